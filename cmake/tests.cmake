@@ -1,0 +1,48 @@
+# The tests. tests/<module>/test_<name>.c becomes the CTest test <module>.<name>; a few scripts in
+# tests/install look at the library from outside.
+
+find_package(cmocka REQUIRED)
+
+set(results "${PROJECT_BINARY_DIR}/results")
+
+# pto_test(name command...): run through a script that writes down which single tests passed, so
+# that `./dev test` can count them.
+function(pto_test name)
+    add_test(NAME ${name}
+        COMMAND "${PROJECT_SOURCE_DIR}/cmake/run-test.sh" "${results}" ${name} ${ARGN})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+endfunction()
+
+file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*/*.c")
+foreach(file ${files})
+    cmake_path(GET file STEM stem)
+    cmake_path(GET file PARENT_PATH folder)
+    cmake_path(GET folder FILENAME module)
+    if(NOT stem MATCHES "^test_(.+)$")
+        # A test under a wrong name must not be passed over in silence.
+        message(FATAL_ERROR "${file}: test programs are named test_<name>.c")
+    endif()
+    set(name ${CMAKE_MATCH_1})
+    pto_program(test_${module}_${name} "${file}" tests/${module} ${CMOCKA_LIBRARIES})
+    target_include_directories(test_${module}_${name} PRIVATE ${CMOCKA_INCLUDE_DIRS})
+    pto_test(${module}.${name} $<TARGET_FILE:test_${module}_${name}>)
+endforeach()
+
+# A program that is built without a sanitizer cannot load a library that is built with one.
+if(NOT PTO_SANITIZE)
+    set(scripts "${PROJECT_SOURCE_DIR}/tests/install")
+    set(stage "${PROJECT_BINARY_DIR}/tests/install")
+    pto_test(install.headers "${scripts}/headers.sh"
+        "${PROJECT_SOURCE_DIR}" "${CMAKE_C_COMPILER}")
+    pto_test(install.symbols "${scripts}/symbols.sh"
+        "${PROJECT_SOURCE_DIR}" $<TARGET_FILE:pto_shared> $<TARGET_FILE:pto_static>)
+    pto_test(install.prefix "${scripts}/prefix.sh"
+        "${CMAKE_COMMAND}" "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}" "${stage}")
+    pto_test(install.find_package "${scripts}/find_package.sh"
+        "${CMAKE_COMMAND}" "${stage}" "${scripts}/consumer" "${CMAKE_C_COMPILER}")
+    pto_test(install.pkg_config "${scripts}/pkg_config.sh"
+        "${stage}" "${scripts}/consumer" "${CMAKE_C_COMPILER}")
+    set_tests_properties(install.prefix PROPERTIES FIXTURES_SETUP installation)
+    set_tests_properties(install.find_package install.pkg_config PROPERTIES
+        FIXTURES_REQUIRED installation)
+endif()

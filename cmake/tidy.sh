@@ -1,0 +1,34 @@
+#!/bin/sh
+# tidy.sh BUILD STAMPS FILE
+#
+# clang-tidy over one file, unless the very same text was found clean before: the stamp is named by
+# the hash of the file, of all headers of ours that it includes, of the settings and of the tool.
+set -u
+
+build=$1
+stamps=$2
+file=$3
+
+case $file in
+*/consumer/*) exit 0 ;; # belongs to a build of its own
+esac
+includes="-Iinclude -Isrc -Itests/support -Ibench"
+# shellcheck disable=SC2086 # words
+depends=$(clang -MM -MG $includes "$file" | sed 's/^[^:]*://; s/\\$//') || exit 1
+# shellcheck disable=SC2086
+key=$({
+    clang-tidy --version
+    cat .clang-tidy cmake/compiler.cmake cmake/tidy.sh $depends
+    echo "$file"
+} | sha256sum | cut -d ' ' -f 1)
+[ -e "$stamps/$key" ] && exit 0
+
+mkdir -p "$stamps"
+if clang-tidy -p "$build" --quiet --warnings-as-errors='*' "$file" 2>"$stamps/$key.err"; then
+    rm -f "$stamps/$key.err"
+    touch "$stamps/$key"
+else
+    cat "$stamps/$key.err"
+    rm -f "$stamps/$key.err"
+    exit 1
+fi

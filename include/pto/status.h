@@ -1,0 +1,97 @@
+/* pto/status.h - what every function of PTO Runtime returns, and how to learn more.
+ *
+ * A function that can fail returns a `pto_status`. Nothing aborts, nothing prints. After a
+ * failure, on the same thread:
+ *
+ *     pto_status_text(s)    what the code means        "index or size out of bounds"
+ *     pto_status_hint(s)    what to do about it        "check start and size against ..."
+ *     pto_error_detail()    this very failure          "slice: stop 12 of dim 1, which has 8"
+ *
+ * All codes stand in one table, PTO_STATUS_MAP; there is no second list to keep in step.
+ */
+#ifndef PTO_STATUS_H
+#define PTO_STATUS_H
+
+#include <stddef.h>
+
+#if defined(__GNUC__)
+#define PTO_API __attribute__((visibility("default")))
+#define PTO_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#else
+#define PTO_API
+#define PTO_PRINTF(fmt, first)
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(name, value, text, hint). Values are stable: new codes go to the end. */
+#define PTO_STATUS_MAP(X)                                                                          \
+    X(OK, 0, "success", "nothing to do")                                                           \
+    X(NULL_ARGUMENT, 1, "a required pointer is NULL", "pass the argument that the detail names")   \
+    X(BAD_DTYPE, 2, "unknown data type", "use one of the pto_dtype values of pto/tensor.h")        \
+    X(BAD_NDIM, 3, "number of dimensions out of range",                                            \
+      "a tensor has 0 to PTO_MAX_DIMS dimensions; merge some with a reshape")                      \
+    X(BAD_SHAPE, 4, "negative or mismatched size",                                                 \
+      "sizes are zero or more and must agree with the source as the detail says")                  \
+    X(OUT_OF_BOUNDS, 5, "index or range outside of the tensor or its storage",                     \
+      "compare the numbers of the detail with shape, strides, offset and storage_bytes")           \
+    X(OVERFLOW, 6, "a size or an address does not fit in 64 bits",                                 \
+      "check shape and strides for garbage; no real memory is that large")                         \
+    X(BAD_DIM, 7, "no such dimension", "dimensions count from 0 (outermost) to ndim - 1")          \
+    X(BAD_PERMUTATION, 8, "not a permutation of the dimensions",                                   \
+      "name each dimension from 0 to ndim - 1 exactly once")                                       \
+    X(BAD_STEP, 9, "a step of zero", "use a positive or a negative step")                          \
+    X(NEEDS_COPY, 10, "the reshape cannot be a view of this layout",                               \
+      "make the tensor contiguous first (pto_tensor_contiguous), then reshape")                    \
+    X(NOT_BROADCASTABLE, 11, "the shapes do not broadcast",                                        \
+      "aligned at the last dimension, each size must be equal or 1 in the source")                 \
+    X(BUFFER_TOO_SMALL, 12, "the memory given is too small",                                       \
+      "give at least as many bytes as the detail asks for (see pto_tensor_nbytes)")                \
+    X(OVERLAP, 13, "source and destination share memory", "give storage of its own")               \
+    X(BAD_DEVICE, 14, "unsupported device or memory that the CPU cannot reach",                    \
+      "move the data to a supported device first")                                                 \
+    X(BAD_DLPACK, 15, "malformed or unsupported DLPack tensor",                                    \
+      "export it with whole-byte elements, lanes = 1 and DLPack major version 1 or the legacy "    \
+      "struct")                                                                                    \
+    X(BAD_CONFIG, 16, "a configuration value is out of range",                                     \
+      "use 0 for the default, or a value inside the range that the detail gives")                  \
+    X(OUT_OF_MEMORY, 17, "the operating system gave no memory",                                    \
+      "ask for less, or raise the limit of the process (ulimit -v)")                               \
+    X(FULL, 18, "every entry is in use by a live task",                                            \
+      "retire tasks (pto_tensormap_sync_validity) and retry, or configure more entries")           \
+    X(BAD_ORDER, 19, "task ids or watermarks go backwards",                                        \
+      "insert in submission order; a watermark only ever rises")                                   \
+    X(BAD_LEVEL, 20, "no such ring level", "levels count from 0 to the configured number - 1")     \
+    X(CORRUPT, 21, "an internal invariant does not hold",                                          \
+      "this is a bug, in the runtime or in code that wrote over its memory: please report it")
+
+typedef enum pto_status {
+#define PTO_STATUS_ENUM(name, value, text, hint) PTO_##name = (value),
+    PTO_STATUS_MAP(PTO_STATUS_ENUM)
+#undef PTO_STATUS_ENUM
+} pto_status;
+
+/* Name ("PTO_OUT_OF_BOUNDS"), meaning and advice of a code; never NULL. An unknown code has a
+ * name, text and hint that say so. */
+PTO_API const char *pto_status_name(pto_status status);
+PTO_API const char *pto_status_text(pto_status status);
+PTO_API const char *pto_status_hint(pto_status status);
+
+/* The last failure on this thread in words, with the numbers in it. It stays until the next
+ * failure on this thread, success does not clear it; "" if nothing ever failed here. */
+PTO_API const char *pto_error_detail(void);
+
+/* Version of the library that is loaded, "1.2.3"; PTO_VERSION is the one compiled against. */
+#define PTO_VERSION_MAJOR 0
+#define PTO_VERSION_MINOR 1
+#define PTO_VERSION_PATCH 0
+#define PTO_VERSION "0.1.0"
+PTO_API const char *pto_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PTO_STATUS_H */

@@ -1,0 +1,76 @@
+/* error.c - the table of codes in words, and the detail of this thread's last failure. */
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { DETAIL_BYTES = 512 };
+
+static _Thread_local char detail[DETAIL_BYTES];
+
+const char *pto_status_name(pto_status status)
+{
+    switch (status) {
+#define STATUS_NAME(name, value, text, hint)                                                       \
+    case PTO_##name:                                                                               \
+        return "PTO_" #name;
+        PTO_STATUS_MAP(STATUS_NAME)
+#undef STATUS_NAME
+    }
+    return "PTO_UNKNOWN_STATUS";
+}
+
+const char *pto_status_text(pto_status status)
+{
+    switch (status) {
+#define STATUS_TEXT(name, value, text, hint)                                                       \
+    case PTO_##name:                                                                               \
+        return text;
+        PTO_STATUS_MAP(STATUS_TEXT)
+#undef STATUS_TEXT
+    }
+    return "not a status of this version of the library";
+}
+
+const char *pto_status_hint(pto_status status)
+{
+    switch (status) {
+#define STATUS_HINT(name, value, text, hint)                                                       \
+    case PTO_##name:                                                                               \
+        return hint;
+        PTO_STATUS_MAP(STATUS_HINT)
+#undef STATUS_HINT
+    }
+    return "compare pto_version() with the PTO_VERSION that the program was compiled against";
+}
+
+const char *pto_error_detail(void)
+{
+    return detail;
+}
+
+pto_status ptoi_fail(pto_status status, const char *format, ...)
+{
+    static const char cut[] = "...";
+    /* The arguments may point into the old detail, so the new one is made beside it. */
+    char text[DETAIL_BYTES];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+
+    if (length < 0) {
+        snprintf(text, sizeof text, "%s (no detail: bad format \"%s\")", pto_status_text(status),
+                 format);
+    } else if ((size_t)length >= sizeof text) {
+        memcpy(text + sizeof text - sizeof cut, cut, sizeof cut);
+    }
+    memcpy(detail, text, strlen(text) + 1);
+    return status;
+}
+
+const char *pto_version(void)
+{
+    return PTO_VERSION;
+}

@@ -1,0 +1,11 @@
+/* error.h - failing with words. */
+#ifndef PTOI_ERROR_H
+#define PTOI_ERROR_H
+
+#include <pto/status.h>
+
+/* Sets this thread's detail string and returns `status`, so that a check reads
+ *     return ptoi_fail(PTO_BAD_DIM, "slice: dim %d of a tensor with %d dims", dim, t->ndim); */
+pto_status ptoi_fail(pto_status status, const char *format, ...) PTO_PRINTF(2, 3);
+
+#endif /* PTOI_ERROR_H */

@@ -1,0 +1,351 @@
+/* access.c - asking what an access must wait for, and remembering it. The hot path of every submit:
+ * find the region, answer from its state, append an entry. */
+#include "base/error.h"
+#include "map/index.h"
+#include "map/recall.h"
+
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+static __attribute__((noinline, cold)) pto_status refuse_task(const pto_tensormap *map,
+                                                              pto_map_task task)
+{
+    if (task.level >= map->levels)
+        return ptoi_fail(PTO_BAD_LEVEL, "map: task %llu on level %u of a map with %u levels",
+                         (unsigned long long)task.id, task.level, map->levels);
+    if (task.id == map->last_task && task.level != map->last_level)
+        return ptoi_fail(PTO_BAD_ORDER, "map: task %llu is on level %u, now it says level %u",
+                         (unsigned long long)task.id, map->last_level, task.level);
+    return ptoi_fail(PTO_BAD_ORDER,
+                     "map: task %llu on level %u comes after task %llu; tasks of the level below "
+                     "%llu have retired",
+                     (unsigned long long)task.id, task.level, (unsigned long long)map->last_task,
+                     (unsigned long long)map->level[task.level].watermark);
+}
+
+static inline pto_status check_task(const pto_tensormap *map, pto_map_task task)
+{
+    if (task.level < map->levels && task.id >= map->level[task.level].watermark &&
+        (task.id > map->last_task ||
+         (task.id == map->last_task && task.level == map->last_level)))
+        return PTO_OK;
+    return refuse_task(map, task);
+}
+
+pto_status ptoi_access_check_task(const pto_tensormap *map, pto_map_task task)
+{
+    return check_task(map, task);
+}
+
+/* ---- Finding ---- */
+
+/* The way of a tensor that is new, or has not been seen under this descriptor. */
+static __attribute__((noinline)) pto_status find_place(pto_tensormap *map, ptoi_found *found)
+{
+    pto_status s = ptoi_place_of_tensor(found->tensor, &found->place, &found->empty);
+    if (s != PTO_OK || found->empty)
+        return s;
+    found->placed = true;
+    found->region = ptoi_region_find(map, &found->place);
+    if (found->region != PTOI_NONE)
+        ptoi_recall_name(map, found->region, found->tensor);
+    return PTO_OK;
+}
+
+static inline pto_status find(pto_tensormap *map, const pto_tensor *t, ptoi_found *found)
+{
+    found->tensor = t;
+    found->empty = false;
+    found->placed = false;
+    found->region = ptoi_recall(map, t);
+    return found->region != PTOI_NONE ? PTO_OK : find_place(map, found);
+}
+
+pto_status ptoi_access_find(pto_tensormap *map, const pto_tensor *t, ptoi_found *found)
+{
+    return find(map, t, found);
+}
+
+pto_status ptoi_access_find_region(pto_tensormap *map, const pto_region *r, ptoi_found *found)
+{
+    found->tensor = NULL;
+    found->placed = true;
+    found->region = PTOI_NONE;
+    pto_status s = ptoi_place_of_region(r, &found->place, &found->empty);
+    if (s == PTO_OK && !found->empty)
+        found->region = ptoi_region_find(map, &found->place);
+    return s;
+}
+
+/* ---- Asking ---- */
+
+/* The live accesses of one region that a new one must wait for. Returns how many. */
+static inline size_t ask_region(pto_tensormap *map, const ptoi_region *r, pto_map_access access,
+                                ptoi_emit emit, void *context)
+{
+    /* No writer is 0, which is below every watermark. */
+    bool live = r->writer >= map->level[r->writer_level].watermark;
+    size_t count = live;
+    emit(context, r->writer, r->writer_level, r->writer_entry, PTO_MAP_WRITE, live);
+    if (access == PTO_MAP_READ)
+        return count;
+    for (uint32_t levels = r->read_levels; levels; levels &= levels - 1) {
+        uint32_t l = (uint32_t)__builtin_ctz(levels);
+        const ptoi_level *level = &map->level[l];
+        uint32_t e = r->readers[l];
+        ptoi_entry *entry = ptoi_entry_at(level, e);
+        if (entry->task < level->watermark)
+            continue;
+        for (;;) {
+            emit(context, entry->task, l, e, PTO_MAP_READ, true);
+            count++;
+            uint32_t older = entry->older;
+            if (older == e)
+                break;
+            ptoi_entry *next = ptoi_entry_at(level, older);
+            if (!ptoi_entry_in_use(level, older) || next->task < level->watermark) {
+                /* On one level tasks retire in order, so all further ones have retired too. */
+                entry->older = e;
+                map->stats.truncated++;
+                break;
+            }
+            e = older;
+            entry = next;
+        }
+    }
+    return count;
+}
+
+/* The same for all regions but one that share a byte with the layout. */
+static __attribute__((noinline)) size_t ask_others(pto_tensormap *map, uint32_t space,
+                                                   const ptoi_layout *layout, uint32_t but,
+                                                   pto_map_access access, ptoi_emit emit,
+                                                   void *context)
+{
+    size_t count = 0;
+    ptoi_search s;
+    ptoi_search_begin(&s, map, space, layout, but, true);
+    for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;)
+        count += ask_region(map, &map->regions[other], access, emit, context);
+    ptoi_region_evict(map, s.idle);
+    return count;
+}
+
+static inline void ask(pto_tensormap *map, const ptoi_found *found, pto_map_access access,
+                       ptoi_emit emit, void *context)
+{
+    size_t count = 0;
+    if (found->empty)
+        return;
+    if (found->region == PTOI_NONE) {
+        uint32_t space = ptoi_space_find(map, &found->place.space);
+        if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE)
+            count = ask_others(map, space, &found->place.layout, PTOI_NONE, access, emit, context);
+    } else {
+        const ptoi_region *r = &map->regions[found->region];
+        count = ask_region(map, r, access, emit, context);
+        if (r->overlaps)
+            count += ask_others(map, r->space, &r->layout, found->region, access, emit, context);
+    }
+    map->stats.lookups++;
+    map->stats.hits += count;
+}
+
+void ptoi_access_ask(pto_tensormap *map, const ptoi_found *found, pto_map_access access,
+                     ptoi_emit emit, void *context)
+{
+    ask(map, found, access, emit, context);
+}
+
+/* ---- Remembering ---- */
+
+/* The next entry of the level, of a task whose first entry is `first`. */
+static inline uint32_t append(ptoi_level *level, uint32_t region, pto_map_access access,
+                              uint64_t task, uint32_t first)
+{
+    uint32_t e = level->head++;
+    ptoi_entry *entry = ptoi_entry_at(level, e);
+    entry->task = task;
+    entry->region = region;
+    entry->first = first;
+    entry->access = access;
+    return e;
+}
+
+/* A task begins with the entry that comes next. */
+static inline uint32_t begin_task(pto_tensormap *map, pto_map_task task)
+{
+    ptoi_level *level = &map->level[task.level];
+    ptoi_entry *entry = ptoi_entry_at(level, level->head);
+    entry->named[0] = entry->named[1] = 0;
+    level->first = level->head;
+    map->last_task = task.id;
+    map->last_level = task.level;
+    return level->first;
+}
+
+static inline void record_read(pto_tensormap *map, uint32_t region, pto_map_task task,
+                               uint32_t first)
+{
+    ptoi_region *r = &map->regions[region];
+    ptoi_level *level = &map->level[task.level];
+    uint32_t e = append(level, region, PTO_MAP_READ, task.id, first);
+    bool chained = r->read_levels >> task.level & 1;
+    ptoi_entry_at(level, e)->older = chained ? r->readers[task.level] : e;
+    r->readers[task.level] = e;
+    r->read_levels |= (uint8_t)(1u << task.level);
+}
+
+/* A write takes the place of all earlier accesses of its own region. */
+static inline void record_write(pto_tensormap *map, uint32_t region, pto_map_task task,
+                                uint32_t first)
+{
+    ptoi_region *r = &map->regions[region];
+    r->read_levels = 0;
+    r->writer_entry = append(&map->level[task.level], region, PTO_MAP_WRITE, task.id, first);
+    r->writer_level = (uint8_t)task.level;
+    r->writer = task.id;
+}
+
+void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access access,
+                        pto_map_task task)
+{
+    bool known = found->region != PTOI_NONE;
+    if (!known) {
+        found->region = ptoi_region_create(map, &found->place, access == PTO_MAP_WRITE);
+        if (found->tensor)
+            ptoi_recall_name(map, found->region, found->tensor);
+    }
+    uint32_t first = task.id == map->last_task ? map->level[task.level].first
+                                               : begin_task(map, task);
+    if (access == PTO_MAP_READ) {
+        record_read(map, found->region, task, first);
+    } else {
+        if (known && map->regions[found->region].overlaps)
+            ptoi_region_supersede(map, found->region);
+        ptoi_region_drop(map, found->region);
+        record_write(map, found->region, task, first);
+    }
+    map->stats.inserts++;
+}
+
+/* ---- A whole task ---- */
+
+typedef struct hit_list {
+    pto_map_hit *hits;
+    size_t max, count;
+    uint64_t self;
+} hit_list;
+
+static inline void emit_hit(void *context, uint64_t task, uint32_t l, uint32_t e,
+                            pto_map_access access, bool live)
+{
+    hit_list *list = context;
+    (void)e;
+    if (list->count < list->max)
+        list->hits[list->count] = (pto_map_hit){{task, l}, access};
+    list->count += live;
+}
+
+/* The same for a task that is in the map already, by earlier calls. */
+static void emit_other(void *context, uint64_t task, uint32_t l, uint32_t e, pto_map_access access,
+                       bool live)
+{
+    emit_hit(context, task, l, e, access, live && task != ((hit_list *)context)->self);
+}
+
+/* Any task: asks about all parameters, then remembers them. Regions may come and go meanwhile. */
+static __attribute__((noinline)) pto_status submit_any(pto_tensormap *map, const pto_map_param *params, size_t n_params,
+                             pto_map_task task, hit_list *list)
+{
+    ptoi_found found;
+    size_t entries = 0;
+    pto_status s;
+    for (size_t i = 0; i < n_params; i++) {
+        if (!params[i].tensor)
+            return ptoi_fail(PTO_NULL_ARGUMENT, "submit: the tensor of parameter %zu is NULL", i);
+        s = find(map, params[i].tensor, &found);
+        if (s != PTO_OK)
+            return s;
+        ask(map, &found, params[i].access, emit_other, list);
+        entries += !found.empty;
+    }
+    if (list->count > list->max)
+        return PTO_OK;
+    s = ptoi_entry_reserve(map, task.level, entries);
+    if (s != PTO_OK)
+        return s;
+    for (size_t i = 0; i < n_params; i++) {
+        (void)find(map, params[i].tensor, &found); /* it was sound a moment ago */
+        if (!found.empty)
+            ptoi_access_record(map, &found, params[i].access, task);
+    }
+    return PTO_OK;
+}
+
+/* The task that is hoped for: few parameters, all of regions known that nothing else overlaps. Then
+ * what is asked and remembered is in the regions themselves, and nothing moves between the two.
+ * Says false, with nothing done, if it is another one. */
+#define FEW 16
+
+static inline bool submit_known(pto_tensormap *map, const pto_map_param *params, size_t n_params,
+                                pto_map_task task, hit_list *out)
+{
+    uint32_t known[FEW];
+    size_t superseded = 0;
+    hit_list list = *out; /* a copy of its own stays in registers */
+    if (n_params > FEW || n_params == 0 || task.id == map->last_task ||
+        ptoi_entry_room(&map->level[task.level]) < n_params)
+        return false;
+    for (size_t i = 0; i < n_params; i++) {
+        uint32_t region = params[i].tensor ? ptoi_recall(map, params[i].tensor) : PTOI_NONE;
+        if (UNLIKELY(region == PTOI_NONE) || UNLIKELY(map->regions[region].overlaps))
+            return false;
+        known[i] = region;
+        size_t count = ask_region(map, &map->regions[region], params[i].access, emit_hit, &list);
+        superseded += params[i].access == PTO_MAP_WRITE ? count : 0;
+    }
+    map->stats.lookups += n_params;
+    map->stats.hits += list.count;
+    out->count = list.count;
+    if (UNLIKELY(list.count > list.max))
+        return true;
+    uint32_t first = begin_task(map, task);
+    for (size_t i = 0; i < n_params; i++) {
+        if (params[i].access == PTO_MAP_READ)
+            record_read(map, known[i], task, first);
+        else
+            record_write(map, known[i], task, first);
+    }
+    map->stats.superseded += superseded;
+    map->stats.inserts += n_params;
+    return true;
+}
+
+pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params, size_t n_params,
+                                pto_map_task task, pto_map_hit *hits, size_t max_hits,
+                                size_t *n_hits)
+{
+    if (!map || !n_hits || (n_params && !params) || (max_hits && !hits))
+        return ptoi_fail(PTO_NULL_ARGUMENT, "submit: %s is NULL",
+                         !map                  ? "map"
+                         : !n_hits             ? "n_hits"
+                         : (max_hits && !hits) ? "hits"
+                                               : "params");
+    pto_status s = check_task(map, task);
+    if (s != PTO_OK)
+        return s;
+
+    hit_list list = {hits, max_hits, 0, task.id};
+    if (!submit_known(map, params, n_params, task, &list)) {
+        list.count = 0;
+        s = submit_any(map, params, n_params, task, &list);
+        if (s != PTO_OK)
+            return s;
+    }
+    *n_hits = list.count;
+    if (UNLIKELY(list.count > max_hits))
+        return ptoi_fail(PTO_BUFFER_TOO_SMALL, "submit: %zu hits for an array of %zu", list.count,
+                         max_hits);
+    ptoi_map_debug_check(map);
+    return PTO_OK;
+}

@@ -1,0 +1,312 @@
+/* map.h - the parts of a TensorMap and how they hang together.
+ *
+ *      a tensor ──canonical layout──> region            one piece of memory, known once
+ *                                       │  writer       the newest task that wrote exactly it
+ *                                       │  readers      who read exactly it since, by level
+ *                                       │  overlaps     how many *other* regions share a byte
+ *                                       v
+ *      entries, a ring for each level:  [w][r][r][w][r]....   one for each access, oldest first
+ *       tail ─────^  recycled as tasks retire     ^── head
+ *
+ *      index (index.h): finds the other regions that share a byte, when there are any
+ *
+ * The fast way: hash the layout, find the region; `overlaps` is 0, so its writer and readers are the
+ * whole answer. Only where different regions overlap does a question search the index.
+ *
+ * Retirement is lazy: watermark[level] rises and all accesses below it are dead at once. What is
+ * dead stays in chains until it is met (chains are cut there) or until its entry is recycled.
+ *
+ * Invariants (pto_tensormap_check):
+ *   M1  head - tail <= capacity, for each level; task ids do not fall from tail to head
+ *   M2  entries from tail to head name a region in use or reused; an entry that is the writer, or the
+ *       newest reader of its level, of its region is *held*; no region holds an entry outside
+ *   M3  regions that hold an entry <= entries in use <= regions in all; so there is a region for
+ *       every free entry. Those that hold none are *idle*: still known, in case they are touched
+ *       again, and taken when one is needed. Idle ones of managed blocks do not come back: they
+ *       are on the list of dead ones, to be taken first (some on it may have come back to life)
+ *   M4  every region in use stands in exactly one bucket, the one of its hash, and in the index once
+ *   M5  overlaps of a region == number of other regions in use whose bytes are proved to meet its own
+ *   M6  chains of readers fall in entry number, and do not rise in task id, within one level
+ *
+ * One thread at a time uses a map: nothing here is shared, nothing is atomic.
+ */
+#ifndef PTOI_MAP_H
+#define PTOI_MAP_H
+
+#include <pto/tensormap.h>
+
+#include "map/boxtree.h"
+#include "tensor/layout.h"
+
+/* Which memory a layout is in: places in different memories never meet. */
+typedef enum ptoi_space_kind {
+    PTOI_SPACE_USER,   /* absolute addresses; a = b = 0 */
+    PTOI_SPACE_BLOCK,  /* a managed block: owner, generation */
+    PTOI_SPACE_REGION, /* a memory of the simple door: base, tile */
+} ptoi_space_kind;
+
+typedef struct ptoi_space_key {
+    uint64_t a, b;
+    ptoi_space_kind kind;
+} ptoi_space_key;
+
+/* A place asked about: canonical, hashed. */
+typedef struct ptoi_place {
+    ptoi_layout layout;
+    ptoi_space_key space;
+    uint64_t origin; /* where the storage begins, a hint for the index; not part of the identity */
+    uint32_t hash;
+} ptoi_place;
+
+/* The descriptor under which a region was last found. A tensor that equals it is the same place: no
+ * need to work out its layout, or to check it again. Fields in pairs, as they are compared. */
+typedef struct ptoi_alias {
+    uint64_t storage[2]; /* address and bytes */
+    uint64_t offset[2];  /* and owner */
+    struct {
+        int64_t n[2], s[2];
+    } dims[PTO_MAX_DIMS / 2]; /* two by two */
+} ptoi_alias;
+
+/* In `overlaps`: with some other region the budget ran out, so this one always asks the index. Such
+ * pairs are not counted: what the index rules out need not be the same seen from both sides. */
+#define PTOI_UNPROVED 0x80000000u
+
+#define PTOI_REGION_USED 1u /* it describes a place, and stands in hash and index */
+#define PTOI_REGION_DEAD 2u /* it is on the list of dead ones */
+
+/* What a question about a known region needs stands in the first two lines of cache, with up to two
+ * dims: the state, and the alias. */
+typedef struct ptoi_region {
+    uint64_t writer;       /* id of the newest task that wrote it; 0: none */
+    uint32_t writer_entry; /* its entry, on level writer_level */
+    uint8_t writer_level;
+    uint8_t read_levels; /* bit l: readers[l] is held */
+    uint8_t flags;       /* PTOI_REGION_... */
+    uint8_t kind;        /* ptoi_space_kind */
+    uint32_t readers[PTO_MAP_MAX_LEVELS]; /* entry of the newest reader on each level */
+    uint32_t overlaps;                    /* others that share a byte with it; PTOI_UNPROVED */
+    uint32_t alias_next;                  /* in the bucket of the alias */
+    uint64_t form;                        /* of the alias: see recall.h */
+    /* 64 bytes so far */
+    ptoi_alias alias;
+    /* 224 bytes so far */
+    uint64_t a, b;       /* the memory it is in, with `kind` */
+    uint32_t dead_next;  /* in the list of dead ones */
+    uint32_t evict_next; /* in a list of regions about to be taken out */
+    uint32_t group;      /* of the index; PTOI_NONE for a dense one */
+    uint32_t space;
+    uint32_t leaf; /* its node in the index */
+    uint32_t hash; /* of the place, and the next region in the bucket of the hash */
+    uint32_t next;
+    uint32_t alias_bucket;
+    ptoi_layout layout;
+    uint8_t unused[16];
+} ptoi_region;
+
+_Static_assert(sizeof(ptoi_region) == 448, "a region is seven lines of cache");
+_Static_assert(offsetof(ptoi_region, alias) == 64, "the state of a region is one line of cache");
+
+/* One access of one task. */
+typedef struct ptoi_entry {
+    uint64_t task;
+    uint32_t region;
+    uint32_t older;     /* reads: the next older entry in the chain; the entry itself at its end */
+    uint32_t first;     /* the first entry of the same task */
+    uint32_t access;    /* pto_map_access */
+    uint32_t named[2];  /* first entry only: the question that last named the task, by access */
+} ptoi_entry;
+
+/* Numbers of entries run freely and wrap; entry e lives at ring[e & mask]. An `older` link points at
+ * most two capacities back, so that "before tail" is told from "in use" across the wrap. */
+typedef struct ptoi_level {
+    ptoi_entry *ring;
+    uint32_t mask;
+    uint32_t head;      /* the next one to be used */
+    uint32_t tail;      /* the oldest in use */
+    uint32_t first;     /* first entry of the newest task */
+    uint64_t watermark; /* tasks below it have retired */
+    uint64_t cleaned;   /* the watermark at the last clean-up */
+    uint32_t peak;      /* the most entries in use at any recycling */
+    uint32_t unused[5];
+} ptoi_level;
+
+_Static_assert(sizeof(ptoi_level) == 64, "a level is one line of cache");
+
+/* One memory, with the tree of what is known in it. */
+typedef struct ptoi_space {
+    uint64_t a, b;
+    uint32_t kind;
+    uint32_t next;    /* in the bucket, or in the list of free ones */
+    uint32_t root;    /* box tree of byte ranges: dense regions and groups */
+    uint32_t regions; /* in use in it */
+} ptoi_space;
+
+/* Regions of one memory with the same strides. Their boxes are in digits: see index.h. */
+#define PTOI_GROUP_STRIDES (PTOI_MAX_DIGITS - 1)
+typedef struct ptoi_group {
+    uint64_t strides[PTOI_GROUP_STRIDES];
+    uint64_t shift; /* added to an address before it is cut into digits */
+    uint64_t lo, hi; /* a range that contains all members, not the smallest */
+    uint32_t count;  /* strides used */
+    uint32_t space;
+    uint32_t next; /* in the bucket, or in the list of free ones */
+    uint32_t hash;
+    uint32_t root; /* box tree of the members */
+    uint32_t leaf; /* its node in the tree of the space */
+    uint32_t members;
+} ptoi_group;
+
+/* Index lists of free things: used ones first, then never used ones. */
+typedef struct ptoi_free {
+    uint32_t fresh; /* never used from here on */
+    uint32_t freed; /* list of used ones, through their `next` */
+} ptoi_free;
+
+struct pto_tensormap {
+    /* hot */
+    ptoi_region *regions;
+    uint32_t *aliases;     /* buckets of regions by alias */
+    uint32_t *buckets;     /* buckets of regions by place */
+    uint32_t bucket_shift; /* bucket of hash h: h >> bucket_shift */
+    uint32_t levels;
+    uint32_t question;  /* number of the question being asked; 0 is never one */
+    uint64_t last_task; /* newest task inserted */
+    uint32_t last_level;
+    uint32_t cleanup_every;
+    uint64_t budget;
+    ptoi_level level[PTO_MAP_MAX_LEVELS];
+
+    ptoi_free region_free;
+    uint32_t region_capacity;
+    uint32_t dead; /* list: regions of managed blocks and simple regions that held no entry */
+    uint32_t hand; /* goes round the regions, looking for an idle one */
+
+    /* index */
+    ptoi_node_pool nodes;
+    ptoi_space *spaces; /* 0 is the user's memory, always there */
+    uint32_t *space_buckets;
+    ptoi_free space_free;
+    ptoi_group *groups;
+    uint32_t *group_buckets;
+    ptoi_free group_free;
+    uint32_t index_mask; /* of the buckets of spaces and of groups */
+    uint32_t groups_used;
+    uint32_t regions_used;
+    uint32_t changes; /* counted by debug builds */
+
+    pto_tensormap_stats stats; /* the fields that are counted as they happen */
+    void *memory;              /* one reservation holds all arrays */
+    size_t memory_bytes;
+};
+
+/* ---- Places (place.c) ---- */
+
+/* The place of a tensor or region; *empty if it touches nothing. */
+pto_status ptoi_place_of_tensor(const pto_tensor *t, ptoi_place *place, bool *empty);
+pto_status ptoi_place_of_region(const pto_region *r, ptoi_place *place, bool *empty);
+
+/* ---- Regions (region.c) ---- */
+
+/* The region of exactly this place; PTOI_NONE if it is not known. */
+uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place);
+
+/* Makes the place known; counts its overlaps. If it is about to be written, the accesses of every
+ * region it covers are dropped. There must be a region left (M3 says when). */
+uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place, bool written);
+
+/* A region has let go of an entry: if it holds no other it may be dead. */
+void ptoi_region_let_go(pto_tensormap *map, uint32_t region);
+
+static inline bool ptoi_region_idle(const ptoi_region *r)
+{
+    return !r->writer && !r->read_levels;
+}
+
+/* Drops all accesses of a region and counts those that were live. */
+void ptoi_region_drop(pto_tensormap *map, uint32_t region);
+
+/* Drops the accesses of all regions that `region` covers, itself left out. */
+void ptoi_region_supersede(pto_tensormap *map, uint32_t region);
+
+/* Takes out the idle regions on the list `first` (through evict_next). */
+void ptoi_region_evict(pto_tensormap *map, uint32_t first);
+
+/* ---- Accesses (access.c) ---- */
+
+/* What an access is about: a region if it is known, and its place if that had to be worked out. */
+typedef struct ptoi_found {
+    const pto_tensor *tensor; /* NULL at the simple door */
+    uint32_t region;          /* PTOI_NONE: not known */
+    bool empty;               /* touches nothing: there is nothing to ask or to remember */
+    bool placed;              /* `place` is set; always so if the region is not known */
+    ptoi_place place;
+} ptoi_found;
+
+pto_status ptoi_access_find(pto_tensormap *map, const pto_tensor *t, ptoi_found *found);
+pto_status ptoi_access_find_region(pto_tensormap *map, const pto_region *r, ptoi_found *found);
+
+/* Called with each access that a question meets; entry `e` of level `l` is where it stands. It is an
+ * answer only if `live`: whether that is so can hardly be predicted, so the hot path wants to
+ * count with it rather than branch on it. */
+typedef void (*ptoi_emit)(void *context, uint64_t task, uint32_t l, uint32_t e,
+                          pto_map_access access, bool live);
+
+/* What must a new access wait for? */
+void ptoi_access_ask(pto_tensormap *map, const ptoi_found *found, pto_map_access access,
+                     ptoi_emit emit, void *context);
+
+/* Remembers an access, which has been found just now. An entry has been reserved, the task checked. */
+void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access access,
+                        pto_map_task task);
+
+/* Whether a task may be inserted now: level and order must be right. */
+pto_status ptoi_access_check_task(const pto_tensormap *map, pto_map_task task);
+
+/* ---- Entries (entry.c) ---- */
+
+/* Recycles what has retired on the level; PTO_FULL unless `count` more entries fit then. */
+pto_status ptoi_entry_make_room(pto_tensormap *map, uint32_t level, size_t count);
+
+/* Recycles the entries of retired tasks of one level. */
+void ptoi_entry_recycle(pto_tensormap *map, uint32_t level);
+
+static inline ptoi_entry *ptoi_entry_at(const ptoi_level *level, uint32_t entry)
+{
+    return &level->ring[entry & level->mask];
+}
+
+static inline bool ptoi_entry_in_use(const ptoi_level *level, uint32_t entry)
+{
+    return (uint32_t)(entry - level->tail) < (uint32_t)(level->head - level->tail);
+}
+
+static inline uint32_t ptoi_entry_used(const ptoi_level *level)
+{
+    return level->head - level->tail;
+}
+
+static inline size_t ptoi_entry_room(const ptoi_level *level)
+{
+    return (size_t)level->mask + 1 - ptoi_entry_used(level);
+}
+
+/* PTO_FULL unless `count` more entries fit on the level. */
+static inline pto_status ptoi_entry_reserve(pto_tensormap *map, uint32_t level, size_t count)
+{
+    return ptoi_entry_room(&map->level[level]) >= count ? PTO_OK
+                                                        : ptoi_entry_make_room(map, level, count);
+}
+
+/* Builds with PTO_DEBUG_CHECKS look at the whole map every so many changes, and stop at the first
+ * broken invariant. */
+#ifdef PTO_DEBUG_CHECKS
+void ptoi_map_debug_check(pto_tensormap *map);
+#else
+static inline void ptoi_map_debug_check(pto_tensormap *map)
+{
+    (void)map;
+}
+#endif
+
+#endif /* PTOI_MAP_H */

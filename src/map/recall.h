@@ -1,0 +1,90 @@
+/* recall.h - finding a known region by the tensor's own fields, without working out its layout.
+ *
+ * A region remembers the descriptor under which it was last found, its alias. A tensor with the same
+ * fields is the same place, and as sound as the first one was. This is what makes a submit over
+ * known tiles cheap; the first use, or the use under another view of the same bytes, takes the
+ * long way (ptoi_place_of_tensor) and leaves its alias.
+ */
+#ifndef PTOI_RECALL_H
+#define PTOI_RECALL_H
+
+#include <string.h>
+
+#include "map/mix.h"
+
+#define PTOI_FORM_NONE UINT64_MAX /* of a region without an alias, as at the simple door */
+
+/* ndim and dtype in one word. */
+static inline uint64_t ptoi_form(const pto_tensor *t)
+{
+    uint64_t form;
+    memcpy(&form, &t->ndim, sizeof form);
+    return form;
+}
+
+/* Two words, compared at once where the machine can. */
+typedef uint64_t ptoi_pair __attribute__((vector_size(16)));
+
+static inline ptoi_pair ptoi_load_pair(const void *from)
+{
+    ptoi_pair pair;
+    memcpy(&pair, from, sizeof pair);
+    return pair;
+}
+
+static inline ptoi_pair ptoi_differ(const void *a, const void *b)
+{
+    return ptoi_load_pair(a) ^ ptoi_load_pair(b);
+}
+
+_Static_assert(offsetof(pto_tensor, dtype) == offsetof(pto_tensor, ndim) + 4 &&
+                   sizeof(((pto_tensor *)0)->dtype) == 4,
+               "the form of a tensor is two fields that stand together");
+_Static_assert(offsetof(pto_tensor, storage_bytes) == offsetof(pto_tensor, storage) + 8 &&
+                   offsetof(pto_tensor, owner) == offsetof(pto_tensor, offset) + 8 &&
+                   sizeof(((pto_tensor *)0)->storage) == 8,
+               "pairs of fields stand together in the tensor as in the alias");
+
+/* Dims are compared two by two. Past an odd ndim a word too many is compared: our own functions zero
+ * it, and if it differs the long way finds the region all the same. */
+static inline bool ptoi_is_alias(const ptoi_region *r, const pto_tensor *t, uint64_t form)
+{
+    const ptoi_alias *alias = &r->alias;
+    if (r->form != form)
+        return false;
+    ptoi_pair differ = ptoi_differ(alias->storage, &t->storage) |
+                       ptoi_differ(alias->offset, &t->offset) |
+                       ptoi_differ(alias->dims[0].n, &t->shape[0]) |
+                       ptoi_differ(alias->dims[0].s, &t->strides[0]);
+    for (int32_t d = 2; d < t->ndim; d += 2)
+        differ |= ptoi_differ(alias->dims[d / 2].n, &t->shape[d]) |
+                  ptoi_differ(alias->dims[d / 2].s, &t->strides[d]);
+    return !(differ[0] | differ[1]) && (!t->owner || r->b == t->generation);
+}
+
+/* Bucket of the table of aliases. Fields alone, no loop over dims: what matters is that tiles of one
+ * matrix differ. */
+static inline uint32_t ptoi_alias_bucket(const pto_tensormap *map, const pto_tensor *t)
+{
+    uint64_t h = (uint64_t)(uintptr_t)t->storage + t->owner + (uint64_t)t->offset * PTOI_MIX_2 +
+                 ((uint64_t)t->shape[0] + ((uint64_t)t->shape[1] << 32)) * PTOI_MIX_1;
+    return (uint32_t)(((h ^ (h >> 32)) * PTOI_MIX_1) >> 32) >> map->bucket_shift;
+}
+
+/* The region whose alias the tensor is, or PTOI_NONE. */
+static inline uint32_t ptoi_recall(const pto_tensormap *map, const pto_tensor *t)
+{
+    uint64_t form = ptoi_form(t);
+    uint32_t at = map->aliases[ptoi_alias_bucket(map, t)];
+    while (at != PTOI_NONE && !ptoi_is_alias(&map->regions[at], t, form))
+        at = map->regions[at].alias_next;
+    return at;
+}
+
+/* From now on `t` is the alias of the region, whose place it is. */
+void ptoi_recall_name(pto_tensormap *map, uint32_t region, const pto_tensor *t);
+
+/* The region has no alias any more. */
+void ptoi_recall_forget(pto_tensormap *map, uint32_t region);
+
+#endif /* PTOI_RECALL_H */

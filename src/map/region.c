@@ -1,0 +1,197 @@
+/* region.c - the pieces of memory that the map knows: found by hash, kept while they may be useful. */
+#include "map/index.h"
+#include "map/recall.h"
+#include "tensor/overlap.h"
+
+static bool same_place(const ptoi_region *r, const ptoi_place *p)
+{
+    if (r->layout.lo != p->layout.lo || r->layout.run != p->layout.run ||
+        r->layout.k != p->layout.k || r->kind != p->space.kind)
+        return false;
+    for (uint32_t j = 0; j < p->layout.k; j++)
+        if (r->layout.dim[j].n != p->layout.dim[j].n || r->layout.dim[j].s != p->layout.dim[j].s)
+            return false;
+    return p->space.kind == PTOI_SPACE_USER || (r->a == p->space.a && r->b == p->space.b);
+}
+
+uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place)
+{
+    uint32_t at = map->buckets[place->hash >> map->bucket_shift];
+    while (at != PTOI_NONE && !same_place(&map->regions[at], place))
+        at = map->regions[at].next;
+    return at;
+}
+
+/* ---- In and out ---- */
+
+/* Takes a region out of hash and index. */
+static void take_out(pto_tensormap *map, uint32_t region)
+{
+    ptoi_region *r = &map->regions[region];
+    if (r->overlaps & ~PTOI_UNPROVED) {
+        ptoi_search s;
+        ptoi_search_begin(&s, map, r->space, &r->layout, region, false);
+        for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;)
+            map->regions[other].overlaps -= s.proved;
+    }
+    ptoi_index_remove(map, region);
+    ptoi_recall_forget(map, region);
+    uint32_t *link = &map->buckets[r->hash >> map->bucket_shift];
+    while (*link != region)
+        link = &map->regions[*link].next;
+    *link = r->next;
+    r->flags &= (uint8_t)~PTOI_REGION_USED;
+    map->regions_used--;
+}
+
+void ptoi_region_evict(pto_tensormap *map, uint32_t first)
+{
+    while (first != PTOI_NONE) {
+        ptoi_region *r = &map->regions[first];
+        uint32_t after = r->evict_next;
+        take_out(map, first);
+        if (!(r->flags & PTOI_REGION_DEAD)) { /* else it is on a list to be taken already */
+            r->next = map->region_free.freed;
+            map->region_free.freed = first;
+        }
+        first = after;
+    }
+}
+
+void ptoi_region_let_go(pto_tensormap *map, uint32_t region)
+{
+    ptoi_region *r = &map->regions[region];
+    if (r->kind == PTOI_SPACE_USER || !ptoi_region_idle(r) || (r->flags & PTOI_REGION_DEAD))
+        return;
+    r->flags |= PTOI_REGION_DEAD;
+    r->dead_next = map->dead;
+    map->dead = region;
+}
+
+/* The last one that died and did not come back: its lines are still in the cache. */
+static uint32_t take_dead(pto_tensormap *map)
+{
+    while (map->dead != PTOI_NONE) {
+        uint32_t at = map->dead;
+        ptoi_region *r = &map->regions[at];
+        map->dead = r->dead_next;
+        r->flags &= (uint8_t)~PTOI_REGION_DEAD;
+        if (!(r->flags & PTOI_REGION_USED))
+            return at;
+        if (ptoi_region_idle(r)) {
+            take_out(map, at);
+            return at;
+        }
+    }
+    return PTOI_NONE;
+}
+
+/* One that is idle, from where the last search ended. M3 says that there is one. */
+static uint32_t take_idle(pto_tensormap *map)
+{
+    for (;;) {
+        uint32_t at = map->hand;
+        map->hand = at + 1 < map->region_capacity ? at + 1 : 0;
+        if (ptoi_region_idle(&map->regions[at])) {
+            take_out(map, at);
+            return at;
+        }
+    }
+}
+
+/* The cheapest region to be had: one just freed, one that will not come back, one never used, and only
+ * then one that might have been touched again. */
+static uint32_t allocate(pto_tensormap *map)
+{
+    uint32_t at = map->region_free.freed;
+    if (at != PTOI_NONE) {
+        map->region_free.freed = map->regions[at].next;
+        return at;
+    }
+    at = take_dead(map);
+    if (at != PTOI_NONE)
+        return at;
+    return map->region_free.fresh < map->region_capacity ? map->region_free.fresh++
+                                                         : take_idle(map);
+}
+
+uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place, bool written)
+{
+    uint32_t region = allocate(map);
+    ptoi_region *r = &map->regions[region];
+    r->writer = 0;
+    r->read_levels = 0;
+    r->overlaps = 0;
+    r->form = PTOI_FORM_NONE;
+    r->kind = (uint8_t)place->space.kind;
+    r->hash = place->hash;
+    r->layout = place->layout;
+    r->a = place->space.a;
+    r->b = place->space.b;
+    uint32_t space = ptoi_space_find(map, &place->space);
+    if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE) {
+        ptoi_search s;
+        ptoi_search_begin(&s, map, space, &r->layout, PTOI_NONE, true);
+        for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
+            if (s.proved) {
+                map->regions[other].overlaps++;
+                r->overlaps++;
+            } else {
+                map->regions[other].overlaps |= PTOI_UNPROVED;
+                r->overlaps |= PTOI_UNPROVED;
+            }
+        }
+        /* The ones evicted here were not counted above, and do not know of the new one yet. */
+        ptoi_region_evict(map, s.idle);
+    }
+    ptoi_index_insert(map, region, place->origin);
+    uint32_t *bucket = &map->buckets[r->hash >> map->bucket_shift];
+    r->next = *bucket;
+    *bucket = region;
+    r->flags = PTOI_REGION_USED;
+    map->regions_used++;
+    if (written && r->overlaps)
+        ptoi_region_supersede(map, region);
+    return region;
+}
+
+/* ---- Dropping accesses ---- */
+
+void ptoi_region_drop(pto_tensormap *map, uint32_t region)
+{
+    ptoi_region *r = &map->regions[region];
+    if (r->writer) {
+        map->stats.superseded += r->writer >= map->level[r->writer_level].watermark;
+        r->writer = 0;
+    }
+    for (uint32_t levels = r->read_levels; levels; levels &= levels - 1) {
+        uint32_t l = (uint32_t)__builtin_ctz(levels);
+        const ptoi_level *level = &map->level[l];
+        for (uint32_t e = r->readers[l];;) {
+            const ptoi_entry *entry = ptoi_entry_at(level, e);
+            if (entry->task < level->watermark)
+                break;
+            map->stats.superseded++;
+            if (entry->older == e || !ptoi_entry_in_use(level, entry->older))
+                break;
+            e = entry->older;
+        }
+    }
+    r->read_levels = 0;
+}
+
+void ptoi_region_supersede(pto_tensormap *map, uint32_t region)
+{
+    const ptoi_region *r = &map->regions[region];
+    ptoi_search s;
+    ptoi_search_begin(&s, map, r->space, &r->layout, region, true);
+    for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
+        pto_overlap_result all = ptoi_covers(&r->layout, &map->regions[other].layout, map->budget);
+        map->stats.budget_hits += all.stage == PTO_STAGE_BUDGET;
+        if (all.yes) {
+            ptoi_region_drop(map, other);
+            ptoi_region_let_go(map, other);
+        }
+    }
+    ptoi_region_evict(map, s.idle);
+}

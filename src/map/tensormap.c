@@ -1,0 +1,316 @@
+/* tensormap.c - the life of a map, and the doors into it. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/os.h"
+#include "map/map.h"
+
+/* ---- Life ---- */
+
+#define DEFAULT_LEVELS 4u
+#define DEFAULT_ENTRIES 16384u
+#define DEFAULT_CLEANUP 64u
+#define MAX_ENTRIES (1u << 27)
+
+static uint32_t round_up(uint32_t n)
+{
+    return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
+}
+
+static pto_status check_config(const pto_tensormap_config *c)
+{
+    if (c->size != sizeof *c)
+        return ptoi_fail(PTO_BAD_CONFIG, "map: config size is %zu, it should be %zu", c->size,
+                         sizeof *c);
+    if (c->levels > PTO_MAP_MAX_LEVELS)
+        return ptoi_fail(PTO_BAD_CONFIG, "map: %u levels, the range is 1 to %d", c->levels,
+                         PTO_MAP_MAX_LEVELS);
+    if (c->entries > MAX_ENTRIES)
+        return ptoi_fail(PTO_BAD_CONFIG, "map: %u entries, the range is 1 to %u", c->entries,
+                         MAX_ENTRIES);
+    for (uint32_t l = 0; l < PTO_MAP_MAX_LEVELS; l++)
+        if (c->level_entries[l] > MAX_ENTRIES)
+            return ptoi_fail(PTO_BAD_CONFIG, "map: %u entries on level %u, the range is 1 to %u",
+                             c->level_entries[l], l, MAX_ENTRIES);
+    return PTO_OK;
+}
+
+/* Cuts the next array of a reservation; with base NULL it only measures. */
+static void *cut(void *base, size_t *used, size_t bytes)
+{
+    size_t at = (*used + 63) & ~(size_t)63;
+    *used = at + bytes;
+    return base ? (char *)base + at : NULL;
+}
+
+/* Lays out all arrays and returns how many bytes they take. The counts follow from the number of
+ * entries n: an active region holds an entry, so n regions are enough (M3); each has at most one
+ * group and one memory to itself; a region takes a leaf and a fork, a group the same. */
+static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, uint32_t first)
+{
+    size_t used = 0, n = 0;
+    for (uint32_t l = 0; l < map->levels; l++) {
+        map->level[l].ring = cut(base, &used, entries[l] * sizeof(ptoi_entry));
+        map->level[l].mask = entries[l] - 1;
+        map->level[l].head = map->level[l].tail = map->level[l].first = first;
+        map->level[l].watermark = map->level[l].cleaned = 1;
+        n += entries[l];
+    }
+    /* Few buckets: a chain of two regions costs less than a line of cache for each bucket. */
+    uint32_t index_buckets = round_up((uint32_t)n), buckets = n > 2 ? index_buckets / 2 : 2;
+    map->region_capacity = (uint32_t)n;
+    map->regions = cut(base, &used, n * sizeof *map->regions);
+    map->aliases = cut(base, &used, buckets * sizeof *map->aliases);
+    map->buckets = cut(base, &used, buckets * sizeof *map->buckets);
+    map->bucket_shift = (uint32_t)__builtin_clz(buckets) + 1;
+    map->spaces = cut(base, &used, (n + 1) * sizeof *map->spaces);
+    map->groups = cut(base, &used, n * sizeof *map->groups);
+    map->space_buckets = cut(base, &used, index_buckets * sizeof *map->space_buckets);
+    map->group_buckets = cut(base, &used, index_buckets * sizeof *map->group_buckets);
+    map->index_mask = index_buckets - 1;
+    map->nodes.capacity = (uint32_t)(3 * n);
+    map->nodes.nodes = cut(base, &used, 3 * n * sizeof *map->nodes.nodes);
+    if (base) {
+        memset(map->aliases, 0xff, buckets * sizeof *map->aliases);
+        memset(map->buckets, 0xff, buckets * sizeof *map->buckets);
+        memset(map->space_buckets, 0xff, index_buckets * sizeof *map->space_buckets);
+        memset(map->group_buckets, 0xff, index_buckets * sizeof *map->group_buckets);
+    }
+    return used;
+}
+
+pto_status pto_tensormap_init(pto_tensormap **out, const pto_tensormap_config *config)
+{
+    if (!out || !config)
+        return ptoi_fail(PTO_NULL_ARGUMENT, "map: %s is NULL", out ? "config" : "map");
+    pto_status s = check_config(config);
+    if (s != PTO_OK)
+        return s;
+    uint32_t entries[PTO_MAP_MAX_LEVELS];
+    pto_tensormap shape = {.levels = config->levels ? config->levels : DEFAULT_LEVELS};
+    for (uint32_t l = 0; l < shape.levels; l++)
+        entries[l] = round_up(config->level_entries[l] ? config->level_entries[l]
+                              : config->entries        ? config->entries
+                                                       : DEFAULT_ENTRIES);
+    size_t bytes = lay_out(&shape, NULL, entries, 0) + sizeof shape + 64;
+    void *memory = ptoi_os_reserve(bytes);
+    if (!memory)
+        return ptoi_fail(PTO_OUT_OF_MEMORY, "map: no %zu bytes for %u entries on %u levels", bytes,
+                         shape.region_capacity, shape.levels);
+
+    pto_tensormap *map = memory;
+    map->levels = shape.levels;
+    map->memory = memory;
+    map->memory_bytes = bytes;
+    lay_out(map, (char *)memory + ((sizeof *map + 63) & ~(size_t)63), entries, config->first_entry);
+    map->cleanup_every = config->cleanup_every ? config->cleanup_every : DEFAULT_CLEANUP;
+    map->budget = config->overlap_budget ? config->overlap_budget : PTO_OVERLAP_BUDGET;
+    map->region_free.freed = map->group_free.freed = map->space_free.freed = PTOI_NONE;
+    map->dead = PTOI_NONE;
+    map->nodes.freed = PTOI_NONE;
+    map->spaces[0] = (ptoi_space){0, 0, PTOI_SPACE_USER, PTOI_NONE, PTOI_NONE, 0};
+    map->space_free.fresh = 1;
+    *out = map;
+    return PTO_OK;
+}
+
+pto_status pto_tensormap_init_default(pto_tensormap **map)
+{
+    return pto_tensormap_init(map, &(pto_tensormap_config)PTO_TENSORMAP_CONFIG_INIT);
+}
+
+void pto_tensormap_destroy(pto_tensormap **map)
+{
+    if (!map || !*map)
+        return;
+    ptoi_os_release((*map)->memory, (*map)->memory_bytes);
+    *map = NULL;
+}
+
+/* ---- The two doors: a tensor or a region is found, the rest is the same ---- */
+
+static pto_status enter(const pto_tensormap *map, const void *what, const char *name)
+{
+    if (!map || !what)
+        return ptoi_fail(PTO_NULL_ARGUMENT, "map: %s is NULL", map ? name : "map");
+    return PTO_OK;
+}
+
+static pto_status tensor_door(pto_tensormap *map, const pto_tensor *t, ptoi_found *found)
+{
+    pto_status s = enter(map, t, "tensor");
+    return s == PTO_OK ? ptoi_access_find(map, t, found) : s;
+}
+
+static pto_status region_door(pto_tensormap *map, const pto_region *r, ptoi_found *found)
+{
+    pto_status s = enter(map, r, "region");
+    return s == PTO_OK ? ptoi_access_find_region(map, r, found) : s;
+}
+
+/* ---- Inserting ---- */
+
+static pto_status insert(pto_tensormap *map, ptoi_found *found, pto_map_access access,
+                         pto_map_task task)
+{
+    pto_status s = ptoi_access_check_task(map, task);
+    if (s != PTO_OK || found->empty)
+        return s;
+    s = ptoi_entry_reserve(map, task.level, 1);
+    if (s != PTO_OK)
+        return s;
+    ptoi_access_record(map, found, access, task);
+    ptoi_map_debug_check(map);
+    return PTO_OK;
+}
+
+/* Every pair of doors differs only in how the region is found. */
+#define INSERT_DOOR(name, type, door, access)                                                      \
+    pto_status name(pto_tensormap *map, const type *what, pto_map_task task)                       \
+    {                                                                                              \
+        ptoi_found found;                                                                          \
+        pto_status s = door(map, what, &found);                                                    \
+        return s == PTO_OK ? insert(map, &found, access, task) : s;                                \
+    }
+
+INSERT_DOOR(pto_tensormap_insert, pto_tensor, tensor_door, PTO_MAP_WRITE)
+INSERT_DOOR(pto_tensormap_insert_read, pto_tensor, tensor_door, PTO_MAP_READ)
+INSERT_DOOR(pto_tensormap_insert_region, pto_region, region_door, PTO_MAP_WRITE)
+INSERT_DOOR(pto_tensormap_insert_read_region, pto_region, region_door, PTO_MAP_READ)
+
+/* ---- Asking ---- */
+
+typedef struct newest {
+    bool *found;
+    pto_map_task *producer;
+} newest;
+
+static void emit_newest(void *context, uint64_t task, uint32_t l, uint32_t e, pto_map_access access,
+                        bool live)
+{
+    newest *n = context;
+    (void)e, (void)access;
+    if (!live)
+        return;
+    if (!*n->found || task > n->producer->id)
+        *n->producer = (pto_map_task){task, l};
+    *n->found = true;
+}
+
+#define LOOKUP_DOOR(name, type, door)                                                              \
+    pto_status name(pto_tensormap *map, const type *what, bool *found, pto_map_task *producer)     \
+    {                                                                                              \
+        ptoi_found place;                                                                          \
+        pto_status s = door(map, what, &place);                                                    \
+        if (s != PTO_OK)                                                                           \
+            return s;                                                                              \
+        if (!found || !producer)                                                                   \
+            return ptoi_fail(PTO_NULL_ARGUMENT, "map: %s is NULL", found ? "producer" : "found");  \
+        *found = false;                                                                            \
+        ptoi_access_ask(map, &place, PTO_MAP_READ, emit_newest, &(newest){found, producer});       \
+        return PTO_OK;                                                                             \
+    }
+
+LOOKUP_DOOR(pto_tensormap_lookup, pto_tensor, tensor_door)
+LOOKUP_DOOR(pto_tensormap_lookup_region, pto_region, region_door)
+
+typedef struct visiting {
+    pto_tensormap *map;
+    pto_map_visitor visit;
+    void *context;
+} visiting;
+
+/* The first entry of a task remembers the question that named it last, so that each is named once. */
+static void emit_once(void *context, uint64_t task, uint32_t l, uint32_t e, pto_map_access access,
+                      bool live)
+{
+    visiting *v = context;
+    if (!live)
+        return;
+    const ptoi_level *level = &v->map->level[l];
+    uint32_t *named = &ptoi_entry_at(level, ptoi_entry_at(level, e)->first)->named[access];
+    if (*named == v->map->question)
+        return;
+    *named = v->map->question;
+    v->visit(v->context, &(pto_map_hit){{task, l}, access});
+}
+
+static void next_question(pto_tensormap *map)
+{
+    if (++map->question)
+        return;
+    /* Once in 2^32 questions: no old number may look like a new one. */
+    for (uint32_t l = 0; l < map->levels; l++)
+        for (uint32_t i = 0; i <= map->level[l].mask; i++)
+            map->level[l].ring[i].named[0] = map->level[l].ring[i].named[1] = 0;
+    map->question = 1;
+}
+
+#define VISIT_DOOR(name, type, door, access)                                                       \
+    pto_status name(pto_tensormap *map, const type *what, pto_map_visitor visit, void *context)    \
+    {                                                                                              \
+        ptoi_found place;                                                                          \
+        pto_status s = door(map, what, &place);                                                    \
+        if (s != PTO_OK)                                                                           \
+            return s;                                                                              \
+        if (!visit)                                                                                \
+            return ptoi_fail(PTO_NULL_ARGUMENT, "map: visit is NULL");                             \
+        next_question(map);                                                                        \
+        ptoi_access_ask(map, &place, access, emit_once, &(visiting){map, visit, context});         \
+        return PTO_OK;                                                                             \
+    }
+
+VISIT_DOOR(pto_tensormap_lookup_all, pto_tensor, tensor_door, PTO_MAP_READ)
+VISIT_DOOR(pto_tensormap_lookup_all_region, pto_region, region_door, PTO_MAP_READ)
+VISIT_DOOR(pto_tensormap_read_deps, pto_tensor, tensor_door, PTO_MAP_READ)
+VISIT_DOOR(pto_tensormap_read_deps_region, pto_region, region_door, PTO_MAP_READ)
+VISIT_DOOR(pto_tensormap_write_deps, pto_tensor, tensor_door, PTO_MAP_WRITE)
+VISIT_DOOR(pto_tensormap_write_deps_region, pto_region, region_door, PTO_MAP_WRITE)
+
+/* ---- Retirement ---- */
+
+pto_status pto_tensormap_sync_validity(pto_tensormap *map, uint32_t l, uint64_t oldest_alive)
+{
+    pto_status s = enter(map, map, "map");
+    if (s != PTO_OK)
+        return s;
+    if (l >= map->levels)
+        return ptoi_fail(PTO_BAD_LEVEL, "map: level %u of %u", l, map->levels);
+    ptoi_level *level = &map->level[l];
+    if (oldest_alive == 0)
+        oldest_alive = 1; /* nobody has retired: ids begin at 1 */
+    if (oldest_alive < level->watermark)
+        return ptoi_fail(PTO_BAD_ORDER, "map: oldest alive task of level %u falls from %llu to %llu",
+                         l, (unsigned long long)level->watermark, (unsigned long long)oldest_alive);
+    level->watermark = oldest_alive;
+    if (oldest_alive - level->cleaned >= map->cleanup_every)
+        ptoi_entry_recycle(map, l);
+    return PTO_OK;
+}
+
+pto_status pto_tensormap_cleanup_retired(pto_tensormap *map)
+{
+    pto_status s = enter(map, map, "map");
+    for (uint32_t l = 0; s == PTO_OK && l < map->levels; l++)
+        ptoi_entry_recycle(map, l);
+    if (s == PTO_OK)
+        ptoi_map_debug_check(map);
+    return s;
+}
+
+pto_status pto_tensormap_get_stats(const pto_tensormap *map, pto_tensormap_stats *stats)
+{
+    pto_status s = enter(map, stats, "stats");
+    if (s != PTO_OK)
+        return s;
+    *stats = map->stats;
+    stats->regions = map->regions_used;
+    stats->groups = map->groups_used;
+    for (uint32_t l = 0; l < map->levels; l++) {
+        uint32_t used = ptoi_entry_used(&map->level[l]), peak = map->level[l].peak;
+        stats->entries += used;
+        stats->entries_peak += used > peak ? used : peak;
+        stats->entries_capacity += (uint64_t)map->level[l].mask + 1;
+    }
+    return PTO_OK;
+}

@@ -1,0 +1,55 @@
+/* layout.h - the bytes that a view touches, in one canonical form.
+ *
+ *     bytes = { lo + i1*s1 + ... + ik*sk + b  :  0 <= ij < nj,  0 <= b < run }
+ *
+ *      lo                lo+s1              lo+2*s1
+ *      |                 |                  |
+ *      [run]...[run].....[run]...[run]......[run]...[run]
+ *      |-- s2 -|         |<----- s1 ------->|
+ *
+ * Invariants (ptoi_layout_check):
+ *   L1  run >= 1 (no layout describes the empty set: see ptoi_layout_of)
+ *   L2  every n >= 2, every s > run; s1 > s2 > ... > sk (strictly: equal strides merge)
+ *   L3  len == (n1-1)*s1 + ... + (nk-1)*sk + run, and lo + len does not wrap
+ *   L4  nested  <=>  for every j: sj >= (span of the dims after j, with the run)
+ *       where span = (nj+1 - 1)*sj+1 + ... + run. In a nested layout each step of an outer dim
+ *       moves past all that the inner dims touch: rows are disjoint and in order of address.
+ *   L5  no two dims form one progression: never s(i) % s(j) == 0 and s(i)/s(j) <= n(j), i < j
+ * Dense <=> k == 0.
+ *
+ * Equal layouts touch equal bytes. The converse holds for nested ones of the same strides.
+ */
+#ifndef PTOI_LAYOUT_H
+#define PTOI_LAYOUT_H
+
+#include <pto/tensor.h>
+
+typedef struct ptoi_dim {
+    uint64_t n; /* steps */
+    uint64_t s; /* bytes from one to the next */
+} ptoi_dim;
+
+typedef struct ptoi_layout {
+    uint64_t lo;  /* lowest byte: an address, or the place in a managed block */
+    uint64_t len; /* bytes from the lowest to the highest, both counted */
+    uint64_t run; /* bytes that lie together */
+    uint32_t k;   /* dims used */
+    bool nested;
+    ptoi_dim dim[PTO_MAX_DIMS]; /* largest stride first; unset past k */
+} ptoi_layout;
+
+/* The layout of a tensor, which is checked as pto_tensor_check does it in all that decides about
+ * bytes (not the device and the kind). *empty: the tensor touches nothing and `out` is unset. `lo` is the absolute address for memory of the user and the distance from the
+ * start of the block for managed memory (owner != 0). */
+pto_status ptoi_layout_of(const pto_tensor *t, ptoi_layout *out, bool *empty);
+
+/* Same bytes by the same description. */
+bool ptoi_layout_equal(const ptoi_layout *a, const ptoi_layout *b);
+
+/* The lowest byte of a nested layout at or after address `at`; false if there is none. */
+bool ptoi_layout_successor(const ptoi_layout *a, uint64_t at, uint64_t *found);
+
+/* PTO_CORRUPT with a detail if L1 - L5 do not hold. */
+pto_status ptoi_layout_check(const ptoi_layout *a);
+
+#endif /* PTOI_LAYOUT_H */

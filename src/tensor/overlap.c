@@ -1,0 +1,271 @@
+/* overlap.c - the cascade that decides whether two layouts share a byte.
+ *
+ * Let a start before b, at a distance of d > 0 bytes. They share a byte if and only if
+ *
+ *     d - run(a) < sum of ia*sa - sum of ib*sb < d + run(b)
+ *
+ * for some steps ia, ib of their dims: two starts are that close. Each stage answers only where
+ * its answer is proved, and else leaves the question to the next, dearer one:
+ *   range        the byte ranges are disjoint; or an end of one lies in a dense other, and ends
+ *                are always touched
+ *   same, dense  nothing to show
+ *   successor    b dense, a nested: the first byte of a at or after b's lowest is the one that counts
+ *   grid         strides that divide each other: see grid()
+ *   progression  at most two strides left after exact reductions: see progression.c
+ *   search       see search.c
+ */
+#include "overlap.h"
+
+#include "base/atomic.h"
+#include "base/error.h"
+#include "search.h"
+
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+static inline pto_overlap_result decided(bool yes, pto_overlap_stage stage)
+{
+    return (pto_overlap_result){.yes = yes, .stage = stage, .steps = 0};
+}
+
+/* Whether the dims before k, the outer ones, have strides that are multiples of s. */
+static inline bool all_multiples(const ptoi_layout *l, uint32_t k, uint64_t s)
+{
+    while (k-- > 0) {
+        if (l->dim[k].s != s && l->dim[k].s % s != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether both have a byte in common, given a.lo < b.lo; false in *fits: strides do not divide.
+ *
+ * From the smallest stride to the largest, lo .. hi is the set of all numbers v such that v * g bytes
+ * are what the strides from here on have to make up for, g being the stride before (bytes at first).
+ * All of lo .. hi can be had: by induction, as the difference of a step of a and a step of b takes
+ * every value from -(nb-1) to na-1. The next stride s is a multiple of g, so only multiples of s/g
+ * among the v can go on: again a gapless set. It holds 0: the strides left may stay at step 0, the
+ * bytes meet. It is empty, and all strides left are multiples of s: no. Rows may wrap or overlap,
+ * that does not matter here.
+ * lo > 0 until the answer is yes, and hi * g stays below the highest byte of b - a.lo: no overflow. */
+static inline bool grid(const ptoi_layout *a, const ptoi_layout *b, bool *fits)
+{
+    uint64_t d = b->lo - a->lo;
+    *fits = true;
+    if (d < a->run) {
+        return true;
+    }
+    uint64_t lo = d - a->run + 1, hi = d + b->run - 1, g = 1;
+    uint32_t ia = a->k, ib = b->k;
+    while (ia + ib > 0) {
+        uint64_t sa = ia > 0 ? a->dim[ia - 1].s : UINT64_MAX;
+        uint64_t sb = ib > 0 ? b->dim[ib - 1].s : UINT64_MAX;
+        uint64_t s = sa < sb ? sa : sb, ratio = s;
+        if (g > 1) {
+            ratio = s / g;
+            if (ratio * g != s) {
+                *fits = false;
+                return false;
+            }
+        }
+        g = s;
+        uint64_t top = hi / ratio, bottom = top;
+        if (hi - lo >= ratio) {
+            bottom = (lo - 1) / ratio + 1;
+        } else if (top * ratio < lo) {
+            *fits = all_multiples(a, ia, s) && all_multiples(b, ib, s);
+            return false;
+        }
+        uint64_t na = 0, nb = 0;
+        if (sa == s) {
+            na = a->dim[--ia].n - 1;
+        }
+        if (sb == s) {
+            nb = b->dim[--ib].n - 1;
+        }
+        if (bottom <= na) {
+            return true;
+        }
+        lo = bottom - na;
+        hi = top + nb;
+    }
+    return false;
+}
+
+/* Both lists of strides in one, with b's steps counted from its far end so that all terms add. */
+static void sum_of(const ptoi_layout *a, const ptoi_layout *b, ptoi_sum *sum)
+{
+    uint64_t d = b->lo - a->lo, far = b->len - b->run;
+    sum->lo = far + d - a->run + 1; /* d >= a.run: grid() has seen to it */
+    sum->hi = far + d + b->run - 1; /* the highest byte of b, from a.lo on */
+    uint32_t m = 0;
+    for (uint32_t ia = 0, ib = 0; ia < a->k || ib < b->k; m++) {
+        uint64_t sa = ia < a->k ? a->dim[ia].s : 0, sb = ib < b->k ? b->dim[ib].s : 0;
+        uint64_t s = sa > sb ? sa : sb, u = 0;
+        if (sa == s) {
+            u += a->dim[ia++].n - 1;
+        }
+        if (sb == s) {
+            u += b->dim[ib++].n - 1;
+        }
+        sum->term[m].c = s;
+        sum->term[m].u = u;
+    }
+    sum->m = m;
+}
+
+static __attribute__((noinline)) pto_overlap_result search(const ptoi_layout *a,
+                                                           const ptoi_layout *b, uint64_t budget)
+{
+    ptoi_sum sum;
+    ptoi_effort effort = {.budget = budget ? budget : PTO_OVERLAP_BUDGET};
+    sum_of(a, b, &sum);
+    ptoi_verdict verdict = ptoi_sum_solve(&sum, &effort);
+    if (verdict == PTOI_OUT_OF_BUDGET) {
+        return (pto_overlap_result){.yes = true, .stage = PTO_STAGE_BUDGET, .steps = effort.steps};
+    }
+    return (pto_overlap_result){verdict == PTOI_YES, effort.stage, effort.steps};
+}
+
+pto_overlap_result ptoi_overlaps(const ptoi_layout *a, const ptoi_layout *b, uint64_t budget)
+{
+    uint64_t a_end = a->lo + a->len, b_end = b->lo + b->len;
+    if (a_end <= b->lo || b_end <= a->lo) {
+        return decided(false, PTO_STAGE_RANGE);
+    }
+    if (a->k + b->k == 0) {
+        return decided(true, PTO_STAGE_DENSE);
+    }
+    if (a->lo == b->lo || a_end == b_end) {
+        return decided(true, ptoi_layout_equal(a, b) ? PTO_STAGE_SAME : PTO_STAGE_RANGE);
+    }
+    /* The lower one first, whoever asks: the answer does not depend on the order. */
+    if (b->lo < a->lo) {
+        const ptoi_layout *swap = a;
+        a = b;
+        b = swap;
+        a_end = b_end;
+    }
+    if (a->k == 0) {
+        return decided(true, PTO_STAGE_RANGE);
+    }
+    if (b->k == 0) {
+        if (a_end - b->lo <= b->len) {
+            return decided(true, PTO_STAGE_RANGE);
+        }
+        if (a->nested) {
+            uint64_t found = 0;
+            return decided(ptoi_layout_successor(a, b->lo, &found) && found - b->lo < b->len,
+                           PTO_STAGE_SUCCESSOR);
+        }
+    }
+    bool fits;
+    bool yes = grid(a, b, &fits);
+    if (fits) {
+        return decided(yes, PTO_STAGE_GRID);
+    }
+    return search(a, b, budget);
+}
+
+/* ---- The public functions --------------------------------------------------------------- */
+
+static ptoi_counter budget_hits;
+
+uint64_t pto_overlap_budget_hits(void)
+{
+    return ptoi_counter_read(&budget_hits);
+}
+
+const char *pto_overlap_stage_name(pto_overlap_stage stage)
+{
+    static const char *const names[] = {
+#define STAGE_NAME(name, text) text,
+        PTO_OVERLAP_STAGE_MAP(STAGE_NAME)
+#undef STAGE_NAME
+    };
+    return (unsigned)stage < PTO_STAGE_COUNT ? names[stage] : "invalid";
+}
+
+/* Whether addresses in both mean the same. Managed memory: the block and its generation. Memory of
+ * the user is one space, whatever the device: with unified addressing a pointer is never valid on
+ * two devices for different memory, and the same memory may well be known to both. */
+static inline bool same_space(const pto_tensor *a, const pto_tensor *b)
+{
+    return a->owner == b->owner && (a->owner == 0 || a->generation == b->generation);
+}
+
+static inline pto_status verdict_overlaps(const pto_tensor *a, const pto_tensor *b,
+                                          uint64_t budget, pto_overlap_result *result)
+{
+    ptoi_layout la, lb;
+    bool empty_a, empty_b;
+    pto_status status;
+    if ((status = ptoi_layout_of(a, &la, &empty_a)) != PTO_OK ||
+        (status = ptoi_layout_of(b, &lb, &empty_b)) != PTO_OK) {
+        return status;
+    }
+    if (UNLIKELY(empty_a || empty_b)) {
+        *result = decided(false, PTO_STAGE_EMPTY);
+    } else if (UNLIKELY(!same_space(a, b))) {
+        *result = decided(false, PTO_STAGE_SPACE);
+    } else {
+        *result = ptoi_overlaps(&la, &lb, budget);
+        if (UNLIKELY(result->stage == PTO_STAGE_BUDGET)) {
+            ptoi_counter_add(&budget_hits, 1);
+        }
+    }
+    return PTO_OK;
+}
+
+static inline pto_status verdict_covers(const pto_tensor *a, const pto_tensor *b, uint64_t budget,
+                                        pto_overlap_result *result)
+{
+    ptoi_layout la, lb;
+    bool empty_a, empty_b;
+    pto_status status;
+    if ((status = ptoi_layout_of(a, &la, &empty_a)) != PTO_OK ||
+        (status = ptoi_layout_of(b, &lb, &empty_b)) != PTO_OK) {
+        return status;
+    }
+    if (UNLIKELY(empty_a || empty_b)) {
+        *result = decided(empty_b, PTO_STAGE_EMPTY); /* nothing is in everything */
+    } else if (UNLIKELY(!same_space(a, b))) {
+        *result = decided(false, PTO_STAGE_SPACE);
+    } else {
+        *result = ptoi_covers(&la, &lb, budget);
+        if (UNLIKELY(result->stage == PTO_STAGE_BUDGET)) {
+            ptoi_counter_add(&budget_hits, 1);
+        }
+    }
+    return PTO_OK;
+}
+
+bool pto_tensor_overlaps(const pto_tensor *a, const pto_tensor *b)
+{
+    pto_overlap_result result;
+    return verdict_overlaps(a, b, 0, &result) != PTO_OK || result.yes;
+}
+
+bool pto_tensor_covers(const pto_tensor *a, const pto_tensor *b)
+{
+    pto_overlap_result result;
+    return verdict_covers(a, b, 0, &result) == PTO_OK && result.yes;
+}
+
+pto_status pto_tensor_overlaps_ex(const pto_tensor *a, const pto_tensor *b, uint64_t budget,
+                                  pto_overlap_result *result)
+{
+    if (!result) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "overlaps: result is NULL");
+    }
+    return verdict_overlaps(a, b, budget, result);
+}
+
+pto_status pto_tensor_covers_ex(const pto_tensor *a, const pto_tensor *b, uint64_t budget,
+                                pto_overlap_result *result)
+{
+    if (!result) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "covers: result is NULL");
+    }
+    return verdict_covers(a, b, budget, result);
+}

@@ -1,0 +1,101 @@
+/* progression.c - first hit of a progression in a window of residues, by the steps of Euclid. */
+#include "progression.h"
+
+#include <stddef.h>
+
+typedef unsigned __int128 wide;
+
+/* One round of the descent, to find the way back from the y of the smaller question to x. */
+typedef struct frame {
+    uint64_t a, m, l;
+} frame;
+
+/* Each round asks the same question of smaller numbers, so that nothing has to be carried back to
+ * know the answer:
+ *   - The window holds 0: x = 0.
+ *   - a > m/2: going up by a is going down by m - a. Mirror the window. Now a <= m/2, which makes
+ *     m at least half as small in the next round: 64 rounds at most.
+ *   - Before the first wrap the values are 0, a, 2a, ... The first at or past l is c*a. In the window:
+ *     x = c, and no x below c hits, since those values lie below l without having wrapped.
+ *   - Else the window lies between two multiples of a and is shorter than a. A hit after y wraps is
+ *     an x with  l <= a*x - m*y <= r,  that is  (m*y) mod a  in  (-r) mod a .. (-l) mod a:  the same
+ *     question for y, modulo a. For each such y there is exactly one x, ceil((l + m*y) / a), which
+ *     grows with y; and x <= limit  <=>  l + m*y <= a*limit  <=>  y <= (a*limit - l) / m.
+ */
+bool ptoi_residue_hit(uint64_t a, uint64_t m, uint64_t l, uint64_t r, uint64_t limit,
+                      uint64_t *first, uint64_t *steps)
+{
+    frame way[64];
+    uint32_t depth = 0;
+    uint64_t x = 0;
+    while (l > 0) {
+        ++*steps;
+        if (a == 0) {
+            return false;
+        }
+        if (a > m - a) {
+            uint64_t mirrored = m - r;
+            r = m - l;
+            l = mirrored;
+            a = m - a;
+        }
+        uint64_t below = (l - 1) / a;               /* c - 1 */
+        uint64_t short_of = a - 1 - (l - 1) % a;    /* c*a - l */
+        if (below >= limit) {
+            return false;
+        }
+        if (short_of <= r - l) {
+            x = below + 1;
+            break;
+        }
+        uint64_t reach, wraps;
+        if (!__builtin_mul_overflow(a, limit, &reach)) {
+            if (reach - l < m) {
+                return false; /* never wraps */
+            }
+            wraps = (reach - l) / m;
+        } else {
+            wraps = (uint64_t)(((wide)a * limit - l) / m);
+        }
+        if (first) {
+            way[depth++] = (frame){a, m, l};
+        }
+        l = short_of - (r - l);
+        r = short_of;
+        uint64_t rest = m % a;
+        m = a;
+        a = rest;
+        limit = wraps;
+    }
+    if (first) {
+        while (depth > 0) {
+            const frame *f = &way[--depth];
+            x = (uint64_t)(((wide)f->m * x + f->l + f->a - 1) / f->a);
+        }
+        *first = x;
+    }
+    return true;
+}
+
+/* For a given x at most one y fits, because the window is no longer than c2. The y that fits without
+ * regard to its bounds keeps them by itself when x is in x0 .. x1: y > u2 would mean
+ * c1*x + c2*u2 <= hi - c2 < lo, against x >= x0, and y < 0 would mean c1*x >= lo + c2 > hi, against
+ * x <= x1. What is left is one residue: (hi - c1*x) mod c2 <= hi - lo. */
+bool ptoi_two_terms(uint64_t c1, uint64_t u1, uint64_t c2, uint64_t u2, uint64_t lo, uint64_t hi,
+                    uint64_t *steps)
+{
+    uint64_t most, x0 = 0;
+    if (!__builtin_mul_overflow(c2, u2, &most) && lo > most) {
+        x0 = (lo - most - 1) / c1 + 1;
+    }
+    uint64_t x1 = hi / c1;
+    x1 = x1 < u1 ? x1 : u1;
+    if (x0 > x1) {
+        return false;
+    }
+    uint64_t r = (hi - c1 * x0) % c2;
+    if (r <= hi - lo) {
+        return true;
+    }
+    return ptoi_residue_hit(c1 % c2, c2, r - (hi - lo), r, x1 - x0, NULL, steps);
+}

@@ -1,0 +1,36 @@
+#!/bin/sh
+# prefix.sh CMAKE BUILD SOURCE STAGE
+#
+# Installs into a fresh folder through DESTDIR, looks at what arrived, and moves it to STAGE/prefix:
+# the tests that follow use it from there, so an installation that knows where it was made fails.
+set -eu
+
+cmake=$1
+build=$2
+source=$3
+stage=$4
+
+rm -rf "$stage"
+mkdir -p "$stage"
+DESTDIR=$stage/root "$cmake" --install "$build" --prefix /opt/pto >"$stage/install.log"
+mv "$stage/root/opt/pto" "$stage/prefix"
+left=$(find "$stage/root" -type f)
+if [ -n "$left" ]; then
+    echo "installed outside of the prefix: $left"
+    exit 1
+fi
+
+cd "$stage/prefix"
+find . -type f -o -type l | sort
+for header in "$source"/include/pto/*.h; do
+    cmp "$header" "include/pto/$(basename "$header")"
+done
+libs=$(dirname "$(find . -name libpto.a)")
+for file in libpto.so pkgconfig/pto.pc cmake/pto/pto-config.cmake \
+    cmake/pto/pto-config-version.cmake cmake/pto/pto-targets.cmake; do
+    [ -e "$libs/$file" ] || { echo "missing: $file"; exit 1; }
+done
+if grep -rlF -e "$source" -e "$build" -e "$stage" -e /opt/pto "$libs/pkgconfig" "$libs/cmake"; then
+    echo "these files name the place where they were built or installed"
+    exit 1
+fi

@@ -1,0 +1,42 @@
+#!/bin/sh
+# symbols.sh SOURCE SHARED STATIC
+#
+# The shared library exports what the public headers declare: no more, no less. The static one
+# cannot hide symbols, so all its global ones carry our prefixes. Neither is empty.
+set -eu
+
+source=$1
+shared=$2
+static=$3
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+sed -n 's/^PTO_API .*[ *]\(pto_[a-z0-9_]*\)(.*/\1/p' "$source"/include/pto/*.h |
+    sort -u >"$work/declared"
+nm -D --defined-only "$shared" | awk '{ print $NF }' | sort -u >"$work/exported"
+nm -g --defined-only "$static" | awk 'NF == 3 { print $3 }' | sort -u >"$work/global"
+
+bad=0
+for list in declared exported global; do
+    echo "$list: $(wc -l <"$work/$list") symbols"
+    [ -s "$work/$list" ] || bad=1
+done
+
+# complain TEXT: reads names; each one is an error.
+complain() {
+    while read -r symbol; do
+        echo "$symbol: $1"
+        touch "$work/bad"
+    done
+}
+declarations=$(grep -c '^PTO_API' "$source"/include/pto/*.h | awk -F: '{ n += $2 } END { print n }')
+if [ "$declarations" -ne "$(wc -l <"$work/declared")" ]; then
+    echo "$declarations lines begin with PTO_API, but not every one has its function beside it"
+    bad=1
+fi
+comm -23 "$work/declared" "$work/exported" | complain "declared but not exported"
+comm -13 "$work/declared" "$work/exported" | complain "exported but declared in no public header"
+grep -v '^pto_' "$work/exported" | complain "exported without the prefix pto_"
+grep -Ev '^(pto|ptoi)_' "$work/global" | complain "global in the static library without prefix"
+[ $bad -eq 0 ] && [ ! -e "$work/bad" ]

@@ -1,0 +1,55 @@
+/* support.h - what tests and benches share: seeded random numbers, effort, and names for failures.
+ *
+ * PTO_TEST_SEED=N    another seed (default 1), so that a failure can be run again
+ * PTO_TEST_EFFORT=P  percent of the usual number of random cases (default 100); the sanitizers use
+ *                    less, a long night more
+ */
+#ifndef PTO_TEST_SUPPORT_H
+#define PTO_TEST_SUPPORT_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+typedef struct test_rng {
+    uint64_t state;
+} test_rng;
+
+static inline uint64_t test_env(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static inline uint64_t test_seed(void)
+{
+    return test_env("PTO_TEST_SEED", 1);
+}
+
+/* `count` scaled by the effort, at least 1. */
+static inline uint64_t test_effort(uint64_t count)
+{
+    uint64_t scaled = count * test_env("PTO_TEST_EFFORT", 100) / 100;
+    return scaled ? scaled : 1;
+}
+
+static inline test_rng test_rng_make(uint64_t seed)
+{
+    return (test_rng){seed * UINT64_C(0x9E3779B97F4A7C15) + 1};
+}
+
+/* A Weyl sequence through a 64-bit mixer: small, fast, and good enough for test data. */
+static inline uint64_t test_next(test_rng *rng)
+{
+    uint64_t x = rng->state += UINT64_C(0x9E3779B97F4A7C15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return x ^ (x >> 31);
+}
+
+/* Uniform in low .. high, both included. */
+static inline int64_t test_between(test_rng *rng, int64_t low, int64_t high)
+{
+    return low + (int64_t)(test_next(rng) % (uint64_t)(high - low + 1));
+}
+
+#endif /* PTO_TEST_SUPPORT_H */
