@@ -1,5 +1,5 @@
-# The tests. tests/<module>/test_<name>.c becomes the CTest test <module>.<name>; a few scripts in
-# tests/install look at the library from outside.
+# The tests. tests/<module>/test_<name>.c becomes the CTest test <module>.<name>; the scripts
+# in tests/install look at the library from outside.
 
 find_package(cmocka REQUIRED)
 
@@ -28,6 +28,8 @@ foreach(file ${files})
     pto_test(${module}.${name} $<TARGET_FILE:test_${module}_${name}>)
 endforeach()
 
+pto_test(base.counting "${PROJECT_SOURCE_DIR}/tests/base/counting.sh" "${PROJECT_SOURCE_DIR}")
+
 # A program that is built without a sanitizer cannot load a library that is built with one.
 if(NOT PTO_SANITIZE)
     set(scripts "${PROJECT_SOURCE_DIR}/tests/install")
@@ -42,7 +44,9 @@ if(NOT PTO_SANITIZE)
         "${CMAKE_COMMAND}" "${stage}" "${scripts}/consumer" "${CMAKE_C_COMPILER}")
     pto_test(install.pkg_config "${scripts}/pkg_config.sh"
         "${stage}" "${scripts}/consumer" "${CMAKE_C_COMPILER}")
+    pto_test(install.readme "${scripts}/readme.sh"
+        "${stage}" "${PROJECT_SOURCE_DIR}" "${CMAKE_C_COMPILER}" $<TARGET_FILE:example_overlap>)
     set_tests_properties(install.prefix PROPERTIES FIXTURES_SETUP installation)
-    set_tests_properties(install.find_package install.pkg_config PROPERTIES
+    set_tests_properties(install.find_package install.pkg_config install.readme PROPERTIES
         FIXTURES_REQUIRED installation)
 endif()

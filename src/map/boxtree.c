@@ -35,7 +35,7 @@ static uint32_t take_node(ptoi_node_pool *pool)
 {
     uint32_t at = pool->freed;
     if (at != PTOI_NONE)
-        pool->freed = pool->nodes[at].parent;
+        pool->freed = ptoi_node_at(pool, at)->parent;
     else
         at = pool->fresh++;
     return at;
@@ -43,7 +43,7 @@ static uint32_t take_node(ptoi_node_pool *pool)
 
 static void give_node(ptoi_node_pool *pool, uint32_t at)
 {
-    pool->nodes[at].parent = pool->freed;
+    ptoi_node_at(pool, at)->parent = pool->freed;
     pool->freed = at;
 }
 
@@ -60,7 +60,7 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 /* The box of an inner node from those of its children; false if it was that already. */
 static bool refit(ptoi_node_pool *pool, ptoi_node *node)
 {
-    const ptoi_node *a = &pool->nodes[node->child[0]], *b = &pool->nodes[node->child[1]];
+    const ptoi_node *a = ptoi_node_at(pool, node->child[0]), *b = ptoi_node_at(pool, node->child[1]);
     bool changed = false;
     for (uint32_t d = 0; d < node->digits; d++) {
         uint64_t lo = min_u64(a->box[d].lo, b->box[d].lo);
@@ -73,24 +73,24 @@ static bool refit(ptoi_node_pool *pool, ptoi_node *node)
 
 static void add_twin(ptoi_node_pool *pool, uint32_t head, uint32_t leaf)
 {
-    ptoi_node *h = &pool->nodes[head], *l = &pool->nodes[leaf];
+    ptoi_node *h = ptoi_node_at(pool, head), *l = ptoi_node_at(pool, leaf);
     l->leaf = 2;
     l->parent = head;
     l->child[1] = h->child[1];
     if (l->child[1] != PTOI_NONE)
-        pool->nodes[l->child[1]].parent = leaf;
+        ptoi_node_at(pool, l->child[1])->parent = leaf;
     h->child[1] = leaf;
 }
 
 uint32_t ptoi_boxtree_insert(ptoi_node_pool *pool, uint32_t *root, const ptoi_range *box,
-                             uint32_t digits, uint32_t item)
+                             uint32_t digits, uint32_t item, uint16_t mark)
 {
     uint32_t leaf = take_node(pool);
-    ptoi_node *l = &pool->nodes[leaf];
+    ptoi_node *l = ptoi_node_at(pool, leaf);
     l->parent = PTOI_NONE;
     l->child[0] = item;
     l->child[1] = PTOI_NONE;
-    l->rank = 0;
+    l->rank = mark;
     l->leaf = 1;
     l->digits = (uint8_t)digits;
     for (uint32_t d = 0; d < digits; d++)
@@ -103,10 +103,10 @@ uint32_t ptoi_boxtree_insert(ptoi_node_pool *pool, uint32_t *root, const ptoi_ra
     /* Any leaf on the way of the key shares with it all bits that the tree tests above the place
      * where they part, so it tells that place. */
     uint32_t at = *root;
-    while (!pool->nodes[at].leaf)
-        at = pool->nodes[at].child[key_bit(l, pool->nodes[at].rank)];
+    while (!ptoi_node_at(pool, at)->leaf)
+        at = ptoi_node_at(pool, at)->child[key_bit(l, ptoi_node_at(pool, at)->rank)];
     uint16_t rank;
-    if (!first_difference(l, &pool->nodes[at], &rank)) {
+    if (!first_difference(l, ptoi_node_at(pool, at), &rank)) {
         add_twin(pool, at, leaf);
         return leaf;
     }
@@ -114,8 +114,8 @@ uint32_t ptoi_boxtree_insert(ptoi_node_pool *pool, uint32_t *root, const ptoi_ra
     /* Down again to that place; every box passed grows by the new one. */
     uint32_t above = PTOI_NONE;
     at = *root;
-    while (!pool->nodes[at].leaf && pool->nodes[at].rank > rank) {
-        ptoi_node *n = &pool->nodes[at];
+    while (!ptoi_node_at(pool, at)->leaf && ptoi_node_at(pool, at)->rank > rank) {
+        ptoi_node *n = ptoi_node_at(pool, at);
         for (uint32_t d = 0; d < digits; d++) {
             n->box[d].lo = min_u64(n->box[d].lo, box[d].lo);
             n->box[d].hi = max_u64(n->box[d].hi, box[d].hi);
@@ -124,7 +124,7 @@ uint32_t ptoi_boxtree_insert(ptoi_node_pool *pool, uint32_t *root, const ptoi_ra
         at = n->child[key_bit(l, n->rank)];
     }
     uint32_t fork = take_node(pool);
-    ptoi_node *f = &pool->nodes[fork];
+    ptoi_node *f = ptoi_node_at(pool, fork);
     uint32_t side = key_bit(l, rank);
     f->parent = above;
     f->child[side] = leaf;
@@ -134,47 +134,47 @@ uint32_t ptoi_boxtree_insert(ptoi_node_pool *pool, uint32_t *root, const ptoi_ra
     f->digits = (uint8_t)digits;
     refit(pool, f);
     l->parent = fork;
-    pool->nodes[at].parent = fork;
+    ptoi_node_at(pool, at)->parent = fork;
     if (above == PTOI_NONE)
         *root = fork;
     else
-        pool->nodes[above].child[pool->nodes[above].child[1] == at] = fork;
+        ptoi_node_at(pool, above)->child[ptoi_node_at(pool, above)->child[1] == at] = fork;
     return leaf;
 }
 
 /* `by` (PTOI_NONE: nothing) takes the place of `old` below the parent of `old`. */
 static void replace(ptoi_node_pool *pool, uint32_t *root, uint32_t old, uint32_t by)
 {
-    uint32_t above = pool->nodes[old].parent;
+    uint32_t above = ptoi_node_at(pool, old)->parent;
     if (above == PTOI_NONE)
         *root = by;
     else
-        pool->nodes[above].child[pool->nodes[above].child[1] == old] = by;
+        ptoi_node_at(pool, above)->child[ptoi_node_at(pool, above)->child[1] == old] = by;
     if (by != PTOI_NONE)
-        pool->nodes[by].parent = above;
+        ptoi_node_at(pool, by)->parent = above;
 }
 
 void ptoi_boxtree_remove(ptoi_node_pool *pool, uint32_t *root, uint32_t leaf)
 {
-    ptoi_node *l = &pool->nodes[leaf];
+    ptoi_node *l = ptoi_node_at(pool, leaf);
     uint32_t twin = l->child[1];
     if (l->leaf == 2) {
-        pool->nodes[l->parent].child[1] = twin;
+        ptoi_node_at(pool, l->parent)->child[1] = twin;
         if (twin != PTOI_NONE)
-            pool->nodes[twin].parent = l->parent;
+            ptoi_node_at(pool, twin)->parent = l->parent;
     } else if (twin != PTOI_NONE) {
-        pool->nodes[twin].leaf = 1;
+        ptoi_node_at(pool, twin)->leaf = 1;
         replace(pool, root, leaf, twin);
     } else if (l->parent == PTOI_NONE) {
         *root = PTOI_NONE;
     } else {
         uint32_t fork = l->parent;
-        const ptoi_node *f = &pool->nodes[fork];
+        const ptoi_node *f = ptoi_node_at(pool, fork);
         uint32_t above = f->parent;
         replace(pool, root, fork, f->child[f->child[0] == leaf]);
         give_node(pool, fork);
-        while (above != PTOI_NONE && refit(pool, &pool->nodes[above]))
-            above = pool->nodes[above].parent;
+        while (above != PTOI_NONE && refit(pool, ptoi_node_at(pool, above)))
+            above = ptoi_node_at(pool, above)->parent;
     }
     give_node(pool, leaf);
 }
@@ -183,20 +183,20 @@ static pto_status check_leaf(const ptoi_node_pool *pool, uint32_t at, uint32_t *
 {
     uint32_t before = at;
     (*leaves)++;
-    for (uint32_t twin = pool->nodes[at].child[1]; twin != PTOI_NONE;
-         twin = pool->nodes[twin].child[1]) {
-        const ptoi_node *t = &pool->nodes[twin];
+    for (uint32_t twin = ptoi_node_at(pool, at)->child[1]; twin != PTOI_NONE;
+         twin = ptoi_node_at(pool, twin)->child[1]) {
+        const ptoi_node *t = ptoi_node_at(pool, twin);
         uint16_t rank;
-        if (t->leaf != 2 || t->parent != before || first_difference(t, &pool->nodes[at], &rank))
+        if (t->leaf != 2 || t->parent != before || first_difference(t, ptoi_node_at(pool, at), &rank))
             return ptoi_fail(PTO_CORRUPT, "box tree: T4 broken at twin %u of leaf %u", twin, at);
         before = twin;
         (*leaves)++;
     }
     /* T2, seen from the leaf: on the way up every inner node has it on the right side. */
-    for (uint32_t below = at, up = pool->nodes[at].parent; up != PTOI_NONE;
-         below = up, up = pool->nodes[up].parent) {
-        const ptoi_node *u = &pool->nodes[up];
-        if (u->child[key_bit(&pool->nodes[at], u->rank)] != below)
+    for (uint32_t below = at, up = ptoi_node_at(pool, at)->parent; up != PTOI_NONE;
+         below = up, up = ptoi_node_at(pool, up)->parent) {
+        const ptoi_node *u = ptoi_node_at(pool, up);
+        if (u->child[key_bit(ptoi_node_at(pool, at), u->rank)] != below)
             return ptoi_fail(PTO_CORRUPT, "box tree: T2 broken, leaf %u below node %u", at, up);
     }
     return PTO_OK;
@@ -208,12 +208,12 @@ pto_status ptoi_boxtree_check(const ptoi_node_pool *pool, uint32_t root, uint32_
     *leaves = 0;
     if (root == PTOI_NONE)
         return PTO_OK;
-    if (pool->nodes[root].parent != PTOI_NONE)
+    if (ptoi_node_at(pool, root)->parent != PTOI_NONE)
         return ptoi_fail(PTO_CORRUPT, "box tree: root %u has a parent", root);
     stack[depth++] = root;
     while (depth) {
         uint32_t at = stack[--depth];
-        const ptoi_node *n = &pool->nodes[at];
+        const ptoi_node *n = ptoi_node_at(pool, at);
         if (at >= pool->fresh)
             return ptoi_fail(PTO_CORRUPT, "box tree: node %u of %u in use", at, pool->fresh);
         if (n->leaf) {
@@ -225,7 +225,7 @@ pto_status ptoi_boxtree_check(const ptoi_node_pool *pool, uint32_t root, uint32_
         }
         ptoi_range box[PTOI_MAX_DIGITS];
         for (uint32_t side = 0; side < 2; side++) {
-            const ptoi_node *c = &pool->nodes[n->child[side]];
+            const ptoi_node *c = ptoi_node_at(pool, n->child[side]);
             if (c->parent != at || c->digits != n->digits)
                 return ptoi_fail(PTO_CORRUPT, "box tree: T4 broken below node %u", at);
             if (!c->leaf && c->rank >= n->rank)

@@ -29,6 +29,7 @@
 #define PTOI_BOXTREE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <pto/status.h>
@@ -41,26 +42,39 @@ typedef struct ptoi_range {
     uint64_t lo, hi; /* both included */
 } ptoi_range;
 
-/* Two lines of cache; boxes of up to three digits fit in the first. */
 typedef struct ptoi_node {
     uint32_t parent;   /* inner node above, or the twin before this one; PTOI_NONE at the root */
     uint32_t child[2]; /* inner: the two subtrees; leaf: the item, and the next twin */
-    uint16_t rank;     /* inner: bit * 16 + 15 - number of the key word */
+    uint16_t rank;     /* inner: bit * 16 + 15 - number of the key word; leaf: a mark of the user */
     uint8_t leaf;      /* 0 inner, 1 leaf in the tree, 2 leaf that is a twin of another */
     uint8_t digits;
-    ptoi_range box[PTOI_MAX_DIGITS];
+    ptoi_range box[]; /* as many as there are digits */
 } ptoi_node;
 
+/* Nodes of one size. Trees of few digits have small nodes: what a walk costs is lines of cache. */
 typedef struct ptoi_node_pool {
-    ptoi_node *nodes;
-    uint32_t capacity;
+    char *nodes;
+    uint32_t shift; /* a node has 1 << shift bytes */
     uint32_t fresh; /* nodes from here on were never used */
     uint32_t freed; /* list of used ones, through `parent` */
 } ptoi_node_pool;
 
-/* Adds a leaf for `item` and returns its node. */
+/* 32, 64 and 128 bytes: for one digit, for two or three, and for up to seven. */
+#define PTOI_NODE_SIZES 3
+
+static inline uint32_t ptoi_node_size(uint32_t digits)
+{
+    return digits == 1 ? 0 : digits <= 3 ? 1 : 2;
+}
+
+static inline ptoi_node *ptoi_node_at(const ptoi_node_pool *pool, uint32_t at)
+{
+    return (ptoi_node *)(void *)(pool->nodes + ((size_t)at << pool->shift));
+}
+
+/* Adds a leaf for `item`, with a mark of the caller's, and returns its node. */
 uint32_t ptoi_boxtree_insert(ptoi_node_pool *pool, uint32_t *root, const ptoi_range *box,
-                             uint32_t digits, uint32_t item);
+                             uint32_t digits, uint32_t item, uint16_t mark);
 
 /* Takes a leaf out. */
 void ptoi_boxtree_remove(ptoi_node_pool *pool, uint32_t *root, uint32_t leaf);
@@ -81,10 +95,16 @@ static inline bool ptoi_boxes_meet(const ptoi_range *a, const ptoi_range *b, uin
 typedef struct ptoi_walk {
     const ptoi_node_pool *pool;
     uint32_t digits;
-    uint32_t depth; /* nodes on the stack: subtrees still to visit */
+    uint32_t depth; /* nodes on the stack: they meet the box and are still to be visited */
     ptoi_range box[PTOI_MAX_DIGITS];
     uint32_t stack[PTOI_TREE_DEPTH + 2];
 } ptoi_walk;
+
+static inline void ptoi_walk_push(ptoi_walk *w, uint32_t at)
+{
+    if (ptoi_boxes_meet(ptoi_node_at(w->pool, at)->box, w->box, w->digits))
+        w->stack[w->depth++] = at;
+}
 
 /* The tree must not change during the walk. Set w->box (of `digits` ranges) before. */
 static inline void ptoi_walk_begin(ptoi_walk *w, const ptoi_node_pool *pool, uint32_t root,
@@ -94,25 +114,34 @@ static inline void ptoi_walk_begin(ptoi_walk *w, const ptoi_node_pool *pool, uin
     w->digits = digits;
     w->depth = 0;
     if (root != PTOI_NONE)
-        w->stack[w->depth++] = root;
+        ptoi_walk_push(w, root);
 }
 
-/* Pops the next node that meets the box; PTOI_NONE at the end. The caller goes on with
- * ptoi_walk_into to see what lies below an inner node, or not to. */
-static inline uint32_t ptoi_walk_pop(ptoi_walk *w)
+/* The next node that meets the box; PTOI_NONE at the end. Below an inner node the walk goes on only if
+ * the caller says so, with ptoi_walk_into. */
+static inline uint32_t ptoi_walk_next(ptoi_walk *w)
 {
-    while (w->depth) {
-        uint32_t at = w->stack[--w->depth];
-        if (ptoi_boxes_meet(w->pool->nodes[at].box, w->box, w->digits))
-            return at;
-    }
-    return PTOI_NONE;
+    return w->depth ? w->stack[--w->depth] : PTOI_NONE;
 }
 
 static inline void ptoi_walk_into(ptoi_walk *w, const ptoi_node *node)
 {
-    w->stack[w->depth++] = node->child[1];
-    w->stack[w->depth++] = node->child[0];
+    ptoi_walk_push(w, node->child[1]);
+    ptoi_walk_push(w, node->child[0]);
+}
+
+/* The next leaf. */
+static inline uint32_t ptoi_walk_next_leaf(ptoi_walk *w)
+{
+    for (;;) {
+        uint32_t at = ptoi_walk_next(w);
+        if (at == PTOI_NONE)
+            return PTOI_NONE;
+        const ptoi_node *node = ptoi_node_at(w->pool, at);
+        if (node->leaf)
+            return at;
+        ptoi_walk_into(w, node);
+    }
 }
 
 #endif /* PTOI_BOXTREE_H */

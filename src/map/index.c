@@ -7,6 +7,10 @@
 /* An item of the tree of a memory is a region or, with this bit, a group. */
 #define GROUP_BIT 0x80000000u
 
+/* Mark of a leaf: its region is all of its box. Where this holds for the layout asked about as well,
+ * boxes that meet are bytes that meet. */
+#define EXACT 1u
+
 static uint32_t take(ptoi_free *list)
 {
     return list->freed == PTOI_NONE ? list->fresh++ : list->freed;
@@ -83,30 +87,42 @@ static bool group_fits(const ptoi_group *g, uint32_t space, const ptoi_layout *a
     return true;
 }
 
-/* Writes the box around a layout in the digits of a group.
+static ptoi_node_pool *group_pool(pto_tensormap *map, const ptoi_group *g)
+{
+    return &map->nodes[ptoi_node_size(g->count + 1)];
+}
+
+/* Writes the box around a layout in the digits of a group; says whether the layout is all of its box.
  *
  * Cut by s, a term of the layout whose stride is a multiple of s moves the digit alone; the other
  * terms move what is left over, from r to r + rest. If that stays below s, the digit and the
  * rest are independent and both ranges are exact. If not, the rest may be anything. */
-static void group_box(const ptoi_group *g, const ptoi_layout *a, ptoi_range *box)
+static bool group_box(const ptoi_group *g, const ptoi_layout *a, ptoi_range *box)
 {
     uint64_t at, end, rest = a->len - 1;
+    bool exact = true;
     uint32_t left = (1u << a->k) - 1; /* terms not yet accounted for */
     bool whole = __builtin_add_overflow(a->lo, g->shift, &at) ||
                  __builtin_add_overflow(at, rest, &end);
     if (whole) { /* the last bytes of the address space: give up on digits */
         for (uint32_t j = 0; j <= g->count; j++)
             box[j] = (ptoi_range){0, UINT64_MAX};
-        return;
+        return false;
     }
     for (uint32_t j = 0; j < g->count; j++) {
         uint64_t s = g->strides[j];
         uint64_t digit = at / s, r = at % s, steps = 0;
         for (uint32_t i = 0; i < a->k; i++) {
             const ptoi_dim *d = &a->dim[i];
-            if ((left & (1u << i)) && (d->s == s || d->s % s == 0)) {
+            if (!(left & (1u << i)))
+                continue;
+            if (d->s == s) {
+                steps += d->n - 1;
+                left &= ~(1u << i);
+            } else if (d->s % s == 0) {
                 steps += (d->n - 1) * (d->s / s);
                 left &= ~(1u << i);
+                exact = false;
             }
         }
         uint64_t inner = rest - steps * s;
@@ -119,9 +135,11 @@ static void group_box(const ptoi_group *g, const ptoi_layout *a, ptoi_range *box
             at = 0;
             rest = s - 1;
             left = 0;
+            exact = false;
         }
     }
     box[g->count] = (ptoi_range){at, at + rest};
+    return exact && !left;
 }
 
 /* The range of a group grows in steps of about its own size, so that it seldom has to move in the tree
@@ -133,7 +151,7 @@ static void group_widen(pto_tensormap *map, uint32_t at, const ptoi_layout *a)
     if (g->members) {
         if (lo >= g->lo && hi <= g->hi)
             return;
-        ptoi_boxtree_remove(&map->nodes, &map->spaces[g->space].root, g->leaf);
+        ptoi_boxtree_remove(&map->nodes[0], &map->spaces[g->space].root, g->leaf);
         uint64_t size = g->hi - g->lo;
         if (lo < g->lo)
             lo = g->lo - lo < size && g->lo > size ? g->lo - size : lo;
@@ -146,8 +164,8 @@ static void group_widen(pto_tensormap *map, uint32_t at, const ptoi_layout *a)
     }
     g->lo = lo;
     g->hi = hi;
-    g->leaf = ptoi_boxtree_insert(&map->nodes, &map->spaces[g->space].root,
-                                  &(ptoi_range){lo, hi}, 1, at | GROUP_BIT);
+    g->leaf = ptoi_boxtree_insert(&map->nodes[0], &map->spaces[g->space].root,
+                                  &(ptoi_range){lo, hi}, 1, at | GROUP_BIT, 0);
 }
 
 static uint32_t group_of(pto_tensormap *map, uint32_t space, const ptoi_layout *a, uint64_t origin)
@@ -175,7 +193,7 @@ static uint32_t group_of(pto_tensormap *map, uint32_t space, const ptoi_layout *
 static void group_release(pto_tensormap *map, uint32_t at)
 {
     ptoi_group *g = &map->groups[at];
-    ptoi_boxtree_remove(&map->nodes, &map->spaces[g->space].root, g->leaf);
+    ptoi_boxtree_remove(&map->nodes[0], &map->spaces[g->space].root, g->leaf);
     uint32_t *link = &map->group_buckets[g->hash & map->index_mask];
     while (*link != at)
         link = &map->groups[*link].next;
@@ -198,16 +216,18 @@ void ptoi_index_insert(pto_tensormap *map, uint32_t region, uint64_t origin)
     if (r->layout.k == 0) {
         ptoi_range range = {r->layout.lo, r->layout.lo + (r->layout.len - 1)};
         r->group = PTOI_NONE;
-        r->leaf = ptoi_boxtree_insert(&map->nodes, &map->spaces[r->space].root, &range, 1, region);
+        r->leaf = ptoi_boxtree_insert(&map->nodes[0], &map->spaces[r->space].root, &range, 1,
+                                      region, EXACT);
         return;
     }
     r->group = group_of(map, r->space, &r->layout, origin);
     group_widen(map, r->group, &r->layout);
     ptoi_group *g = &map->groups[r->group];
     ptoi_range box[PTOI_MAX_DIGITS];
-    group_box(g, &r->layout, box);
+    bool exact = group_box(g, &r->layout, box);
     g->members++;
-    r->leaf = ptoi_boxtree_insert(&map->nodes, &g->root, box, g->count + 1, region);
+    r->leaf = ptoi_boxtree_insert(group_pool(map, g), &g->root, box, g->count + 1, region,
+                                  exact ? EXACT : 0);
 }
 
 void ptoi_index_remove(pto_tensormap *map, uint32_t region)
@@ -215,10 +235,10 @@ void ptoi_index_remove(pto_tensormap *map, uint32_t region)
     ptoi_region *r = &map->regions[region];
     ptoi_space *s = &map->spaces[r->space];
     if (r->group == PTOI_NONE) {
-        ptoi_boxtree_remove(&map->nodes, &s->root, r->leaf);
+        ptoi_boxtree_remove(&map->nodes[0], &s->root, r->leaf);
     } else {
         ptoi_group *g = &map->groups[r->group];
-        ptoi_boxtree_remove(&map->nodes, &g->root, r->leaf);
+        ptoi_boxtree_remove(group_pool(map, g), &g->root, r->leaf);
         if (--g->members == 0)
             group_release(map, r->group);
     }
@@ -236,11 +256,12 @@ void ptoi_search_begin(ptoi_search *s, pto_tensormap *map, uint32_t space,
     s->self = self;
     s->skip_idle = skip_idle;
     s->in_group = false;
+    s->exact = layout->k == 0;
     s->twin = PTOI_NONE;
     s->idle = PTOI_NONE;
     s->outer.box[0] = (ptoi_range){layout->lo, layout->lo + (layout->len - 1)};
-    ptoi_walk_begin(&s->outer, &map->nodes, space == PTOI_NONE ? PTOI_NONE : map->spaces[space].root,
-                    1);
+    ptoi_walk_begin(&s->outer, &map->nodes[0],
+                    space == PTOI_NONE ? PTOI_NONE : map->spaces[space].root, 1);
     map->stats.searches++;
 }
 
@@ -254,47 +275,51 @@ static bool touches(const ptoi_layout *a, const ptoi_range *range)
     return ptoi_layout_successor(a, range->lo, &found) && found <= range->hi;
 }
 
-/* The next leaf whose box meets the layout, or PTOI_NONE. */
-static uint32_t next_leaf(ptoi_search *s)
+/* The next leaf of the tree of the memory that meets the layout. */
+static const ptoi_node *next_outer(ptoi_search *s)
 {
-    const ptoi_node_pool *pool = &s->map->nodes;
+    const ptoi_node_pool *pool = s->outer.pool;
+    for (uint32_t at; (at = ptoi_walk_next(&s->outer)) != PTOI_NONE;) {
+        const ptoi_node *node = ptoi_node_at(pool, at);
+        if (!touches(s->layout, node->box))
+            continue;
+        if (node->leaf)
+            return node;
+        ptoi_walk_into(&s->outer, node);
+    }
+    return NULL;
+}
+
+/* The next leaf of a region whose box meets the layout, in whatever tree it is. */
+static const ptoi_node *next_leaf(ptoi_search *s)
+{
     for (;;) {
-        uint32_t at;
+        const ptoi_node *leaf;
         if (s->twin != PTOI_NONE) {
-            at = s->twin;
+            leaf = ptoi_node_at(s->in_group ? s->inner.pool : s->outer.pool, s->twin);
         } else if (s->in_group) {
-            at = ptoi_walk_pop(&s->inner);
+            uint32_t at = ptoi_walk_next_leaf(&s->inner);
             if (at == PTOI_NONE) {
                 s->in_group = false;
+                s->exact = s->layout->k == 0;
                 continue;
             }
-            if (!pool->nodes[at].leaf) {
-                ptoi_walk_into(&s->inner, &pool->nodes[at]);
-                continue;
-            }
+            leaf = ptoi_node_at(s->inner.pool, at);
         } else {
-            at = ptoi_walk_pop(&s->outer);
-            if (at == PTOI_NONE)
-                return PTOI_NONE;
-            if (!touches(s->layout, pool->nodes[at].box))
-                continue;
-            if (!pool->nodes[at].leaf) {
-                ptoi_walk_into(&s->outer, &pool->nodes[at]);
-                continue;
-            }
+            leaf = next_outer(s);
+            if (!leaf)
+                return NULL;
         }
-        const ptoi_node *leaf = &pool->nodes[at];
         s->twin = leaf->child[1];
         if (!(leaf->child[0] & GROUP_BIT))
-            return leaf->child[0];
-        /* Groups with the same range as something else wait in s->twin: a twin list is walked by
-         * s->twin alone, so the walk inside the group must not disturb it. */
-        const ptoi_group *g = &s->map->groups[leaf->child[0] & ~GROUP_BIT];
+            return leaf;
+        /* What has the same range as the group is looked at after the group. */
         if (s->twin != PTOI_NONE)
             s->outer.stack[s->outer.depth++] = s->twin;
         s->twin = PTOI_NONE;
-        group_box(g, s->layout, s->inner.box);
-        ptoi_walk_begin(&s->inner, pool, g->root, g->count + 1);
+        const ptoi_group *g = &s->map->groups[leaf->child[0] & ~GROUP_BIT];
+        s->exact = group_box(g, s->layout, s->inner.box);
+        ptoi_walk_begin(&s->inner, group_pool(s->map, g), g->root, g->count + 1);
         s->in_group = true;
     }
 }
@@ -302,10 +327,8 @@ static uint32_t next_leaf(ptoi_search *s)
 uint32_t ptoi_search_next(ptoi_search *s)
 {
     pto_tensormap *map = s->map;
-    for (;;) {
-        uint32_t at = next_leaf(s);
-        if (at == PTOI_NONE)
-            return PTOI_NONE;
+    for (const ptoi_node *leaf; (leaf = next_leaf(s)) != NULL;) {
+        uint32_t at = leaf->child[0];
         if (at == s->self)
             continue;
         ptoi_region *r = &map->regions[at];
@@ -315,12 +338,16 @@ uint32_t ptoi_search_next(ptoi_search *s)
             continue;
         }
         map->stats.candidates++;
+        s->proved = true;
+        if (s->exact && leaf->rank == EXACT)
+            return at;
         pto_overlap_result met = ptoi_overlaps(s->layout, &r->layout, map->budget);
         s->proved = met.stage != PTO_STAGE_BUDGET;
         map->stats.budget_hits += !s->proved;
         if (met.yes)
             return at;
     }
+    return PTOI_NONE;
 }
 
 /* ---- Check ---- */
@@ -329,7 +356,7 @@ static pto_status check_group(const pto_tensormap *map, uint32_t at)
 {
     const ptoi_group *g = &map->groups[at];
     uint32_t leaves;
-    pto_status s = ptoi_boxtree_check(&map->nodes, g->root, &leaves);
+    pto_status s = ptoi_boxtree_check(&map->nodes[ptoi_node_size(g->count + 1)], g->root, &leaves);
     if (s == PTO_OK && leaves != g->members)
         return ptoi_fail(PTO_CORRUPT, "map: group %u has %u leaves for %u members", at, leaves,
                          g->members);
@@ -340,19 +367,16 @@ static pto_status check_space(const pto_tensormap *map, uint32_t at, uint32_t *g
 {
     const ptoi_space *space = &map->spaces[at];
     uint32_t leaves, inside = 0, regions = 0;
-    pto_status s = ptoi_boxtree_check(&map->nodes, space->root, &leaves);
+    const ptoi_node_pool *pool = &map->nodes[0];
+    pto_status s = ptoi_boxtree_check(pool, space->root, &leaves);
     if (s != PTO_OK)
         return s;
     ptoi_walk w;
     w.box[0] = (ptoi_range){0, UINT64_MAX};
-    ptoi_walk_begin(&w, &map->nodes, space->root, 1);
-    for (uint32_t n; (n = ptoi_walk_pop(&w)) != PTOI_NONE;) {
-        if (!map->nodes.nodes[n].leaf) {
-            ptoi_walk_into(&w, &map->nodes.nodes[n]);
-            continue;
-        }
-        for (uint32_t l = n; l != PTOI_NONE; l = map->nodes.nodes[l].child[1]) {
-            uint32_t item = map->nodes.nodes[l].child[0];
+    ptoi_walk_begin(&w, pool, space->root, 1);
+    for (uint32_t n; (n = ptoi_walk_next_leaf(&w)) != PTOI_NONE;) {
+        for (uint32_t l = n; l != PTOI_NONE; l = ptoi_node_at(pool, l)->child[1]) {
+            uint32_t item = ptoi_node_at(pool, l)->child[0];
             inside++;
             if (!(item & GROUP_BIT)) {
                 regions++;
@@ -390,14 +414,16 @@ pto_status ptoi_index_check(const pto_tensormap *map)
         const ptoi_region *region = &map->regions[r];
         if (!(region->flags & PTOI_REGION_USED))
             continue;
-        const ptoi_node *leaf = &map->nodes.nodes[region->leaf];
+        uint32_t digits = region->group == PTOI_NONE ? 1 : map->groups[region->group].count + 1;
+        const ptoi_node *leaf = ptoi_node_at(&map->nodes[ptoi_node_size(digits)], region->leaf);
         if (!leaf->leaf || leaf->child[0] != r)
             s = ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u is not at its leaf %u", r,
                           region->leaf);
         if (s == PTO_OK && region->group != PTOI_NONE) {
             const ptoi_group *g = &map->groups[region->group];
             ptoi_range box[PTOI_MAX_DIGITS];
-            group_box(g, &region->layout, box);
+            if (group_box(g, &region->layout, box) != (leaf->rank == EXACT))
+                s = ptoi_fail(PTO_CORRUPT, "map: region %u is marked wrongly", r);
             for (uint32_t d = 0; d <= g->count; d++)
                 if (box[d].lo != leaf->box[d].lo || box[d].hi != leaf->box[d].hi)
                     s = ptoi_fail(PTO_CORRUPT, "map: region %u has another box than its leaf", r);

@@ -91,19 +91,21 @@ typedef struct ptoi_region {
     /* 64 bytes so far */
     ptoi_alias alias;
     /* 224 bytes so far */
-    uint64_t a, b;       /* the memory it is in, with `kind` */
+    uint32_t leaf;  /* its node in the index */
+    uint32_t group; /* of the index; PTOI_NONE for a dense one */
+    uint32_t space; /* the memory it is in */
+    uint32_t hash;  /* of the place */
+    uint32_t next;  /* in the bucket of the hash */
+    uint32_t alias_bucket;
     uint32_t dead_next;  /* in the list of dead ones */
     uint32_t evict_next; /* in a list of regions about to be taken out */
-    uint32_t group;      /* of the index; PTOI_NONE for a dense one */
-    uint32_t space;
-    uint32_t leaf; /* its node in the index */
-    uint32_t hash; /* of the place, and the next region in the bucket of the hash */
-    uint32_t next;
-    uint32_t alias_bucket;
-    ptoi_layout layout;
+    /* 256 bytes so far */
+    ptoi_layout layout; /* up to two dims in one line of cache */
+    uint64_t a, b;      /* key of the memory it is in, with `kind` */
     uint8_t unused[16];
 } ptoi_region;
 
+_Static_assert(offsetof(ptoi_region, layout) == 256, "a layout begins a line of cache");
 _Static_assert(sizeof(ptoi_region) == 448, "a region is seven lines of cache");
 _Static_assert(offsetof(ptoi_region, alias) == 64, "the state of a region is one line of cache");
 
@@ -183,7 +185,7 @@ struct pto_tensormap {
     uint32_t hand; /* goes round the regions, looking for an idle one */
 
     /* index */
-    ptoi_node_pool nodes;
+    ptoi_node_pool nodes[PTOI_NODE_SIZES];
     ptoi_space *spaces; /* 0 is the user's memory, always there */
     uint32_t *space_buckets;
     ptoi_free space_free;

@@ -68,8 +68,12 @@ static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, u
     map->space_buckets = cut(base, &used, index_buckets * sizeof *map->space_buckets);
     map->group_buckets = cut(base, &used, index_buckets * sizeof *map->group_buckets);
     map->index_mask = index_buckets - 1;
-    map->nodes.capacity = (uint32_t)(3 * n);
-    map->nodes.nodes = cut(base, &used, 3 * n * sizeof *map->nodes.nodes);
+    /* One digit: leaves and forks of dense regions and of groups; more: those of strided regions. */
+    for (uint32_t size = 0; size < PTOI_NODE_SIZES; size++) {
+        map->nodes[size].shift = size + 5;
+        map->nodes[size].freed = PTOI_NONE;
+        map->nodes[size].nodes = cut(base, &used, 2 * n << map->nodes[size].shift);
+    }
     if (base) {
         memset(map->aliases, 0xff, buckets * sizeof *map->aliases);
         memset(map->buckets, 0xff, buckets * sizeof *map->buckets);
@@ -107,7 +111,6 @@ pto_status pto_tensormap_init(pto_tensormap **out, const pto_tensormap_config *c
     map->budget = config->overlap_budget ? config->overlap_budget : PTO_OVERLAP_BUDGET;
     map->region_free.freed = map->group_free.freed = map->space_free.freed = PTOI_NONE;
     map->dead = PTOI_NONE;
-    map->nodes.freed = PTOI_NONE;
     map->spaces[0] = (ptoi_space){0, 0, PTOI_SPACE_USER, PTOI_NONE, PTOI_NONE, 0};
     map->space_free.fresh = 1;
     *out = map;
