@@ -2,6 +2,7 @@
  * find the region, answer from its state, append an entry. */
 #include "base/error.h"
 #include "map/index.h"
+#include "map/near.h"
 #include "map/recall.h"
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -115,18 +116,41 @@ static inline size_t ask_region(pto_tensormap *map, const ptoi_region *r, pto_ma
     return count;
 }
 
-/* The same for all regions but one that share a byte with the layout. */
-static __attribute__((noinline)) size_t ask_others(pto_tensormap *map, uint32_t space,
-                                                   const ptoi_layout *layout, uint32_t but,
-                                                   pto_map_access access, ptoi_emit emit,
-                                                   void *context)
+/* The same for all regions but one that share a byte with the layout, found by the index. */
+static __attribute__((noinline)) size_t ask_index(pto_tensormap *map, uint32_t space,
+                                                  const ptoi_layout *layout, uint32_t but,
+                                                  pto_map_access access, ptoi_emit emit,
+                                                  void *context)
 {
     size_t count = 0;
     ptoi_search s;
-    ptoi_search_begin(&s, map, space, layout, but, true);
+    ptoi_search_begin(&s, map, space, layout, but);
     for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;)
         count += ask_region(map, &map->regions[other], access, emit, context);
     ptoi_region_evict(map, s.idle);
+    return count;
+}
+
+/* The same for all others that a known region meets. */
+static __attribute__((noinline)) size_t ask_near(pto_tensormap *map, uint32_t region,
+                                                 pto_map_access access, ptoi_emit emit,
+                                                 void *context)
+{
+    const ptoi_region *r = &map->regions[region];
+    if (r->near & PTOI_INCOMPLETE)
+        return ask_index(map, r->space, &r->layout, region, access, emit, context);
+    size_t count = 0;
+    uint32_t idle = PTOI_NONE;
+    for (uint32_t end = r->near; end != PTOI_NEAR_NONE; end = map->links[end].next) {
+        uint32_t at = map->links[end].region;
+        ptoi_region *other = &map->regions[at];
+        count += ask_region(map, other, access, emit, context);
+        if (ptoi_region_idle(other)) {
+            other->evict_next = idle;
+            idle = at;
+        }
+    }
+    ptoi_region_evict(map, idle);
     return count;
 }
 
@@ -139,12 +163,12 @@ static inline void ask(pto_tensormap *map, const ptoi_found *found, pto_map_acce
     if (found->region == PTOI_NONE) {
         uint32_t space = ptoi_space_find(map, &found->place.space);
         if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE)
-            count = ask_others(map, space, &found->place.layout, PTOI_NONE, access, emit, context);
+            count = ask_index(map, space, &found->place.layout, PTOI_NONE, access, emit, context);
     } else {
         const ptoi_region *r = &map->regions[found->region];
         count = ask_region(map, r, access, emit, context);
-        if (r->overlaps)
-            count += ask_others(map, r->space, &r->layout, found->region, access, emit, context);
+        if (r->near != PTOI_NEAR_NONE)
+            count += ask_near(map, found->region, access, emit, context);
     }
     map->stats.lookups++;
     map->stats.hits += count;
@@ -209,9 +233,8 @@ static inline void record_write(pto_tensormap *map, uint32_t region, pto_map_tas
 void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access access,
                         pto_map_task task)
 {
-    bool known = found->region != PTOI_NONE;
-    if (!known) {
-        found->region = ptoi_region_create(map, &found->place, access == PTO_MAP_WRITE);
+    if (found->region == PTOI_NONE) {
+        found->region = ptoi_region_create(map, &found->place);
         if (found->tensor)
             ptoi_recall_name(map, found->region, found->tensor);
     }
@@ -220,7 +243,7 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
     if (access == PTO_MAP_READ) {
         record_read(map, found->region, task, first);
     } else {
-        if (known && map->regions[found->region].overlaps)
+        if (map->regions[found->region].near != PTOI_NEAR_NONE)
             ptoi_region_supersede(map, found->region);
         ptoi_region_drop(map, found->region);
         record_write(map, found->region, task, first);
@@ -298,7 +321,7 @@ static inline bool submit_known(pto_tensormap *map, const pto_map_param *params,
         return false;
     for (size_t i = 0; i < n_params; i++) {
         uint32_t region = params[i].tensor ? ptoi_recall(map, params[i].tensor) : PTOI_NONE;
-        if (UNLIKELY(region == PTOI_NONE) || UNLIKELY(map->regions[region].overlaps))
+        if (UNLIKELY(region == PTOI_NONE) || UNLIKELY(map->regions[region].near != PTOI_NEAR_NONE))
             return false;
         known[i] = region;
         size_t count = ask_region(map, &map->regions[region], params[i].access, emit_hit, &list);

@@ -130,18 +130,26 @@ static inline void ptoi_walk_into(ptoi_walk *w, const ptoi_node *node)
     ptoi_walk_push(w, node->child[0]);
 }
 
-/* The next leaf. */
+/* The next leaf. The branches are for the processor to guess: while it waits for one node it looks at
+ * the next ones already, which a choice by arithmetic would not let it. */
 static inline uint32_t ptoi_walk_next_leaf(ptoi_walk *w)
 {
-    for (;;) {
-        uint32_t at = ptoi_walk_next(w);
-        if (at == PTOI_NONE)
-            return PTOI_NONE;
+    uint32_t at = ptoi_walk_next(w);
+    while (at != PTOI_NONE) {
         const ptoi_node *node = ptoi_node_at(w->pool, at);
         if (node->leaf)
-            return at;
-        ptoi_walk_into(w, node);
+            break;
+        uint32_t left = node->child[0], right = node->child[1];
+        bool into_right = ptoi_boxes_meet(ptoi_node_at(w->pool, right)->box, w->box, w->digits);
+        if (ptoi_boxes_meet(ptoi_node_at(w->pool, left)->box, w->box, w->digits)) {
+            if (into_right)
+                w->stack[w->depth++] = right;
+            at = left;
+        } else {
+            at = into_right ? right : ptoi_walk_next(w);
+        }
     }
+    return at;
 }
 
 #endif /* PTOI_BOXTREE_H */

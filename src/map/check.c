@@ -1,8 +1,8 @@
 /* check.c - every invariant of map.h, looked at one by one. */
 #include "base/error.h"
 #include "map/index.h"
+#include "map/near.h"
 #include "map/recall.h"
-#include "tensor/overlap.h"
 
 /* M5 compares each region with all others; past this many, only some of them. */
 #define PAIRS_IN_FULL 512u
@@ -55,23 +55,6 @@ static pto_status check_chain(const pto_tensormap *map, uint32_t region, uint32_
             return ptoi_fail(PTO_CORRUPT, "map: M6 broken, entry %u follows %u", older, e);
         e = older;
     }
-}
-
-static pto_status check_overlaps(const pto_tensormap *map, uint32_t region)
-{
-    const ptoi_region *r = &map->regions[region];
-    uint32_t count = 0;
-    for (uint32_t o = 0; o < map->region_free.fresh; o++) {
-        const ptoi_region *other = &map->regions[o];
-        if (o == region || !(other->flags & PTOI_REGION_USED) || other->space != r->space)
-            continue;
-        pto_overlap_result met = ptoi_overlaps(&r->layout, &other->layout, map->budget);
-        count += met.yes && met.stage != PTO_STAGE_BUDGET;
-    }
-    if (count != (r->overlaps & ~PTOI_UNPROVED))
-        return ptoi_fail(PTO_CORRUPT, "map: M5 broken, region %u overlaps %u others, not %u", region,
-                         count, r->overlaps);
-    return PTO_OK;
 }
 
 static pto_status check_region(const pto_tensormap *map, uint32_t region)
@@ -138,7 +121,7 @@ pto_status pto_tensormap_check(const pto_tensormap *map)
         used++;
         s = check_region(map, r);
         if (s == PTO_OK && r % step == 0)
-            s = check_overlaps(map, r);
+            s = ptoi_near_check(map, r);
     }
     if (s == PTO_OK)
         s = check_lists(map, used);

@@ -249,12 +249,11 @@ void ptoi_index_remove(pto_tensormap *map, uint32_t region)
 /* ---- Search ---- */
 
 void ptoi_search_begin(ptoi_search *s, pto_tensormap *map, uint32_t space,
-                       const ptoi_layout *layout, uint32_t self, bool skip_idle)
+                       const ptoi_layout *layout, uint32_t self)
 {
     s->map = map;
     s->layout = layout;
     s->self = self;
-    s->skip_idle = skip_idle;
     s->in_group = false;
     s->exact = layout->k == 0;
     s->twin = PTOI_NONE;
@@ -270,15 +269,17 @@ void ptoi_search_begin(ptoi_search *s, pto_tensormap *map, uint32_t space,
 static bool touches(const ptoi_layout *a, const ptoi_range *range)
 {
     uint64_t found;
-    if (a->k == 0 || !a->nested)
-        return true;
-    return ptoi_layout_successor(a, range->lo, &found) && found <= range->hi;
+    return !a->nested || (ptoi_layout_successor(a, range->lo, &found) && found <= range->hi);
 }
 
 /* The next leaf of the tree of the memory that meets the layout. */
 static const ptoi_node *next_outer(ptoi_search *s)
 {
     const ptoi_node_pool *pool = s->outer.pool;
+    if (s->layout->k == 0) {
+        uint32_t at = ptoi_walk_next_leaf(&s->outer);
+        return at == PTOI_NONE ? NULL : ptoi_node_at(pool, at);
+    }
     for (uint32_t at; (at = ptoi_walk_next(&s->outer)) != PTOI_NONE;) {
         const ptoi_node *node = ptoi_node_at(pool, at);
         if (!touches(s->layout, node->box))
@@ -332,7 +333,7 @@ uint32_t ptoi_search_next(ptoi_search *s)
         if (at == s->self)
             continue;
         ptoi_region *r = &map->regions[at];
-        if (s->skip_idle && ptoi_region_idle(r)) {
+        if (ptoi_region_idle(r)) {
             r->evict_next = s->idle;
             s->idle = at;
             continue;

@@ -31,16 +31,16 @@ void ptoi_index_remove(pto_tensormap *map, uint32_t region);
 /* A search through the index for all regions that share a byte with a layout:
  *
  *     ptoi_search s;
- *     ptoi_search_begin(&s, map, space, &layout, self, skip_idle);
+ *     ptoi_search_begin(&s, map, space, &layout, self);
  *     while ((r = ptoi_search_next(&s)) != PTOI_NONE) ...
+ *     ptoi_region_evict(map, s.idle);
  *
- * The index must not change until the search has come to its end. With `skip_idle`, regions that
- * hold no entry are not reported but gathered in `s.idle`, to be evicted after. */
+ * The index must not change until the search has come to its end. Idle regions are not reported but
+ * gathered in `s.idle`, to be evicted: they would be met again and again for nothing. */
 typedef struct ptoi_search {
     pto_tensormap *map;
     const ptoi_layout *layout;
     uint32_t self; /* the region asked about, not reported; PTOI_NONE if it is not known */
-    bool skip_idle;
     bool in_group;
     bool exact;  /* the layout is all of its box in the tree being walked */
     bool proved; /* that the region just reported shares a byte; else the budget ran out */
@@ -50,7 +50,7 @@ typedef struct ptoi_search {
 } ptoi_search;
 
 void ptoi_search_begin(ptoi_search *s, pto_tensormap *map, uint32_t space,
-                       const ptoi_layout *layout, uint32_t self, bool skip_idle);
+                       const ptoi_layout *layout, uint32_t self);
 uint32_t ptoi_search_next(ptoi_search *s);
 
 /* Invariants M4 (the index part) and T1 - T4 of every tree. */

@@ -3,15 +3,15 @@
  *      a tensor ──canonical layout──> region            one piece of memory, known once
  *                                       │  writer       the newest task that wrote exactly it
  *                                       │  readers      who read exactly it since, by level
- *                                       │  overlaps     how many *other* regions share a byte
+ *                                       │  near         links to *other* regions that share a byte
  *                                       v
  *      entries, a ring for each level:  [w][r][r][w][r]....   one for each access, oldest first
  *       tail ─────^  recycled as tasks retire     ^── head
  *
- *      index (index.h): finds the other regions that share a byte, when there are any
+ *      index (index.h): finds the regions that share a byte with a place that is new
  *
- * The fast way: hash the layout, find the region; `overlaps` is 0, so its writer and readers are the
- * whole answer. Only where different regions overlap does a question search the index.
+ * The fast way: find the region by the tensor's fields (recall.h); nothing is near, so its writer and
+ * readers are the whole answer. Where different regions overlap, links lead to the others (near.h).
  *
  * Retirement is lazy: watermark[level] rises and all accesses below it are dead at once. What is
  * dead stays in chains until it is met (chains are cut there) or until its entry is recycled.
@@ -25,7 +25,7 @@
  *       again, and taken when one is needed. Idle ones of managed blocks do not come back: they
  *       are on the list of dead ones, to be taken first (some on it may have come back to life)
  *   M4  every region in use stands in exactly one bucket, the one of its hash, and in the index once
- *   M5  overlaps of a region == number of other regions in use whose bytes are proved to meet its own
+ *   M5  a region is linked with every other that is proved to share a byte, or is marked incomplete
  *   M6  chains of readers fall in entry number, and do not rise in task id, within one level
  *
  * One thread at a time uses a map: nothing here is shared, nothing is atomic.
@@ -68,10 +68,6 @@ typedef struct ptoi_alias {
     } dims[PTO_MAX_DIMS / 2]; /* two by two */
 } ptoi_alias;
 
-/* In `overlaps`: with some other region the budget ran out, so this one always asks the index. Such
- * pairs are not counted: what the index rules out need not be the same seen from both sides. */
-#define PTOI_UNPROVED 0x80000000u
-
 #define PTOI_REGION_USED 1u /* it describes a place, and stands in hash and index */
 #define PTOI_REGION_DEAD 2u /* it is on the list of dead ones */
 
@@ -85,7 +81,7 @@ typedef struct ptoi_region {
     uint8_t flags;       /* PTOI_REGION_... */
     uint8_t kind;        /* ptoi_space_kind */
     uint32_t readers[PTO_MAP_MAX_LEVELS]; /* entry of the newest reader on each level */
-    uint32_t overlaps;                    /* others that share a byte with it; PTOI_UNPROVED */
+    uint32_t near;                        /* links to others that share a byte: see near.h */
     uint32_t alias_next;                  /* in the bucket of the alias */
     uint64_t form;                        /* of the alias: see recall.h */
     /* 64 bytes so far */
@@ -184,6 +180,10 @@ struct pto_tensormap {
     uint32_t dead; /* list: regions of managed blocks and simple regions that held no entry */
     uint32_t hand; /* goes round the regions, looking for an idle one */
 
+    struct ptoi_link *links;
+    ptoi_free link_free; /* numbers of ends, two a link */
+    uint32_t link_capacity;
+
     /* index */
     ptoi_node_pool nodes[PTOI_NODE_SIZES];
     ptoi_space *spaces; /* 0 is the user's memory, always there */
@@ -213,9 +213,8 @@ pto_status ptoi_place_of_region(const pto_region *r, ptoi_place *place, bool *em
 /* The region of exactly this place; PTOI_NONE if it is not known. */
 uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place);
 
-/* Makes the place known; counts its overlaps. If it is about to be written, the accesses of every
- * region it covers are dropped. There must be a region left (M3 says when). */
-uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place, bool written);
+/* Makes the place known, and links it. There must be a region left (M3 says when). */
+uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place);
 
 /* A region has let go of an entry: if it holds no other it may be dead. */
 void ptoi_region_let_go(pto_tensormap *map, uint32_t region);
@@ -228,7 +227,7 @@ static inline bool ptoi_region_idle(const ptoi_region *r)
 /* Drops all accesses of a region and counts those that were live. */
 void ptoi_region_drop(pto_tensormap *map, uint32_t region);
 
-/* Drops the accesses of all regions that `region` covers, itself left out. */
+/* Drops the accesses of all other regions that `region` covers. */
 void ptoi_region_supersede(pto_tensormap *map, uint32_t region);
 
 /* Takes out the idle regions on the list `first` (through evict_next). */

@@ -1,5 +1,6 @@
 /* region.c - the pieces of memory that the map knows: found by hash, kept while they may be useful. */
 #include "map/index.h"
+#include "map/near.h"
 #include "map/recall.h"
 #include "tensor/overlap.h"
 
@@ -24,16 +25,11 @@ uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place)
 
 /* ---- In and out ---- */
 
-/* Takes a region out of hash and index. */
+/* Takes a region out of everything it stands in. */
 static void take_out(pto_tensormap *map, uint32_t region)
 {
     ptoi_region *r = &map->regions[region];
-    if (r->overlaps & ~PTOI_UNPROVED) {
-        ptoi_search s;
-        ptoi_search_begin(&s, map, r->space, &r->layout, region, false);
-        for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;)
-            map->regions[other].overlaps -= s.proved;
-    }
+    ptoi_near_unlink(map, region);
     ptoi_index_remove(map, region);
     ptoi_recall_forget(map, region);
     uint32_t *link = &map->buckets[r->hash >> map->bucket_shift];
@@ -115,13 +111,13 @@ static uint32_t allocate(pto_tensormap *map)
                                                          : take_idle(map);
 }
 
-uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place, bool written)
+uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place)
 {
     uint32_t region = allocate(map);
     ptoi_region *r = &map->regions[region];
     r->writer = 0;
     r->read_levels = 0;
-    r->overlaps = 0;
+    r->near = PTOI_NEAR_NONE;
     r->form = PTOI_FORM_NONE;
     r->kind = (uint8_t)place->space.kind;
     r->hash = place->hash;
@@ -131,17 +127,13 @@ uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place, bool wr
     uint32_t space = ptoi_space_find(map, &place->space);
     if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE) {
         ptoi_search s;
-        ptoi_search_begin(&s, map, space, &r->layout, PTOI_NONE, true);
+        ptoi_search_begin(&s, map, space, &r->layout, PTOI_NONE);
         for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
-            if (s.proved) {
-                map->regions[other].overlaps++;
-                r->overlaps++;
-            } else {
-                map->regions[other].overlaps |= PTOI_UNPROVED;
-                r->overlaps |= PTOI_UNPROVED;
-            }
+            if (s.proved)
+                ptoi_near_link(map, region, other);
+            else
+                ptoi_near_suspect(map, region, other);
         }
-        /* The ones evicted here were not counted above, and do not know of the new one yet. */
         ptoi_region_evict(map, s.idle);
     }
     ptoi_index_insert(map, region, place->origin);
@@ -150,8 +142,6 @@ uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place, bool wr
     *bucket = region;
     r->flags = PTOI_REGION_USED;
     map->regions_used++;
-    if (written && r->overlaps)
-        ptoi_region_supersede(map, region);
     return region;
 }
 
@@ -180,18 +170,36 @@ void ptoi_region_drop(pto_tensormap *map, uint32_t region)
     r->read_levels = 0;
 }
 
-void ptoi_region_supersede(pto_tensormap *map, uint32_t region)
+static void supersede_one(pto_tensormap *map, uint32_t region)
+{
+    ptoi_region_drop(map, region);
+    ptoi_region_let_go(map, region);
+}
+
+/* The way of a region that is not linked with all that it meets. */
+static void supersede_by_search(pto_tensormap *map, uint32_t region)
 {
     const ptoi_region *r = &map->regions[region];
     ptoi_search s;
-    ptoi_search_begin(&s, map, r->space, &r->layout, region, true);
+    ptoi_search_begin(&s, map, r->space, &r->layout, region);
     for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
         pto_overlap_result all = ptoi_covers(&r->layout, &map->regions[other].layout, map->budget);
         map->stats.budget_hits += all.stage == PTO_STAGE_BUDGET;
-        if (all.yes) {
-            ptoi_region_drop(map, other);
-            ptoi_region_let_go(map, other);
-        }
+        if (all.yes)
+            supersede_one(map, other);
     }
     ptoi_region_evict(map, s.idle);
+}
+
+void ptoi_region_supersede(pto_tensormap *map, uint32_t region)
+{
+    const ptoi_region *r = &map->regions[region];
+    if (r->near & PTOI_INCOMPLETE) {
+        supersede_by_search(map, region);
+        return;
+    }
+    for (uint32_t end = r->near; end != PTOI_NEAR_NONE; end = map->links[end].next)
+        if (!ptoi_region_idle(&map->regions[map->links[end].region]) &&
+            ptoi_near_covers(map, region, &map->links[end]))
+            supersede_one(map, map->links[end].region);
 }

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/os.h"
-#include "map/map.h"
+#include "map/near.h"
 
 /* ---- Life ---- */
 
@@ -11,6 +11,7 @@
 #define DEFAULT_ENTRIES 16384u
 #define DEFAULT_CLEANUP 64u
 #define MAX_ENTRIES (1u << 27)
+#define LINKS_PER_ENTRY 4u /* tiles with their halos have about eight for every two regions */
 
 static uint32_t round_up(uint32_t n)
 {
@@ -63,6 +64,8 @@ static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, u
     map->aliases = cut(base, &used, buckets * sizeof *map->aliases);
     map->buckets = cut(base, &used, buckets * sizeof *map->buckets);
     map->bucket_shift = (uint32_t)__builtin_clz(buckets) + 1;
+    map->link_capacity = (uint32_t)(n < 1u << 27 ? n * 2 * LINKS_PER_ENTRY : 1u << 30);
+    map->links = cut(base, &used, map->link_capacity * sizeof *map->links);
     map->spaces = cut(base, &used, (n + 1) * sizeof *map->spaces);
     map->groups = cut(base, &used, n * sizeof *map->groups);
     map->space_buckets = cut(base, &used, index_buckets * sizeof *map->space_buckets);
@@ -110,6 +113,7 @@ pto_status pto_tensormap_init(pto_tensormap **out, const pto_tensormap_config *c
     map->cleanup_every = config->cleanup_every ? config->cleanup_every : DEFAULT_CLEANUP;
     map->budget = config->overlap_budget ? config->overlap_budget : PTO_OVERLAP_BUDGET;
     map->region_free.freed = map->group_free.freed = map->space_free.freed = PTOI_NONE;
+    map->link_free.freed = PTOI_NONE;
     map->dead = PTOI_NONE;
     map->spaces[0] = (ptoi_space){0, 0, PTOI_SPACE_USER, PTOI_NONE, PTOI_NONE, 0};
     map->space_free.fresh = 1;
