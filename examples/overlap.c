@@ -105,8 +105,8 @@ static bool show(const char *title, const pto_tensor *a, const pto_tensor *b, si
 
 /* ---- The tour ---- */
 
-static pto_tensor tensor(pto_dtype dtype, int32_t ndim, const int64_t *shape, const int64_t *strides,
-                         int64_t offset)
+static pto_tensor tensor(pto_dtype dtype, int32_t ndim, const int64_t *shape,
+                         const int64_t *strides, int64_t offset)
 {
     pto_tensor t;
     must(pto_tensor_init(&t, arena, sizeof arena, dtype, ndim, shape, strides, offset));
@@ -132,7 +132,8 @@ static bool show_pairs(void)
 
     a = view(&m, 0, 0, 6, 4);
     b = view(&m, 0, 4, 6, 4);
-    right &= show("Two bands of columns: their ranges of bytes meet, their bytes do not", &a, &b, 64);
+    right &= show("Two bands of columns: their ranges of bytes meet, their bytes do not", &a, &b,
+                  64);
 
     a = view(&m, 0, 0, 4, 8);
     b = view(&m, 3, 6, 3, 6);
@@ -292,8 +293,9 @@ int main(int argc, char **argv)
         fprintf(stderr, usage, ARENA);
         return 2;
     }
-    printf("PTO Runtime %s: which bytes do two views share? Sixteen float32 to a line of bytes.\n\n",
-           pto_version());
+    printf(
+        "PTO Runtime %s: which bytes do two views share? Sixteen float32 to a line of bytes.\n\n",
+        pto_version());
     bool right = show_pairs();
     show_map();
     return right ? 0 : 1;

@@ -12,6 +12,7 @@ void *ptoi_os_reserve(size_t bytes)
 
 void ptoi_os_release(void *memory, size_t bytes)
 {
-    if (memory)
+    if (memory) {
         munmap(memory, bytes);
+    }
 }

@@ -10,12 +10,14 @@
 static __attribute__((noinline, cold)) pto_status refuse_task(const pto_tensormap *map,
                                                               pto_map_task task)
 {
-    if (task.level >= map->levels)
+    if (task.level >= map->levels) {
         return ptoi_fail(PTO_BAD_LEVEL, "map: task %llu on level %u of a map with %u levels",
                          (unsigned long long)task.id, task.level, map->levels);
-    if (task.id == map->last_task && task.level != map->last_level)
+    }
+    if (task.id == map->last_task && task.level != map->last_level) {
         return ptoi_fail(PTO_BAD_ORDER, "map: task %llu is on level %u, now it says level %u",
                          (unsigned long long)task.id, map->last_level, task.level);
+    }
     return ptoi_fail(PTO_BAD_ORDER,
                      "map: task %llu on level %u comes after task %llu; tasks of the level below "
                      "%llu have retired",
@@ -27,8 +29,9 @@ static inline pto_status check_task(const pto_tensormap *map, pto_map_task task)
 {
     if (task.level < map->levels && task.id >= map->level[task.level].watermark &&
         (task.id > map->last_task ||
-         (task.id == map->last_task && task.level == map->last_level)))
+         (task.id == map->last_task && task.level == map->last_level))) {
         return PTO_OK;
+    }
     return refuse_task(map, task);
 }
 
@@ -43,12 +46,14 @@ pto_status ptoi_access_check_task(const pto_tensormap *map, pto_map_task task)
 static __attribute__((noinline)) pto_status find_place(pto_tensormap *map, ptoi_found *found)
 {
     pto_status s = ptoi_place_of_tensor(found->tensor, &found->place, &found->empty);
-    if (s != PTO_OK || found->empty)
+    if (s != PTO_OK || found->empty) {
         return s;
+    }
     found->placed = true;
     found->region = ptoi_region_find(map, &found->place);
-    if (found->region != PTOI_NONE)
+    if (found->region != PTOI_NONE) {
         ptoi_recall_name(map, found->region, found->tensor);
+    }
     return PTO_OK;
 }
 
@@ -72,36 +77,34 @@ pto_status ptoi_access_find_region(pto_tensormap *map, const pto_region *r, ptoi
     found->placed = true;
     found->region = PTOI_NONE;
     pto_status s = ptoi_place_of_region(r, &found->place, &found->empty);
-    if (s == PTO_OK && !found->empty)
+    if (s == PTO_OK && !found->empty) {
         found->region = ptoi_region_find(map, &found->place);
+    }
     return s;
 }
 
 /* ---- Asking ---- */
 
-/* The live accesses of one region that a new one must wait for. Returns how many. */
-static inline size_t ask_region(pto_tensormap *map, const ptoi_region *r, pto_map_access access,
-                                ptoi_emit emit, void *context)
+/* The live readers of a region, level by level. Returns how many. */
+static inline size_t ask_readers(pto_tensormap *map, const ptoi_region *r, ptoi_emit emit,
+                                 void *context)
 {
-    /* No writer is 0, which is below every watermark. */
-    bool live = r->writer >= map->level[r->writer_level].watermark;
-    size_t count = live;
-    emit(context, r->writer, r->writer_level, r->writer_entry, PTO_MAP_WRITE, live);
-    if (access == PTO_MAP_READ)
-        return count;
+    size_t count = 0;
     for (uint32_t levels = r->read_levels; levels; levels &= levels - 1) {
         uint32_t l = (uint32_t)__builtin_ctz(levels);
         const ptoi_level *level = &map->level[l];
         uint32_t e = r->readers[l];
         ptoi_entry *entry = ptoi_entry_at(level, e);
-        if (entry->task < level->watermark)
+        if (!ptoi_entry_in_use(level, e) || entry->task < level->watermark) {
             continue;
+        }
         for (;;) {
             emit(context, entry->task, l, e, PTO_MAP_READ, true);
             count++;
             uint32_t older = entry->older;
-            if (older == e)
+            if (older == e) {
                 break;
+            }
             ptoi_entry *next = ptoi_entry_at(level, older);
             if (!ptoi_entry_in_use(level, older) || next->task < level->watermark) {
                 /* On one level tasks retire in order, so all further ones have retired too. */
@@ -116,6 +119,16 @@ static inline size_t ask_region(pto_tensormap *map, const ptoi_region *r, pto_ma
     return count;
 }
 
+/* The live accesses of one region that a new one must wait for. Returns how many. */
+static inline size_t ask_region(pto_tensormap *map, const ptoi_region *r, pto_map_access access,
+                                ptoi_emit emit, void *context)
+{
+    /* No writer is 0, which is below every watermark. */
+    bool live = r->writer >= map->level[r->writer_level].watermark;
+    emit(context, r->writer, r->writer_level, r->writer_entry, PTO_MAP_WRITE, live);
+    return live + (access == PTO_MAP_WRITE ? ask_readers(map, r, emit, context) : 0);
+}
+
 /* The same for all regions but one that share a byte with the layout, found by the index. */
 static __attribute__((noinline)) size_t ask_index(pto_tensormap *map, uint32_t space,
                                                   const ptoi_layout *layout, uint32_t but,
@@ -125,27 +138,28 @@ static __attribute__((noinline)) size_t ask_index(pto_tensormap *map, uint32_t s
     size_t count = 0;
     ptoi_search s;
     ptoi_search_begin(&s, map, space, layout, but);
-    for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;)
+    for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
         count += ask_region(map, &map->regions[other], access, emit, context);
+    }
     ptoi_region_evict(map, s.idle);
     return count;
 }
 
 /* The same for all others that a known region meets. */
-static __attribute__((noinline)) size_t ask_near(pto_tensormap *map, uint32_t region,
-                                                 pto_map_access access, ptoi_emit emit,
-                                                 void *context)
+static __attribute__((noinline)) size_t
+ask_near(pto_tensormap *map, uint32_t region, pto_map_access access, ptoi_emit emit, void *context)
 {
     const ptoi_region *r = &map->regions[region];
-    if (r->near & PTOI_INCOMPLETE)
+    if (r->near & PTOI_INCOMPLETE) {
         return ask_index(map, r->space, &r->layout, region, access, emit, context);
+    }
     size_t count = 0;
     uint32_t idle = PTOI_NONE;
     for (uint32_t end = r->near; end != PTOI_NEAR_NONE; end = map->links[end].next) {
         uint32_t at = map->links[end].region;
         ptoi_region *other = &map->regions[at];
         count += ask_region(map, other, access, emit, context);
-        if (ptoi_region_idle(other)) {
+        if (ptoi_region_idle(map, other)) {
             other->evict_next = idle;
             idle = at;
         }
@@ -158,17 +172,20 @@ static inline void ask(pto_tensormap *map, const ptoi_found *found, pto_map_acce
                        ptoi_emit emit, void *context)
 {
     size_t count = 0;
-    if (found->empty)
+    if (found->empty) {
         return;
+    }
     if (found->region == PTOI_NONE) {
         uint32_t space = ptoi_space_find(map, &found->place.space);
-        if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE)
+        if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE) {
             count = ask_index(map, space, &found->place.layout, PTOI_NONE, access, emit, context);
+        }
     } else {
         const ptoi_region *r = &map->regions[found->region];
         count = ask_region(map, r, access, emit, context);
-        if (r->near != PTOI_NEAR_NONE)
+        if (r->near != PTOI_NEAR_NONE) {
             count += ask_near(map, found->region, access, emit, context);
+        }
     }
     map->stats.lookups++;
     map->stats.hits += count;
@@ -183,15 +200,16 @@ void ptoi_access_ask(pto_tensormap *map, const ptoi_found *found, pto_map_access
 /* ---- Remembering ---- */
 
 /* The next entry of the level, of a task whose first entry is `first`. */
-static inline uint32_t append(ptoi_level *level, uint32_t region, pto_map_access access,
-                              uint64_t task, uint32_t first)
+static inline uint32_t append(ptoi_level *level, uint32_t region, uint32_t kind,
+                              pto_map_access access, uint64_t task, uint32_t first, uint32_t older)
 {
     uint32_t e = level->head++;
-    ptoi_entry *entry = ptoi_entry_at(level, e);
-    entry->task = task;
-    entry->region = region;
-    entry->first = first;
-    entry->access = access;
+    *ptoi_entry_at(level, e) = (ptoi_entry){.task = task,
+                                            .region = region,
+                                            .older = older,
+                                            .first = first,
+                                            .access = (uint16_t)access,
+                                            .kind = (uint16_t)kind};
     return e;
 }
 
@@ -199,8 +217,6 @@ static inline uint32_t append(ptoi_level *level, uint32_t region, pto_map_access
 static inline uint32_t begin_task(pto_tensormap *map, pto_map_task task)
 {
     ptoi_level *level = &map->level[task.level];
-    ptoi_entry *entry = ptoi_entry_at(level, level->head);
-    entry->named[0] = entry->named[1] = 0;
     level->first = level->head;
     map->last_task = task.id;
     map->last_level = task.level;
@@ -212,10 +228,9 @@ static inline void record_read(pto_tensormap *map, uint32_t region, pto_map_task
 {
     ptoi_region *r = &map->regions[region];
     ptoi_level *level = &map->level[task.level];
-    uint32_t e = append(level, region, PTO_MAP_READ, task.id, first);
     bool chained = r->read_levels >> task.level & 1;
-    ptoi_entry_at(level, e)->older = chained ? r->readers[task.level] : e;
-    r->readers[task.level] = e;
+    uint32_t older = chained ? r->readers[task.level] : level->head;
+    r->readers[task.level] = append(level, region, r->kind, PTO_MAP_READ, task.id, first, older);
     r->read_levels |= (uint8_t)(1u << task.level);
 }
 
@@ -225,7 +240,8 @@ static inline void record_write(pto_tensormap *map, uint32_t region, pto_map_tas
 {
     ptoi_region *r = &map->regions[region];
     r->read_levels = 0;
-    r->writer_entry = append(&map->level[task.level], region, PTO_MAP_WRITE, task.id, first);
+    r->writer_entry = append(&map->level[task.level], region, r->kind, PTO_MAP_WRITE, task.id,
+                             first, 0);
     r->writer_level = (uint8_t)task.level;
     r->writer = task.id;
 }
@@ -235,16 +251,18 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
 {
     if (found->region == PTOI_NONE) {
         found->region = ptoi_region_create(map, &found->place);
-        if (found->tensor)
+        if (found->tensor) {
             ptoi_recall_name(map, found->region, found->tensor);
+        }
     }
     uint32_t first = task.id == map->last_task ? map->level[task.level].first
                                                : begin_task(map, task);
     if (access == PTO_MAP_READ) {
         record_read(map, found->region, task, first);
     } else {
-        if (map->regions[found->region].near != PTOI_NEAR_NONE)
+        if (map->regions[found->region].near != PTOI_NEAR_NONE) {
             ptoi_region_supersede(map, found->region);
+        }
         ptoi_region_drop(map, found->region);
         record_write(map, found->region, task, first);
     }
@@ -264,8 +282,9 @@ static inline void emit_hit(void *context, uint64_t task, uint32_t l, uint32_t e
 {
     hit_list *list = context;
     (void)e;
-    if (list->count < list->max)
+    if (list->count < list->max) {
         list->hits[list->count] = (pto_map_hit){{task, l}, access};
+    }
     list->count += live;
 }
 
@@ -277,30 +296,36 @@ static void emit_other(void *context, uint64_t task, uint32_t l, uint32_t e, pto
 }
 
 /* Any task: asks about all parameters, then remembers them. Regions may come and go meanwhile. */
-static __attribute__((noinline)) pto_status submit_any(pto_tensormap *map, const pto_map_param *params, size_t n_params,
-                             pto_map_task task, hit_list *list)
+static __attribute__((noinline)) pto_status submit_any(pto_tensormap *map,
+                                                       const pto_map_param *params, size_t n_params,
+                                                       pto_map_task task, hit_list *list)
 {
     ptoi_found found;
     size_t entries = 0;
     pto_status s;
     for (size_t i = 0; i < n_params; i++) {
-        if (!params[i].tensor)
+        if (!params[i].tensor) {
             return ptoi_fail(PTO_NULL_ARGUMENT, "submit: the tensor of parameter %zu is NULL", i);
+        }
         s = find(map, params[i].tensor, &found);
-        if (s != PTO_OK)
+        if (s != PTO_OK) {
             return s;
+        }
         ask(map, &found, params[i].access, emit_other, list);
         entries += !found.empty;
     }
-    if (list->count > list->max)
+    if (list->count > list->max) {
         return PTO_OK;
+    }
     s = ptoi_entry_reserve(map, task.level, entries);
-    if (s != PTO_OK)
+    if (s != PTO_OK) {
         return s;
+    }
     for (size_t i = 0; i < n_params; i++) {
         (void)find(map, params[i].tensor, &found); /* it was sound a moment ago */
-        if (!found.empty)
+        if (!found.empty) {
             ptoi_access_record(map, &found, params[i].access, task);
+        }
     }
     return PTO_OK;
 }
@@ -310,34 +335,52 @@ static __attribute__((noinline)) pto_status submit_any(pto_tensormap *map, const
  * Says false, with nothing done, if it is another one. */
 #define FEW 16
 
+/* The readers that a write waits for, apart: it leaves the loop below all its registers. */
+static __attribute__((noinline)) size_t hit_readers(pto_tensormap *map, const ptoi_region *r,
+                                                    hit_list *list)
+{
+    hit_list copy = *list; /* stays in registers */
+    size_t count = ask_readers(map, r, emit_hit, &copy);
+    list->count = copy.count;
+    return count;
+}
+
 static inline bool submit_known(pto_tensormap *map, const pto_map_param *params, size_t n_params,
-                                pto_map_task task, hit_list *out)
+                                pto_map_task task, hit_list *list)
 {
     uint32_t known[FEW];
     size_t superseded = 0;
-    hit_list list = *out; /* a copy of its own stays in registers */
     if (n_params > FEW || n_params == 0 || task.id == map->last_task ||
-        ptoi_entry_room(&map->level[task.level]) < n_params)
+        ptoi_entry_room(&map->level[task.level]) < n_params) {
         return false;
+    }
     for (size_t i = 0; i < n_params; i++) {
         uint32_t region = params[i].tensor ? ptoi_recall(map, params[i].tensor) : PTOI_NONE;
-        if (UNLIKELY(region == PTOI_NONE) || UNLIKELY(map->regions[region].near != PTOI_NEAR_NONE))
+        if (UNLIKELY(region == PTOI_NONE)) {
             return false;
+        }
+        const ptoi_region *r = &map->regions[region];
+        if (UNLIKELY(r->near != PTOI_NEAR_NONE)) {
+            return false;
+        }
         known[i] = region;
-        size_t count = ask_region(map, &map->regions[region], params[i].access, emit_hit, &list);
-        superseded += params[i].access == PTO_MAP_WRITE ? count : 0;
+        size_t count = ask_region(map, r, PTO_MAP_READ, emit_hit, list);
+        if (params[i].access == PTO_MAP_WRITE) {
+            superseded += count + (r->read_levels ? hit_readers(map, r, list) : 0);
+        }
     }
     map->stats.lookups += n_params;
-    map->stats.hits += list.count;
-    out->count = list.count;
-    if (UNLIKELY(list.count > list.max))
+    map->stats.hits += list->count;
+    if (UNLIKELY(list->count > list->max)) {
         return true;
+    }
     uint32_t first = begin_task(map, task);
     for (size_t i = 0; i < n_params; i++) {
-        if (params[i].access == PTO_MAP_READ)
+        if (params[i].access == PTO_MAP_READ) {
             record_read(map, known[i], task, first);
-        else
+        } else {
             record_write(map, known[i], task, first);
+        }
     }
     map->stats.superseded += superseded;
     map->stats.inserts += n_params;
@@ -348,27 +391,31 @@ pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params,
                                 pto_map_task task, pto_map_hit *hits, size_t max_hits,
                                 size_t *n_hits)
 {
-    if (!map || !n_hits || (n_params && !params) || (max_hits && !hits))
+    if (!map || !n_hits || (n_params && !params) || (max_hits && !hits)) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "submit: %s is NULL",
                          !map                  ? "map"
                          : !n_hits             ? "n_hits"
                          : (max_hits && !hits) ? "hits"
                                                : "params");
+    }
     pto_status s = check_task(map, task);
-    if (s != PTO_OK)
+    if (s != PTO_OK) {
         return s;
+    }
 
     hit_list list = {hits, max_hits, 0, task.id};
     if (!submit_known(map, params, n_params, task, &list)) {
         list.count = 0;
         s = submit_any(map, params, n_params, task, &list);
-        if (s != PTO_OK)
+        if (s != PTO_OK) {
             return s;
+        }
     }
     *n_hits = list.count;
-    if (UNLIKELY(list.count > max_hits))
+    if (UNLIKELY(list.count > max_hits)) {
         return ptoi_fail(PTO_BUFFER_TOO_SMALL, "submit: %zu hits for an array of %zu", list.count,
                          max_hits);
+    }
     ptoi_map_debug_check(map);
     return PTO_OK;
 }

@@ -84,9 +84,11 @@ pto_status ptoi_boxtree_check(const ptoi_node_pool *pool, uint32_t root, uint32_
 
 static inline bool ptoi_boxes_meet(const ptoi_range *a, const ptoi_range *b, uint32_t digits)
 {
-    for (uint32_t d = 0; d < digits; d++)
-        if (a[d].lo > b[d].hi || b[d].lo > a[d].hi)
+    for (uint32_t d = 0; d < digits; d++) {
+        if (a[d].lo > b[d].hi || b[d].lo > a[d].hi) {
             return false;
+        }
+    }
     return true;
 }
 
@@ -102,8 +104,9 @@ typedef struct ptoi_walk {
 
 static inline void ptoi_walk_push(ptoi_walk *w, uint32_t at)
 {
-    if (ptoi_boxes_meet(ptoi_node_at(w->pool, at)->box, w->box, w->digits))
+    if (ptoi_boxes_meet(ptoi_node_at(w->pool, at)->box, w->box, w->digits)) {
         w->stack[w->depth++] = at;
+    }
 }
 
 /* The tree must not change during the walk. Set w->box (of `digits` ranges) before. */
@@ -113,8 +116,9 @@ static inline void ptoi_walk_begin(ptoi_walk *w, const ptoi_node_pool *pool, uin
     w->pool = pool;
     w->digits = digits;
     w->depth = 0;
-    if (root != PTOI_NONE)
+    if (root != PTOI_NONE) {
         ptoi_walk_push(w, root);
+    }
 }
 
 /* The next node that meets the box; PTOI_NONE at the end. Below an inner node the walk goes on only if
@@ -137,13 +141,15 @@ static inline uint32_t ptoi_walk_next_leaf(ptoi_walk *w)
     uint32_t at = ptoi_walk_next(w);
     while (at != PTOI_NONE) {
         const ptoi_node *node = ptoi_node_at(w->pool, at);
-        if (node->leaf)
+        if (node->leaf) {
             break;
+        }
         uint32_t left = node->child[0], right = node->child[1];
         bool into_right = ptoi_boxes_meet(ptoi_node_at(w->pool, right)->box, w->box, w->digits);
         if (ptoi_boxes_meet(ptoi_node_at(w->pool, left)->box, w->box, w->digits)) {
-            if (into_right)
+            if (into_right) {
                 w->stack[w->depth++] = right;
+            }
             at = left;
         } else {
             at = into_right ? right : ptoi_walk_next(w);

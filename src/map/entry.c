@@ -2,39 +2,42 @@
 #include "base/error.h"
 #include "map/map.h"
 
-/* A region lets go of an entry that is about to be used again, if it holds it. Entries further down a
- * chain need no visit: a link to before the tail reads as the end of the chain. Whether it holds
- * the entry is a matter of chance, so there is no branch on it. */
-static inline void let_go(pto_tensormap *map, uint32_t l, uint32_t e, const ptoi_entry *entry)
+/* Every so many entries all regions forget readers that are gone, long before their numbers could be
+ * taken for those of new entries. */
+#define SWEEP_SHIFT 28
+
+static void sweep(pto_tensormap *map, uint32_t l)
 {
-    ptoi_region *r = &map->regions[entry->region];
-    if (entry->access == PTO_MAP_WRITE) {
-        bool held = r->writer_entry == e && r->writer_level == l && r->writer == entry->task;
-        r->writer = held ? 0 : r->writer;
-    } else {
-        bool held = r->readers[l] == e;
-        r->read_levels &= (uint8_t)~((uint32_t)held << l);
+    for (uint32_t i = 0; i < map->region_free.fresh; i++) {
+        ptoi_region *r = &map->regions[i];
+        if (!ptoi_entry_in_use(&map->level[l], r->readers[l])) {
+            r->read_levels &= (uint8_t) ~(1u << l);
+        }
     }
-    if (r->kind != PTOI_SPACE_USER)
-        ptoi_region_let_go(map, entry->region);
 }
 
 void ptoi_entry_recycle(pto_tensormap *map, uint32_t l)
 {
     ptoi_level *level = &map->level[l];
-    uint32_t e = level->tail;
-    if (ptoi_entry_used(level) > level->peak)
+    uint32_t before = level->tail, e = before;
+    if (ptoi_entry_used(level) > level->peak) {
         level->peak = ptoi_entry_used(level); /* it only falls here, so this is where peaks show */
-    while (e != level->head) {
-        const ptoi_entry *entry = ptoi_entry_at(level, e);
-        if (entry->task >= level->watermark)
-            break;
-        let_go(map, l, e, entry);
-        e++;
     }
-    map->stats.recycled += e - level->tail;
+    for (; e != level->head; e++) {
+        const ptoi_entry *entry = ptoi_entry_at(level, e);
+        if (entry->task >= level->watermark) {
+            break;
+        }
+        if (entry->kind != PTOI_SPACE_USER) {
+            ptoi_region_let_go(map, entry->region);
+        }
+    }
+    map->stats.recycled += e - before;
     level->tail = e;
     level->cleaned = level->watermark;
+    if ((before ^ e) >> SWEEP_SHIFT) {
+        sweep(map, l);
+    }
 }
 
 pto_status ptoi_entry_make_room(pto_tensormap *map, uint32_t l, size_t count)
@@ -42,13 +45,14 @@ pto_status ptoi_entry_make_room(pto_tensormap *map, uint32_t l, size_t count)
     const ptoi_level *level = &map->level[l];
     ptoi_entry_recycle(map, l);
     size_t capacity = (size_t)level->mask + 1, left = ptoi_entry_room(level);
-    if (left >= count)
+    if (left >= count) {
         return PTO_OK;
+    }
     map->stats.full++;
-    return ptoi_fail(PTO_FULL,
-                     "map: %zu entries wanted on level %u, %zu of %zu are free; the oldest belongs to "
-                     "task %llu, tasks below %llu have retired",
-                     count, l, left, capacity,
-                     (unsigned long long)ptoi_entry_at(level, level->tail)->task,
-                     (unsigned long long)level->watermark);
+    return ptoi_fail(
+        PTO_FULL,
+        "map: %zu entries wanted on level %u, %zu of %zu are free; the oldest belongs to "
+        "task %llu, tasks below %llu have retired",
+        count, l, left, capacity, (unsigned long long)ptoi_entry_at(level, level->tail)->task,
+        (unsigned long long)level->watermark);
 }

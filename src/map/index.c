@@ -30,11 +30,13 @@ static bool same_space(const ptoi_space *s, const ptoi_space_key *key)
 
 uint32_t ptoi_space_find(const pto_tensormap *map, const ptoi_space_key *key)
 {
-    if (key->kind == PTOI_SPACE_USER)
+    if (key->kind == PTOI_SPACE_USER) {
         return 0;
+    }
     uint32_t at = map->space_buckets[space_bucket(map, key)];
-    while (at != PTOI_NONE && !same_space(&map->spaces[at], key))
+    while (at != PTOI_NONE && !same_space(&map->spaces[at], key)) {
         at = map->spaces[at].next;
+    }
     return at;
 }
 
@@ -42,8 +44,9 @@ static uint32_t space_create(pto_tensormap *map, const ptoi_space_key *key)
 {
     uint32_t at = take(&map->space_free);
     ptoi_space *s = &map->spaces[at];
-    if (at == map->space_free.freed)
+    if (at == map->space_free.freed) {
         map->space_free.freed = s->next;
+    }
     uint32_t *bucket = &map->space_buckets[space_bucket(map, key)];
     *s = (ptoi_space){key->a, key->b, (uint32_t)key->kind, *bucket, PTOI_NONE, 0};
     *bucket = at;
@@ -55,8 +58,9 @@ static void space_release(pto_tensormap *map, uint32_t at)
     ptoi_space *s = &map->spaces[at];
     ptoi_space_key key = {s->a, s->b, (ptoi_space_kind)s->kind};
     uint32_t *link = &map->space_buckets[space_bucket(map, &key)];
-    while (*link != at)
+    while (*link != at) {
         link = &map->spaces[*link].next;
+    }
     *link = s->next;
     s->next = map->space_free.freed;
     map->space_free.freed = at;
@@ -72,18 +76,22 @@ static uint32_t group_strides(const ptoi_layout *a)
 static uint32_t group_hash(uint32_t space, const ptoi_layout *a)
 {
     uint64_t h = space;
-    for (uint32_t j = 0; j < group_strides(a); j++)
+    for (uint32_t j = 0; j < group_strides(a); j++) {
         h = ptoi_mix(h ^ a->dim[j].s);
+    }
     return (uint32_t)(h >> 32);
 }
 
 static bool group_fits(const ptoi_group *g, uint32_t space, const ptoi_layout *a)
 {
-    if (g->space != space || g->count != group_strides(a))
+    if (g->space != space || g->count != group_strides(a)) {
         return false;
-    for (uint32_t j = 0; j < g->count; j++)
-        if (g->strides[j] != a->dim[j].s)
+    }
+    for (uint32_t j = 0; j < g->count; j++) {
+        if (g->strides[j] != a->dim[j].s) {
             return false;
+        }
+    }
     return true;
 }
 
@@ -105,8 +113,9 @@ static bool group_box(const ptoi_group *g, const ptoi_layout *a, ptoi_range *box
     bool whole = __builtin_add_overflow(a->lo, g->shift, &at) ||
                  __builtin_add_overflow(at, rest, &end);
     if (whole) { /* the last bytes of the address space: give up on digits */
-        for (uint32_t j = 0; j <= g->count; j++)
+        for (uint32_t j = 0; j <= g->count; j++) {
             box[j] = (ptoi_range){0, UINT64_MAX};
+        }
         return false;
     }
     for (uint32_t j = 0; j < g->count; j++) {
@@ -114,8 +123,9 @@ static bool group_box(const ptoi_group *g, const ptoi_layout *a, ptoi_range *box
         uint64_t digit = at / s, r = at % s, steps = 0;
         for (uint32_t i = 0; i < a->k; i++) {
             const ptoi_dim *d = &a->dim[i];
-            if (!(left & (1u << i)))
+            if (!(left & (1u << i))) {
                 continue;
+            }
             if (d->s == s) {
                 steps += d->n - 1;
                 left &= ~(1u << i);
@@ -149,18 +159,21 @@ static void group_widen(pto_tensormap *map, uint32_t at, const ptoi_layout *a)
     ptoi_group *g = &map->groups[at];
     uint64_t lo = a->lo, hi = a->lo + (a->len - 1);
     if (g->members) {
-        if (lo >= g->lo && hi <= g->hi)
+        if (lo >= g->lo && hi <= g->hi) {
             return;
+        }
         ptoi_boxtree_remove(&map->nodes[0], &map->spaces[g->space].root, g->leaf);
         uint64_t size = g->hi - g->lo;
-        if (lo < g->lo)
+        if (lo < g->lo) {
             lo = g->lo - lo < size && g->lo > size ? g->lo - size : lo;
-        else
+        } else {
             lo = g->lo;
-        if (hi > g->hi)
+        }
+        if (hi > g->hi) {
             hi = hi - g->hi < size && g->hi < UINT64_MAX - size ? g->hi + size : hi;
-        else
+        } else {
             hi = g->hi;
+        }
     }
     g->lo = lo;
     g->hi = hi;
@@ -172,17 +185,21 @@ static uint32_t group_of(pto_tensormap *map, uint32_t space, const ptoi_layout *
 {
     uint32_t hash = group_hash(space, a);
     uint32_t *bucket = &map->group_buckets[hash & map->index_mask];
-    for (uint32_t at = *bucket; at != PTOI_NONE; at = map->groups[at].next)
-        if (group_fits(&map->groups[at], space, a))
+    for (uint32_t at = *bucket; at != PTOI_NONE; at = map->groups[at].next) {
+        if (group_fits(&map->groups[at], space, a)) {
             return at;
+        }
+    }
 
     uint32_t at = take(&map->group_free);
     ptoi_group *g = &map->groups[at];
-    if (at == map->group_free.freed)
+    if (at == map->group_free.freed) {
         map->group_free.freed = g->next;
+    }
     *g = (ptoi_group){.count = group_strides(a), .space = space, .next = *bucket, .hash = hash};
-    for (uint32_t j = 0; j < g->count; j++)
+    for (uint32_t j = 0; j < g->count; j++) {
         g->strides[j] = a->dim[j].s;
+    }
     g->shift = g->strides[0] - origin % g->strides[0];
     g->root = PTOI_NONE;
     *bucket = at;
@@ -195,8 +212,9 @@ static void group_release(pto_tensormap *map, uint32_t at)
     ptoi_group *g = &map->groups[at];
     ptoi_boxtree_remove(&map->nodes[0], &map->spaces[g->space].root, g->leaf);
     uint32_t *link = &map->group_buckets[g->hash & map->index_mask];
-    while (*link != at)
+    while (*link != at) {
         link = &map->groups[*link].next;
+    }
     *link = g->next;
     g->next = map->group_free.freed;
     map->group_free.freed = at;
@@ -210,8 +228,9 @@ void ptoi_index_insert(pto_tensormap *map, uint32_t region, uint64_t origin)
     ptoi_region *r = &map->regions[region];
     ptoi_space_key key = {r->a, r->b, (ptoi_space_kind)r->kind};
     r->space = ptoi_space_find(map, &key);
-    if (r->space == PTOI_NONE)
+    if (r->space == PTOI_NONE) {
         r->space = space_create(map, &key);
+    }
     map->spaces[r->space].regions++;
     if (r->layout.k == 0) {
         ptoi_range range = {r->layout.lo, r->layout.lo + (r->layout.len - 1)};
@@ -239,11 +258,13 @@ void ptoi_index_remove(pto_tensormap *map, uint32_t region)
     } else {
         ptoi_group *g = &map->groups[r->group];
         ptoi_boxtree_remove(group_pool(map, g), &g->root, r->leaf);
-        if (--g->members == 0)
+        if (--g->members == 0) {
             group_release(map, r->group);
+        }
     }
-    if (--s->regions == 0 && r->space != 0)
+    if (--s->regions == 0 && r->space != 0) {
         space_release(map, r->space);
+    }
 }
 
 /* ---- Search ---- */
@@ -282,10 +303,12 @@ static const ptoi_node *next_outer(ptoi_search *s)
     }
     for (uint32_t at; (at = ptoi_walk_next(&s->outer)) != PTOI_NONE;) {
         const ptoi_node *node = ptoi_node_at(pool, at);
-        if (!touches(s->layout, node->box))
+        if (!touches(s->layout, node->box)) {
             continue;
-        if (node->leaf)
+        }
+        if (node->leaf) {
             return node;
+        }
         ptoi_walk_into(&s->outer, node);
     }
     return NULL;
@@ -308,15 +331,18 @@ static const ptoi_node *next_leaf(ptoi_search *s)
             leaf = ptoi_node_at(s->inner.pool, at);
         } else {
             leaf = next_outer(s);
-            if (!leaf)
+            if (!leaf) {
                 return NULL;
+            }
         }
         s->twin = leaf->child[1];
-        if (!(leaf->child[0] & GROUP_BIT))
+        if (!(leaf->child[0] & GROUP_BIT)) {
             return leaf;
+        }
         /* What has the same range as the group is looked at after the group. */
-        if (s->twin != PTOI_NONE)
+        if (s->twin != PTOI_NONE) {
             s->outer.stack[s->outer.depth++] = s->twin;
+        }
         s->twin = PTOI_NONE;
         const ptoi_group *g = &s->map->groups[leaf->child[0] & ~GROUP_BIT];
         s->exact = group_box(g, s->layout, s->inner.box);
@@ -330,23 +356,26 @@ uint32_t ptoi_search_next(ptoi_search *s)
     pto_tensormap *map = s->map;
     for (const ptoi_node *leaf; (leaf = next_leaf(s)) != NULL;) {
         uint32_t at = leaf->child[0];
-        if (at == s->self)
+        if (at == s->self) {
             continue;
+        }
         ptoi_region *r = &map->regions[at];
-        if (ptoi_region_idle(r)) {
+        if (ptoi_region_idle(map, r)) {
             r->evict_next = s->idle;
             s->idle = at;
             continue;
         }
         map->stats.candidates++;
         s->proved = true;
-        if (s->exact && leaf->rank == EXACT)
+        if (s->exact && leaf->rank == EXACT) {
             return at;
+        }
         pto_overlap_result met = ptoi_overlaps(s->layout, &r->layout, map->budget);
         s->proved = met.stage != PTO_STAGE_BUDGET;
         map->stats.budget_hits += !s->proved;
-        if (met.yes)
+        if (met.yes) {
             return at;
+        }
     }
     return PTOI_NONE;
 }
@@ -358,9 +387,10 @@ static pto_status check_group(const pto_tensormap *map, uint32_t at)
     const ptoi_group *g = &map->groups[at];
     uint32_t leaves;
     pto_status s = ptoi_boxtree_check(&map->nodes[ptoi_node_size(g->count + 1)], g->root, &leaves);
-    if (s == PTO_OK && leaves != g->members)
+    if (s == PTO_OK && leaves != g->members) {
         return ptoi_fail(PTO_CORRUPT, "map: group %u has %u leaves for %u members", at, leaves,
                          g->members);
+    }
     return s;
 }
 
@@ -370,8 +400,9 @@ static pto_status check_space(const pto_tensormap *map, uint32_t at, uint32_t *g
     uint32_t leaves, inside = 0, regions = 0;
     const ptoi_node_pool *pool = &map->nodes[0];
     pto_status s = ptoi_boxtree_check(pool, space->root, &leaves);
-    if (s != PTO_OK)
+    if (s != PTO_OK) {
         return s;
+    }
     ptoi_walk w;
     w.box[0] = (ptoi_range){0, UINT64_MAX};
     ptoi_walk_begin(&w, pool, space->root, 1);
@@ -384,19 +415,22 @@ static pto_status check_space(const pto_tensormap *map, uint32_t at, uint32_t *g
                 continue;
             }
             const ptoi_group *g = &map->groups[item & ~GROUP_BIT];
-            if (g->leaf != l || g->space != at)
-                return ptoi_fail(PTO_CORRUPT, "map: group %u lost in memory %u",
-                                 item & ~GROUP_BIT, at);
+            if (g->leaf != l || g->space != at) {
+                return ptoi_fail(PTO_CORRUPT, "map: group %u lost in memory %u", item & ~GROUP_BIT,
+                                 at);
+            }
             s = check_group(map, item & ~GROUP_BIT);
-            if (s != PTO_OK)
+            if (s != PTO_OK) {
                 return s;
+            }
             regions += g->members;
             (*groups)++;
         }
     }
-    if (inside != leaves || regions != space->regions)
+    if (inside != leaves || regions != space->regions) {
         return ptoi_fail(PTO_CORRUPT, "map: memory %u counts %u regions, its index holds %u", at,
                          space->regions, regions);
+    }
     return PTO_OK;
 }
 
@@ -404,32 +438,41 @@ pto_status ptoi_index_check(const pto_tensormap *map)
 {
     uint32_t groups = 0;
     pto_status s = check_space(map, 0, &groups);
-    for (uint32_t b = 0; s == PTO_OK && b <= map->index_mask; b++)
+    for (uint32_t b = 0; s == PTO_OK && b <= map->index_mask; b++) {
         for (uint32_t at = map->space_buckets[b]; s == PTO_OK && at != PTOI_NONE;
-             at = map->spaces[at].next)
+             at = map->spaces[at].next) {
             s = check_space(map, at, &groups);
-    if (s == PTO_OK && groups != map->groups_used)
+        }
+    }
+    if (s == PTO_OK && groups != map->groups_used) {
         s = ptoi_fail(PTO_CORRUPT, "map: %u groups in the index, %u in use", groups,
                       map->groups_used);
+    }
     for (uint32_t r = 0; s == PTO_OK && r < map->region_free.fresh; r++) {
         const ptoi_region *region = &map->regions[r];
-        if (!(region->flags & PTOI_REGION_USED))
+        if (!(region->flags & PTOI_REGION_USED)) {
             continue;
+        }
         uint32_t digits = region->group == PTOI_NONE ? 1 : map->groups[region->group].count + 1;
         const ptoi_node *leaf = ptoi_node_at(&map->nodes[ptoi_node_size(digits)], region->leaf);
-        if (!leaf->leaf || leaf->child[0] != r)
+        if (!leaf->leaf || leaf->child[0] != r) {
             s = ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u is not at its leaf %u", r,
                           region->leaf);
+        }
         if (s == PTO_OK && region->group != PTOI_NONE) {
             const ptoi_group *g = &map->groups[region->group];
             ptoi_range box[PTOI_MAX_DIGITS];
-            if (group_box(g, &region->layout, box) != (leaf->rank == EXACT))
+            if (group_box(g, &region->layout, box) != (leaf->rank == EXACT)) {
                 s = ptoi_fail(PTO_CORRUPT, "map: region %u is marked wrongly", r);
-            for (uint32_t d = 0; d <= g->count; d++)
-                if (box[d].lo != leaf->box[d].lo || box[d].hi != leaf->box[d].hi)
+            }
+            for (uint32_t d = 0; d <= g->count; d++) {
+                if (box[d].lo != leaf->box[d].lo || box[d].hi != leaf->box[d].hi) {
                     s = ptoi_fail(PTO_CORRUPT, "map: region %u has another box than its leaf", r);
-            if (region->layout.lo < g->lo || region->layout.lo + (region->layout.len - 1) > g->hi)
+                }
+            }
+            if (region->layout.lo < g->lo || region->layout.lo + (region->layout.len - 1) > g->hi) {
                 s = ptoi_fail(PTO_CORRUPT, "map: region %u lies outside of its group", r);
+            }
         }
     }
     return s;

@@ -42,8 +42,8 @@ typedef struct ptoi_search {
     const ptoi_layout *layout;
     uint32_t self; /* the region asked about, not reported; PTOI_NONE if it is not known */
     bool in_group;
-    bool exact;  /* the layout is all of its box in the tree being walked */
-    bool proved; /* that the region just reported shares a byte; else the budget ran out */
+    bool exact;    /* the layout is all of its box in the tree being walked */
+    bool proved;   /* that the region just reported shares a byte; else the budget ran out */
     uint32_t twin; /* leaf to look at next: twins hang in a list */
     uint32_t idle; /* list through evict_next */
     ptoi_walk outer, inner;

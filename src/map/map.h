@@ -14,16 +14,18 @@
  * readers are the whole answer. Where different regions overlap, links lead to the others (near.h).
  *
  * Retirement is lazy: watermark[level] rises and all accesses below it are dead at once. What is
- * dead stays in chains until it is met (chains are cut there) or until its entry is recycled.
+ * dead stays where it is until it is met: chains are cut there, and links to entries that have
+ * been recycled read as the end. So recycling visits no region of the user's memory.
  *
  * Invariants (pto_tensormap_check):
  *   M1  head - tail <= capacity, for each level; task ids do not fall from tail to head
- *   M2  entries from tail to head name a region in use or reused; an entry that is the writer, or the
- *       newest reader of its level, of its region is *held*; no region holds an entry outside
- *   M3  regions that hold an entry <= entries in use <= regions in all; so there is a region for
- *       every free entry. Those that hold none are *idle*: still known, in case they are touched
- *       again, and taken when one is needed. Idle ones of managed blocks do not come back: they
- *       are on the list of dead ones, to be taken first (some on it may have come back to life)
+ *   M2  the writer of a region, while it is alive, and its newest live reader on each level are entries
+ *       in use, of this region. Numbers of readers that a region keeps beyond that are at most 2^30
+ *       entries before the tail of their level, so that they are told from entries in use
+ *   M3  regions with a live access <= entries in use <= regions in all; so there is a region for every
+ *       free entry. The others are *idle*: still known, in case they are touched again, and taken
+ *       when one is needed. Idle ones of managed blocks do not come back: when their entries are
+ *       recycled they go on the list of dead ones, to be taken first (some may come back to life)
  *   M4  every region in use stands in exactly one bucket, the one of its hash, and in the index once
  *   M5  a region is linked with every other that is proved to share a byte, or is marked incomplete
  *   M6  chains of readers fall in entry number, and do not rise in task id, within one level
@@ -77,9 +79,9 @@ typedef struct ptoi_region {
     uint64_t writer;       /* id of the newest task that wrote it; 0: none */
     uint32_t writer_entry; /* its entry, on level writer_level */
     uint8_t writer_level;
-    uint8_t read_levels; /* bit l: readers[l] is held */
-    uint8_t flags;       /* PTOI_REGION_... */
-    uint8_t kind;        /* ptoi_space_kind */
+    uint8_t read_levels;                  /* bit l: readers[l] is set, and may be alive */
+    uint8_t flags;                        /* PTOI_REGION_... */
+    uint8_t kind;                         /* ptoi_space_kind */
     uint32_t readers[PTO_MAP_MAX_LEVELS]; /* entry of the newest reader on each level */
     uint32_t near;                        /* links to others that share a byte: see near.h */
     uint32_t alias_next;                  /* in the bucket of the alias */
@@ -109,14 +111,15 @@ _Static_assert(offsetof(ptoi_region, alias) == 64, "the state of a region is one
 typedef struct ptoi_entry {
     uint64_t task;
     uint32_t region;
-    uint32_t older;     /* reads: the next older entry in the chain; the entry itself at its end */
-    uint32_t first;     /* the first entry of the same task */
-    uint32_t access;    /* pto_map_access */
-    uint32_t named[2];  /* first entry only: the question that last named the task, by access */
+    uint32_t older;    /* reads: the next older entry in the chain; the entry itself at its end */
+    uint32_t first;    /* the first entry of the same task */
+    uint16_t access;   /* pto_map_access */
+    uint16_t kind;     /* ptoi_space_kind of the region */
+    uint32_t named[2]; /* first entry only: the question that last named the task, by access */
 } ptoi_entry;
 
-/* Numbers of entries run freely and wrap; entry e lives at ring[e & mask]. An `older` link points at
- * most two capacities back, so that "before tail" is told from "in use" across the wrap. */
+/* Numbers of entries run freely and wrap; entry e lives at ring[e & mask]. Numbers that are kept
+ * anywhere are never so old that "before the tail" could be taken for "in use": see M2. */
 typedef struct ptoi_level {
     ptoi_entry *ring;
     uint32_t mask;
@@ -144,7 +147,7 @@ typedef struct ptoi_space {
 #define PTOI_GROUP_STRIDES (PTOI_MAX_DIGITS - 1)
 typedef struct ptoi_group {
     uint64_t strides[PTOI_GROUP_STRIDES];
-    uint64_t shift; /* added to an address before it is cut into digits */
+    uint64_t shift;  /* added to an address before it is cut into digits */
     uint64_t lo, hi; /* a range that contains all members, not the smallest */
     uint32_t count;  /* strides used */
     uint32_t space;
@@ -177,7 +180,7 @@ struct pto_tensormap {
 
     ptoi_free region_free;
     uint32_t region_capacity;
-    uint32_t dead; /* list: regions of managed blocks and simple regions that held no entry */
+    uint32_t dead; /* list: regions of managed blocks and simple regions that were idle */
     uint32_t hand; /* goes round the regions, looking for an idle one */
 
     struct ptoi_link *links;
@@ -216,13 +219,8 @@ uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place);
 /* Makes the place known, and links it. There must be a region left (M3 says when). */
 uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place);
 
-/* A region has let go of an entry: if it holds no other it may be dead. */
+/* An entry of the region was recycled or dropped: if it is idle and not to come back, lists it. */
 void ptoi_region_let_go(pto_tensormap *map, uint32_t region);
-
-static inline bool ptoi_region_idle(const ptoi_region *r)
-{
-    return !r->writer && !r->read_levels;
-}
 
 /* Drops all accesses of a region and counts those that were live. */
 void ptoi_region_drop(pto_tensormap *map, uint32_t region);
@@ -280,6 +278,23 @@ static inline ptoi_entry *ptoi_entry_at(const ptoi_level *level, uint32_t entry)
 static inline bool ptoi_entry_in_use(const ptoi_level *level, uint32_t entry)
 {
     return (uint32_t)(entry - level->tail) < (uint32_t)(level->head - level->tail);
+}
+
+/* Whether no access of the region is alive. */
+static inline bool ptoi_region_idle(const pto_tensormap *map, const ptoi_region *r)
+{
+    if (r->writer >= map->level[r->writer_level].watermark) {
+        return false;
+    }
+    for (uint32_t levels = r->read_levels; levels; levels &= levels - 1) {
+        uint32_t l = (uint32_t)__builtin_ctz(levels);
+        const ptoi_level *level = &map->level[l];
+        if (ptoi_entry_in_use(level, r->readers[l]) &&
+            ptoi_entry_at(level, r->readers[l])->task >= level->watermark) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static inline uint32_t ptoi_entry_used(const ptoi_level *level)

@@ -24,16 +24,18 @@ static inline uint64_t ptoi_mix_space(const ptoi_space_key *key)
 static inline uint32_t ptoi_mix_place(uint64_t lo, uint64_t bytes, const ptoi_space_key *space)
 {
     uint64_t h = lo + bytes * PTOI_MIX_2;
-    if (space->kind != PTOI_SPACE_USER)
+    if (space->kind != PTOI_SPACE_USER) {
         h += ptoi_mix_space(space);
+    }
     return (uint32_t)(((h ^ (h >> 32)) * PTOI_MIX_1) >> 32);
 }
 
 static inline uint32_t ptoi_mix_layout(const ptoi_layout *layout, const ptoi_space_key *space)
 {
     uint64_t bytes = layout->run;
-    for (uint32_t j = 0; j < layout->k; j++)
+    for (uint32_t j = 0; j < layout->k; j++) {
         bytes *= layout->dim[j].n;
+    }
     return ptoi_mix_place(layout->lo, bytes, space);
 }
 

@@ -8,8 +8,9 @@ static void attach(pto_tensormap *map, uint32_t region, uint32_t end, uint32_t o
     ptoi_region *r = &map->regions[region];
     uint32_t first = ptoi_near_first(r);
     map->links[end] = (ptoi_link){other, first, PTOI_NEAR_NONE, PTOI_COVERS_UNKNOWN};
-    if (first != PTOI_NEAR_NONE)
+    if (first != PTOI_NEAR_NONE) {
         map->links[first].prev = end;
+    }
     r->near = end | (r->near & PTOI_INCOMPLETE);
 }
 
@@ -17,12 +18,14 @@ static void detach(pto_tensormap *map, uint32_t region, uint32_t end)
 {
     ptoi_region *r = &map->regions[region];
     const ptoi_link *link = &map->links[end];
-    if (link->prev == PTOI_NEAR_NONE)
+    if (link->prev == PTOI_NEAR_NONE) {
         r->near = link->next | (r->near & PTOI_INCOMPLETE);
-    else
+    } else {
         map->links[link->prev].next = link->next;
-    if (link->next != PTOI_NEAR_NONE)
+    }
+    if (link->next != PTOI_NEAR_NONE) {
         map->links[link->next].prev = link->prev;
+    }
 }
 
 void ptoi_near_suspect(pto_tensormap *map, uint32_t a, uint32_t b)
@@ -80,22 +83,25 @@ pto_status ptoi_near_check(const pto_tensormap *map, uint32_t region)
         if (end >= map->link_free.fresh || link->prev != before ||
             link->region >= map->region_free.fresh || map->links[end ^ 1].region != region ||
             !(map->regions[link->region].flags & PTOI_REGION_USED) ||
-            linked++ > map->region_free.fresh)
+            linked++ > map->region_free.fresh) {
             return ptoi_fail(PTO_CORRUPT, "map: M5 broken, region %u has bad link %u", region, end);
+        }
         before = end;
     }
     for (uint32_t o = 0; o < map->region_free.fresh; o++) {
         const ptoi_region *other = &map->regions[o];
-        if (o == region || !(other->flags & PTOI_REGION_USED) || other->space != r->space)
+        if (o == region || !(other->flags & PTOI_REGION_USED) || other->space != r->space) {
             continue;
+        }
         pto_overlap_result result = ptoi_overlaps(&r->layout, &other->layout, map->budget);
         proved += result.yes && result.stage != PTO_STAGE_BUDGET;
         possible += result.yes;
     }
     /* Boxes of the index may have proved what the budget does not suffice for here. */
-    if (linked > possible || (linked < proved && !(r->near & PTOI_INCOMPLETE)))
+    if (linked > possible || (linked < proved && !(r->near & PTOI_INCOMPLETE))) {
         return ptoi_fail(PTO_CORRUPT,
                          "map: M5 broken, region %u meets %u to %u others, %u are linked", region,
                          proved, possible, linked);
+    }
     return PTO_OK;
 }

@@ -3,11 +3,13 @@
 void ptoi_recall_forget(pto_tensormap *map, uint32_t region)
 {
     ptoi_region *r = &map->regions[region];
-    if (r->form == PTOI_FORM_NONE)
+    if (r->form == PTOI_FORM_NONE) {
         return;
+    }
     uint32_t *link = &map->aliases[r->alias_bucket];
-    while (*link != region)
+    while (*link != region) {
         link = &map->regions[*link].alias_next;
+    }
     *link = r->alias_next;
     r->form = PTOI_FORM_NONE;
 }

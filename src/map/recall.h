@@ -50,25 +50,27 @@ _Static_assert(offsetof(pto_tensor, storage_bytes) == offsetof(pto_tensor, stora
 static inline bool ptoi_is_alias(const ptoi_region *r, const pto_tensor *t, uint64_t form)
 {
     const ptoi_alias *alias = &r->alias;
-    if (r->form != form)
+    if (r->form != form) {
         return false;
+    }
     ptoi_pair differ = ptoi_differ(alias->storage, &t->storage) |
                        ptoi_differ(alias->offset, &t->offset) |
                        ptoi_differ(alias->dims[0].n, &t->shape[0]) |
                        ptoi_differ(alias->dims[0].s, &t->strides[0]);
-    for (int32_t d = 2; d < t->ndim; d += 2)
+    for (int32_t d = 2; d < t->ndim; d += 2) {
         differ |= ptoi_differ(alias->dims[d / 2].n, &t->shape[d]) |
                   ptoi_differ(alias->dims[d / 2].s, &t->strides[d]);
+    }
     return !(differ[0] | differ[1]) && (!t->owner || r->b == t->generation);
 }
 
-/* Bucket of the table of aliases. Fields alone, no loop over dims: what matters is that tiles of one
- * matrix differ. */
+/* Bucket of the table of aliases. Fields alone, no loop over dims, and one multiplication, whose high
+ * bits depend on all below: what matters is that tiles of one matrix differ. */
 static inline uint32_t ptoi_alias_bucket(const pto_tensormap *map, const pto_tensor *t)
 {
-    uint64_t h = (uint64_t)(uintptr_t)t->storage + t->owner + (uint64_t)t->offset * PTOI_MIX_2 +
-                 ((uint64_t)t->shape[0] + ((uint64_t)t->shape[1] << 32)) * PTOI_MIX_1;
-    return (uint32_t)(((h ^ (h >> 32)) * PTOI_MIX_1) >> 32) >> map->bucket_shift;
+    uint64_t h = (uint64_t)(uintptr_t)t->storage + t->owner + (uint64_t)t->offset;
+    h ^= (uint64_t)t->shape[0] << 36 ^ (uint64_t)t->shape[1] << 48;
+    return (uint32_t)((h * PTOI_MIX_1) >> 32) >> map->bucket_shift;
 }
 
 /* The region whose alias the tensor is, or PTOI_NONE. */
@@ -76,8 +78,9 @@ static inline uint32_t ptoi_recall(const pto_tensormap *map, const pto_tensor *t
 {
     uint64_t form = ptoi_form(t);
     uint32_t at = map->aliases[ptoi_alias_bucket(map, t)];
-    while (at != PTOI_NONE && !ptoi_is_alias(&map->regions[at], t, form))
+    while (at != PTOI_NONE && !ptoi_is_alias(&map->regions[at], t, form)) {
         at = map->regions[at].alias_next;
+    }
     return at;
 }
 

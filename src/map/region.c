@@ -7,19 +7,23 @@
 static bool same_place(const ptoi_region *r, const ptoi_place *p)
 {
     if (r->layout.lo != p->layout.lo || r->layout.run != p->layout.run ||
-        r->layout.k != p->layout.k || r->kind != p->space.kind)
+        r->layout.k != p->layout.k || r->kind != p->space.kind) {
         return false;
-    for (uint32_t j = 0; j < p->layout.k; j++)
-        if (r->layout.dim[j].n != p->layout.dim[j].n || r->layout.dim[j].s != p->layout.dim[j].s)
+    }
+    for (uint32_t j = 0; j < p->layout.k; j++) {
+        if (r->layout.dim[j].n != p->layout.dim[j].n || r->layout.dim[j].s != p->layout.dim[j].s) {
             return false;
+        }
+    }
     return p->space.kind == PTOI_SPACE_USER || (r->a == p->space.a && r->b == p->space.b);
 }
 
 uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place)
 {
     uint32_t at = map->buckets[place->hash >> map->bucket_shift];
-    while (at != PTOI_NONE && !same_place(&map->regions[at], place))
+    while (at != PTOI_NONE && !same_place(&map->regions[at], place)) {
         at = map->regions[at].next;
+    }
     return at;
 }
 
@@ -33,8 +37,9 @@ static void take_out(pto_tensormap *map, uint32_t region)
     ptoi_index_remove(map, region);
     ptoi_recall_forget(map, region);
     uint32_t *link = &map->buckets[r->hash >> map->bucket_shift];
-    while (*link != region)
+    while (*link != region) {
         link = &map->regions[*link].next;
+    }
     *link = r->next;
     r->flags &= (uint8_t)~PTOI_REGION_USED;
     map->regions_used--;
@@ -57,8 +62,9 @@ void ptoi_region_evict(pto_tensormap *map, uint32_t first)
 void ptoi_region_let_go(pto_tensormap *map, uint32_t region)
 {
     ptoi_region *r = &map->regions[region];
-    if (r->kind == PTOI_SPACE_USER || !ptoi_region_idle(r) || (r->flags & PTOI_REGION_DEAD))
-        return;
+    if (r->flags != PTOI_REGION_USED || r->kind == PTOI_SPACE_USER || !ptoi_region_idle(map, r)) {
+        return; /* taken out meanwhile, listed already, of use to the user, or alive */
+    }
     r->flags |= PTOI_REGION_DEAD;
     r->dead_next = map->dead;
     map->dead = region;
@@ -72,9 +78,10 @@ static uint32_t take_dead(pto_tensormap *map)
         ptoi_region *r = &map->regions[at];
         map->dead = r->dead_next;
         r->flags &= (uint8_t)~PTOI_REGION_DEAD;
-        if (!(r->flags & PTOI_REGION_USED))
+        if (!(r->flags & PTOI_REGION_USED)) {
             return at;
-        if (ptoi_region_idle(r)) {
+        }
+        if (ptoi_region_idle(map, r)) {
             take_out(map, at);
             return at;
         }
@@ -88,7 +95,7 @@ static uint32_t take_idle(pto_tensormap *map)
     for (;;) {
         uint32_t at = map->hand;
         map->hand = at + 1 < map->region_capacity ? at + 1 : 0;
-        if (ptoi_region_idle(&map->regions[at])) {
+        if (ptoi_region_idle(map, &map->regions[at])) {
             take_out(map, at);
             return at;
         }
@@ -105,8 +112,9 @@ static uint32_t allocate(pto_tensormap *map)
         return at;
     }
     at = take_dead(map);
-    if (at != PTOI_NONE)
+    if (at != PTOI_NONE) {
         return at;
+    }
     return map->region_free.fresh < map->region_capacity ? map->region_free.fresh++
                                                          : take_idle(map);
 }
@@ -129,10 +137,11 @@ uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place)
         ptoi_search s;
         ptoi_search_begin(&s, map, space, &r->layout, PTOI_NONE);
         for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
-            if (s.proved)
+            if (s.proved) {
                 ptoi_near_link(map, region, other);
-            else
+            } else {
                 ptoi_near_suspect(map, region, other);
+            }
         }
         ptoi_region_evict(map, s.idle);
     }
@@ -157,13 +166,15 @@ void ptoi_region_drop(pto_tensormap *map, uint32_t region)
     for (uint32_t levels = r->read_levels; levels; levels &= levels - 1) {
         uint32_t l = (uint32_t)__builtin_ctz(levels);
         const ptoi_level *level = &map->level[l];
-        for (uint32_t e = r->readers[l];;) {
+        for (uint32_t e = r->readers[l]; ptoi_entry_in_use(level, e);) {
             const ptoi_entry *entry = ptoi_entry_at(level, e);
-            if (entry->task < level->watermark)
+            if (entry->task < level->watermark) {
                 break;
+            }
             map->stats.superseded++;
-            if (entry->older == e || !ptoi_entry_in_use(level, entry->older))
+            if (entry->older == e) {
                 break;
+            }
             e = entry->older;
         }
     }
@@ -185,8 +196,9 @@ static void supersede_by_search(pto_tensormap *map, uint32_t region)
     for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
         pto_overlap_result all = ptoi_covers(&r->layout, &map->regions[other].layout, map->budget);
         map->stats.budget_hits += all.stage == PTO_STAGE_BUDGET;
-        if (all.yes)
+        if (all.yes) {
             supersede_one(map, other);
+        }
     }
     ptoi_region_evict(map, s.idle);
 }
@@ -198,8 +210,10 @@ void ptoi_region_supersede(pto_tensormap *map, uint32_t region)
         supersede_by_search(map, region);
         return;
     }
-    for (uint32_t end = r->near; end != PTOI_NEAR_NONE; end = map->links[end].next)
-        if (!ptoi_region_idle(&map->regions[map->links[end].region]) &&
-            ptoi_near_covers(map, region, &map->links[end]))
+    for (uint32_t end = r->near; end != PTOI_NEAR_NONE; end = map->links[end].next) {
+        if (!ptoi_region_idle(map, &map->regions[map->links[end].region]) &&
+            ptoi_near_covers(map, region, &map->links[end])) {
             supersede_one(map, map->links[end].region);
+        }
+    }
 }

@@ -20,19 +20,24 @@ static uint32_t round_up(uint32_t n)
 
 static pto_status check_config(const pto_tensormap_config *c)
 {
-    if (c->size != sizeof *c)
+    if (c->size != sizeof *c) {
         return ptoi_fail(PTO_BAD_CONFIG, "map: config size is %zu, it should be %zu", c->size,
                          sizeof *c);
-    if (c->levels > PTO_MAP_MAX_LEVELS)
+    }
+    if (c->levels > PTO_MAP_MAX_LEVELS) {
         return ptoi_fail(PTO_BAD_CONFIG, "map: %u levels, the range is 1 to %d", c->levels,
                          PTO_MAP_MAX_LEVELS);
-    if (c->entries > MAX_ENTRIES)
+    }
+    if (c->entries > MAX_ENTRIES) {
         return ptoi_fail(PTO_BAD_CONFIG, "map: %u entries, the range is 1 to %u", c->entries,
                          MAX_ENTRIES);
-    for (uint32_t l = 0; l < PTO_MAP_MAX_LEVELS; l++)
-        if (c->level_entries[l] > MAX_ENTRIES)
+    }
+    for (uint32_t l = 0; l < PTO_MAP_MAX_LEVELS; l++) {
+        if (c->level_entries[l] > MAX_ENTRIES) {
             return ptoi_fail(PTO_BAD_CONFIG, "map: %u entries on level %u, the range is 1 to %u",
                              c->level_entries[l], l, MAX_ENTRIES);
+        }
+    }
     return PTO_OK;
 }
 
@@ -88,22 +93,26 @@ static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, u
 
 pto_status pto_tensormap_init(pto_tensormap **out, const pto_tensormap_config *config)
 {
-    if (!out || !config)
+    if (!out || !config) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "map: %s is NULL", out ? "config" : "map");
+    }
     pto_status s = check_config(config);
-    if (s != PTO_OK)
+    if (s != PTO_OK) {
         return s;
+    }
     uint32_t entries[PTO_MAP_MAX_LEVELS];
     pto_tensormap shape = {.levels = config->levels ? config->levels : DEFAULT_LEVELS};
-    for (uint32_t l = 0; l < shape.levels; l++)
+    for (uint32_t l = 0; l < shape.levels; l++) {
         entries[l] = round_up(config->level_entries[l] ? config->level_entries[l]
                               : config->entries        ? config->entries
                                                        : DEFAULT_ENTRIES);
+    }
     size_t bytes = lay_out(&shape, NULL, entries, 0) + sizeof shape + 64;
     void *memory = ptoi_os_reserve(bytes);
-    if (!memory)
+    if (!memory) {
         return ptoi_fail(PTO_OUT_OF_MEMORY, "map: no %zu bytes for %u entries on %u levels", bytes,
                          shape.region_capacity, shape.levels);
+    }
 
     pto_tensormap *map = memory;
     map->levels = shape.levels;
@@ -128,8 +137,9 @@ pto_status pto_tensormap_init_default(pto_tensormap **map)
 
 void pto_tensormap_destroy(pto_tensormap **map)
 {
-    if (!map || !*map)
+    if (!map || !*map) {
         return;
+    }
     ptoi_os_release((*map)->memory, (*map)->memory_bytes);
     *map = NULL;
 }
@@ -138,8 +148,9 @@ void pto_tensormap_destroy(pto_tensormap **map)
 
 static pto_status enter(const pto_tensormap *map, const void *what, const char *name)
 {
-    if (!map || !what)
+    if (!map || !what) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "map: %s is NULL", map ? name : "map");
+    }
     return PTO_OK;
 }
 
@@ -161,11 +172,13 @@ static pto_status insert(pto_tensormap *map, ptoi_found *found, pto_map_access a
                          pto_map_task task)
 {
     pto_status s = ptoi_access_check_task(map, task);
-    if (s != PTO_OK || found->empty)
+    if (s != PTO_OK || found->empty) {
         return s;
+    }
     s = ptoi_entry_reserve(map, task.level, 1);
-    if (s != PTO_OK)
+    if (s != PTO_OK) {
         return s;
+    }
     ptoi_access_record(map, found, access, task);
     ptoi_map_debug_check(map);
     return PTO_OK;
@@ -197,10 +210,12 @@ static void emit_newest(void *context, uint64_t task, uint32_t l, uint32_t e, pt
 {
     newest *n = context;
     (void)e, (void)access;
-    if (!live)
+    if (!live) {
         return;
-    if (!*n->found || task > n->producer->id)
+    }
+    if (!*n->found || task > n->producer->id) {
         *n->producer = (pto_map_task){task, l};
+    }
     *n->found = true;
 }
 
@@ -232,24 +247,29 @@ static void emit_once(void *context, uint64_t task, uint32_t l, uint32_t e, pto_
                       bool live)
 {
     visiting *v = context;
-    if (!live)
+    if (!live) {
         return;
+    }
     const ptoi_level *level = &v->map->level[l];
     uint32_t *named = &ptoi_entry_at(level, ptoi_entry_at(level, e)->first)->named[access];
-    if (*named == v->map->question)
+    if (*named == v->map->question) {
         return;
+    }
     *named = v->map->question;
     v->visit(v->context, &(pto_map_hit){{task, l}, access});
 }
 
 static void next_question(pto_tensormap *map)
 {
-    if (++map->question)
+    if (++map->question) {
         return;
+    }
     /* Once in 2^32 questions: no old number may look like a new one. */
-    for (uint32_t l = 0; l < map->levels; l++)
-        for (uint32_t i = 0; i <= map->level[l].mask; i++)
+    for (uint32_t l = 0; l < map->levels; l++) {
+        for (uint32_t i = 0; i <= map->level[l].mask; i++) {
             map->level[l].ring[i].named[0] = map->level[l].ring[i].named[1] = 0;
+        }
+    }
     map->question = 1;
 }
 
@@ -279,37 +299,46 @@ VISIT_DOOR(pto_tensormap_write_deps_region, pto_region, region_door, PTO_MAP_WRI
 pto_status pto_tensormap_sync_validity(pto_tensormap *map, uint32_t l, uint64_t oldest_alive)
 {
     pto_status s = enter(map, map, "map");
-    if (s != PTO_OK)
+    if (s != PTO_OK) {
         return s;
-    if (l >= map->levels)
+    }
+    if (l >= map->levels) {
         return ptoi_fail(PTO_BAD_LEVEL, "map: level %u of %u", l, map->levels);
+    }
     ptoi_level *level = &map->level[l];
-    if (oldest_alive == 0)
+    if (oldest_alive == 0) {
         oldest_alive = 1; /* nobody has retired: ids begin at 1 */
-    if (oldest_alive < level->watermark)
-        return ptoi_fail(PTO_BAD_ORDER, "map: oldest alive task of level %u falls from %llu to %llu",
-                         l, (unsigned long long)level->watermark, (unsigned long long)oldest_alive);
+    }
+    if (oldest_alive < level->watermark) {
+        return ptoi_fail(PTO_BAD_ORDER,
+                         "map: oldest alive task of level %u falls from %llu to %llu", l,
+                         (unsigned long long)level->watermark, (unsigned long long)oldest_alive);
+    }
     level->watermark = oldest_alive;
-    if (oldest_alive - level->cleaned >= map->cleanup_every)
+    if (oldest_alive - level->cleaned >= map->cleanup_every) {
         ptoi_entry_recycle(map, l);
+    }
     return PTO_OK;
 }
 
 pto_status pto_tensormap_cleanup_retired(pto_tensormap *map)
 {
     pto_status s = enter(map, map, "map");
-    for (uint32_t l = 0; s == PTO_OK && l < map->levels; l++)
+    for (uint32_t l = 0; s == PTO_OK && l < map->levels; l++) {
         ptoi_entry_recycle(map, l);
-    if (s == PTO_OK)
+    }
+    if (s == PTO_OK) {
         ptoi_map_debug_check(map);
+    }
     return s;
 }
 
 pto_status pto_tensormap_get_stats(const pto_tensormap *map, pto_tensormap_stats *stats)
 {
     pto_status s = enter(map, stats, "stats");
-    if (s != PTO_OK)
+    if (s != PTO_OK) {
         return s;
+    }
     *stats = map->stats;
     stats->regions = map->regions_used;
     stats->groups = map->groups_used;
