@@ -1,17 +1,25 @@
 /* bench_overlap.c - what one question costs, by the kind of views it is about.
  *
  * Each case is an array of pairs of tensors, made before the clock starts. Four figures a case, each
- * the median of REPEATS passes over all pairs: the bare cascade on layouts made before; the public
+ * the median of many passes over all pairs: the bare cascade on layouts made before; the public
  * functions on tensors, checks and layouts included; and the layout of one tensor. Then who decided.
+ * The clock is the time this thread ran, and the cases take turns, so that a neighbour on the machine
+ * disturbs a few passes of each rather than all of one.
+ *
+ * "adversarial" has as many pairs of each of the cases below it: strides that share nothing, as one
+ * memory seen through layouts that have nothing to do with each other.
  */
 #include <pto/tensor.h>
+
+#include <string.h>
 
 #include "bench.h"
 #include "support.h"
 #include "tensor/overlap.h"
 
 #define PAIRS 4096
-#define REPEATS 15
+#define ROUNDS 9
+#define PASSES 3  /* over all pairs, in each round */
 #define SIDE 4096 /* rows and columns of the matrix */
 
 typedef struct pair {
@@ -137,132 +145,245 @@ static void make_blocks(test_rng *rng, pair *p)
     }
 }
 
-static pto_tensor strange(test_rng *rng, int32_t ndim, int64_t steps)
+/* One to eight dims with as many steps as fit in `room` bytes, at most `steps`; `stride` makes them. */
+static pto_tensor strange(test_rng *rng, int32_t ndim, int64_t steps, int64_t room,
+                          int64_t (*stride)(test_rng *rng))
 {
-    static const int64_t fibonacci[] = {377, 610, 987, 1597, 2584, 4181, 6765, 10946, 17711, 28657};
-    int64_t shape[PTO_MAX_DIMS], strides[PTO_MAX_DIMS];
     static const pto_dtype dtypes[] = {PTO_INT8, PTO_FLOAT16, PTO_FLOAT32, PTO_FLOAT64};
+    int64_t shape[PTO_MAX_DIMS], strides[PTO_MAX_DIMS], kind = pick(rng, 4), size = 1 << kind;
+    room /= size;
+    int64_t left = room - 1;
     for (int32_t d = 0; d < ndim; d++) {
-        shape[d] = test_between(rng, 2, steps);
-        strides[d] = pick(rng, 2) ? fibonacci[pick(rng, 10)] + test_between(rng, -1, 1)
-                                  : test_between(rng, 100, 20000) | 1;
+        int64_t s = stride(rng);
+        int64_t most = left / (ndim - d) / s + 1;
+        shape[d] = test_between(rng, most < 2 ? 1 : 2, most < 2 ? 1 : most < steps ? most : steps);
+        strides[d] = s;
+        left -= (shape[d] - 1) * s;
     }
     pto_tensor t;
-    must(pto_tensor_init(&t, matrix.storage, UINT64_C(1) << 32, dtypes[pick(rng, 4)], ndim, shape,
-                         strides, pick(rng, 20000)));
+    must(pto_tensor_init(&t, matrix.storage, (uint64_t)(room * size), dtypes[kind], ndim, shape,
+                         strides, pick(rng, left + 1)));
     return t;
 }
 
-/* Strides that share no divisor, next to Fibonacci numbers, rows that overlap: 1 to 3 dims a side. */
-static void make_adversarial(test_rng *rng, pair *p)
+static int64_t any_stride(test_rng *rng)
 {
-    int32_t ndim = (int32_t)test_between(rng, 1, 3);
-    p->a = strange(rng, ndim, ndim == 1 ? 1000 : ndim == 2 ? 40 : 8);
-    ndim = (int32_t)test_between(rng, 1, 3);
-    p->b = strange(rng, ndim, ndim == 1 ? 1000 : ndim == 2 ? 40 : 8);
+    return test_between(rng, 10, 1200);
 }
 
-/* Only what reaches the last stages: two progressions; and three to four strides that overlap. */
-static void make_progressions(test_rng *rng, pair *p)
+static int64_t fibonacci_stride(test_rng *rng)
 {
-    p->a = strange(rng, 1, 1000);
-    p->b = strange(rng, 1, 1000);
+    static const int64_t fibonacci[] = {13, 21, 34, 55, 89, 144, 233, 377, 610, 987};
+    return fibonacci[pick(rng, 10)] + test_between(rng, -1, 1);
 }
 
+static int64_t mixed_stride(test_rng *rng)
+{
+    return pick(rng, 2) ? any_stride(rng) : fibonacci_stride(rng);
+}
+
+static int64_t prime_stride(test_rng *rng)
+{
+    static const int64_t primes[] = {100003, 100019, 100043, 100049, 100057,
+                                     1009,   1013,   1019,   1021,   1031};
+    return primes[pick(rng, 10)];
+}
+
+static void make_coprime(test_rng *rng, pair *p)
+{
+    p->a = strange(rng, 1, 2000, 1 << 16, any_stride);
+    p->b = strange(rng, 1, 2000, 1 << 16, any_stride);
+}
+
+static void make_fibonacci(test_rng *rng, pair *p)
+{
+    p->a = strange(rng, 1, 2000, 1 << 16, fibonacci_stride);
+    p->b = strange(rng, 1, 2000, 1 << 16, fibonacci_stride);
+}
+
+static void make_primes(test_rng *rng, pair *p)
+{
+    p->a = strange(rng, 2, 40, 1 << 24, prime_stride);
+    p->b = strange(rng, 2, 40, 1 << 24, prime_stride);
+}
+
+/* A tile of one matrix and a tile of another in the same memory: pitches and steps off by a little. */
+static void make_pitches(test_rng *rng, pair *p)
+{
+    pto_tensor *both[] = {&p->a, &p->b};
+    for (int i = 0; i < 2; i++) {
+        int64_t pitch = 1021 + test_between(rng, 0, 4), step = test_between(rng, 1, 3);
+        must(pto_tensor_init(both[i], matrix.storage, matrix.storage_bytes,
+                             pick(rng, 2) ? PTO_FLOAT32 : PTO_FLOAT16, 2,
+                             (int64_t[]){test_between(rng, 20, 100), test_between(rng, 10, 40)},
+                             (int64_t[]){pitch, step}, pick(rng, 20 * pitch)));
+    }
+}
+
+/* The same with three dims, each side of a pitch and a height of its own. */
+static void make_bricks(test_rng *rng, pair *p)
+{
+    static const int64_t pitches[] = {127, 131, 137, 139, 149, 151, 157, 163};
+    static const int64_t heights[] = {61, 67, 71, 73, 79, 83, 89, 97};
+    pto_tensor *both[] = {&p->a, &p->b};
+    for (int i = 0; i < 2; i++) {
+        int64_t pitch = pitches[pick(rng, 8)], plane = pitch * heights[pick(rng, 8)];
+        must(pto_tensor_init(both[i], matrix.storage, matrix.storage_bytes,
+                             pick(rng, 2) ? PTO_FLOAT32 : PTO_FLOAT16, 3,
+                             (int64_t[]){test_between(rng, 4, 16), test_between(rng, 8, 32),
+                                         test_between(rng, 8, 32)},
+                             (int64_t[]){plane, pitch, test_between(rng, 1, 3)},
+                             pick(rng, 4 * plane)));
+    }
+}
+
+/* Rows that run into each other, as sliding windows have them. */
 static void make_folded(test_rng *rng, pair *p)
 {
-    p->a = strange(rng, 2, 30);
-    p->b = strange(rng, 2, 30);
+    p->a = strange(rng, (int32_t)test_between(rng, 2, 3), 12, 1 << 16, mixed_stride);
+    p->b = strange(rng, (int32_t)test_between(rng, 1, 3), 12, 1 << 16, mixed_stride);
+}
+
+static void make_many_dims(test_rng *rng, pair *p)
+{
+    p->a = strange(rng, (int32_t)test_between(rng, 4, 8), 3, 1 << 16, mixed_stride);
+    p->b = strange(rng, (int32_t)test_between(rng, 4, 8), 3, 1 << 16, mixed_stride);
+}
+
+static void make_adversarial(test_rng *rng, pair *p)
+{
+    static void (*const makes[])(test_rng * rng, pair * p) = {
+        make_coprime, make_fibonacci, make_primes,   make_pitches,
+        make_bricks,  make_folded,    make_many_dims};
+    makes[(size_t)(p - pairs) % (sizeof makes / sizeof *makes)](rng, p);
 }
 
 /* ---- The clock -------------------------------------------------------------------------- */
 
-typedef struct figures {
-    double bare, overlaps, covers, layout;
-} figures;
-
-static figures measure(void)
+static double now_ns(void)
 {
-    double bare[REPEATS], overlaps[REPEATS], covers[REPEATS], layout[REPEATS];
-    uint64_t sum = 0;
-    for (int r = 0; r < REPEATS; r++) {
-        double start = bench_now_ns();
-        for (int i = 0; i < PAIRS; i++) {
-            sum += ptoi_overlaps(&layouts[i][0], &layouts[i][1], 0).yes;
-        }
-        bare[r] = (bench_now_ns() - start) / PAIRS;
-        start = bench_now_ns();
-        for (int i = 0; i < PAIRS; i++) {
-            sum += pto_tensor_overlaps(&pairs[i].a, &pairs[i].b);
-        }
-        overlaps[r] = (bench_now_ns() - start) / PAIRS;
-        start = bench_now_ns();
-        for (int i = 0; i < PAIRS; i++) {
-            sum += pto_tensor_covers(&pairs[i].a, &pairs[i].b);
-        }
-        covers[r] = (bench_now_ns() - start) / PAIRS;
-        start = bench_now_ns();
-        for (int i = 0; i < PAIRS; i++) {
-            ptoi_layout l;
-            bool empty;
-            must(ptoi_layout_of(&pairs[i].a, &l, &empty));
-            sum += l.lo;
-        }
-        layout[r] = (bench_now_ns() - start) / PAIRS;
-    }
-    bench_keep(sum);
-    return (figures){bench_median(bare, REPEATS), bench_median(overlaps, REPEATS),
-                     bench_median(covers, REPEATS), bench_median(layout, REPEATS)};
+    struct timespec ts;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
 
-static double run_case(const char *name, void (*make)(test_rng *rng, pair *p))
+enum { CASCADE, OVERLAPS, COVERS, LAYOUT, FIGURES };
+
+typedef struct bench_case {
+    const char *name;
+    void (*make)(test_rng *rng, pair *p);
+    double ns[FIGURES][ROUNDS * PASSES];
+    uint64_t stages[PTO_STAGE_COUNT], yes;
+} bench_case;
+
+static void prepare(bench_case *c)
 {
     test_rng rng = test_rng_make(test_seed());
-    uint64_t stages[PTO_STAGE_COUNT] = {0}, yes = 0;
+    memset(c->stages, 0, sizeof c->stages);
+    c->yes = 0;
     for (int i = 0; i < PAIRS; i++) {
         bool empty;
         pto_overlap_result result;
-        make(&rng, &pairs[i]);
+        c->make(&rng, &pairs[i]);
         must(ptoi_layout_of(&pairs[i].a, &layouts[i][0], &empty));
         must(ptoi_layout_of(&pairs[i].b, &layouts[i][1], &empty));
         must(pto_tensor_overlaps_ex(&pairs[i].a, &pairs[i].b, 0, &result));
-        stages[result.stage]++;
-        yes += result.yes;
+        c->stages[result.stage]++;
+        c->yes += result.yes;
     }
-    figures f = measure();
-    printf("%-14s %8.1f %10.1f %8.1f %8.1f %6.1f%%  ", name, f.bare, f.overlaps, f.covers, f.layout,
-           100.0 * (double)yes / PAIRS);
+}
+
+static void measure(bench_case *c, int pass)
+{
+    uint64_t sum = 0;
+    double start = now_ns();
+    for (int i = 0; i < PAIRS; i++) {
+        sum += ptoi_overlaps(&layouts[i][0], &layouts[i][1], 0).yes;
+    }
+    c->ns[CASCADE][pass] = (now_ns() - start) / PAIRS;
+    start = now_ns();
+    for (int i = 0; i < PAIRS; i++) {
+        sum += pto_tensor_overlaps(&pairs[i].a, &pairs[i].b);
+    }
+    c->ns[OVERLAPS][pass] = (now_ns() - start) / PAIRS;
+    start = now_ns();
+    for (int i = 0; i < PAIRS; i++) {
+        sum += pto_tensor_covers(&pairs[i].a, &pairs[i].b);
+    }
+    c->ns[COVERS][pass] = (now_ns() - start) / PAIRS;
+    start = now_ns();
+    for (int i = 0; i < PAIRS; i++) {
+        ptoi_layout l;
+        bool empty;
+        must(ptoi_layout_of(&pairs[i].a, &l, &empty));
+        sum += l.lo;
+    }
+    c->ns[LAYOUT][pass] = (now_ns() - start) / PAIRS;
+    bench_keep(sum);
+}
+
+/* Returns what pto_tensor_overlaps costs. */
+static double report(bench_case *c)
+{
+    double figure[FIGURES];
+    for (int f = 0; f < FIGURES; f++) {
+        figure[f] = bench_median(c->ns[f], (size_t)ROUNDS * PASSES);
+    }
+    printf("%-14s %8.1f %10.1f %8.1f %8.1f %6.1f%%  ", c->name, figure[CASCADE], figure[OVERLAPS],
+           figure[COVERS], figure[LAYOUT], 100.0 * (double)c->yes / PAIRS);
     for (int s = 0; s < PTO_STAGE_COUNT; s++) {
-        if (stages[s]) {
+        if (c->stages[s]) {
             printf(" %s %.1f%%", pto_overlap_stage_name((pto_overlap_stage)s),
-                   100.0 * (double)stages[s] / PAIRS);
+                   100.0 * (double)c->stages[s] / PAIRS);
         }
     }
     printf("\n");
-    return f.overlaps;
+    return figure[OVERLAPS];
 }
 
 int main(void)
 {
+    static bench_case cases[] = {
+        {.name = "slices", .make = make_slices},
+        {.name = "tiles", .make = make_tiles},
+        {.name = "tile grid", .make = make_grid},
+        {.name = "halo", .make = make_halo},
+        {.name = "transposes", .make = make_transposes},
+        {.name = "strided", .make = make_strided},
+        {.name = "padded blocks", .make = make_blocks},
+        {.name = "adversarial", .make = make_adversarial},
+        {.name = "  coprime", .make = make_coprime},
+        {.name = "  fibonacci", .make = make_fibonacci},
+        {.name = "  primes", .make = make_primes},
+        {.name = "  pitches", .make = make_pitches},
+        {.name = "  bricks", .make = make_bricks},
+        {.name = "  folded", .make = make_folded},
+        {.name = "  many dims", .make = make_many_dims},
+    };
+    enum { SLICES = 0, TILES = 1, ADVERSARIAL = 7 };
+    int count = (int)(sizeof cases / sizeof *cases);
+    double figure[sizeof cases / sizeof *cases];
+
     void *memory = (void *)(uintptr_t)(UINT64_C(1) << 32); /* an address, no more */
     must(pto_tensor_init(&matrix, memory, (uint64_t)SIDE * SIDE * 4, PTO_FLOAT32, 2,
                          (int64_t[]){SIDE, SIDE}, NULL, 0));
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < count; i++) {
+            prepare(&cases[i]);
+            for (int pass = 0; pass < PASSES; pass++) {
+                measure(&cases[i], round * PASSES + pass);
+            }
+        }
+    }
     printf("%d pairs of views a case, %d x %d float32; ns a question\n\n", PAIRS, SIDE, SIDE);
     printf("%-14s %8s %10s %8s %8s %7s   %s\n", "case", "cascade", "overlaps()", "covers()",
            "layout", "yes", "decided by");
-    double slices = run_case("slices", make_slices);
-    double tiles = run_case("tiles", make_tiles);
-    run_case("tile grid", make_grid);
-    run_case("halo", make_halo);
-    run_case("transposes", make_transposes);
-    run_case("strided", make_strided);
-    run_case("padded blocks", make_blocks);
-    double adversarial = run_case("adversarial", make_adversarial);
-    run_case("- 1-D", make_progressions);
-    run_case("- 2-D", make_folded);
+    for (int i = 0; i < count; i++) {
+        figure[i] = report(&cases[i]);
+    }
     printf("\n");
-    bool ok = bench_bar_at_most("overlap slices", slices, "ns", 60);
-    ok &= bench_bar_at_most("overlap tiles", tiles, "ns", 60);
-    ok &= bench_bar_at_most("overlap adversarial", adversarial, "ns", 200);
+    bool ok = bench_bar_at_most("overlap slices", figure[SLICES], "ns", 60);
+    ok = bench_bar_at_most("overlap tiles", figure[TILES], "ns", 60) && ok;
+    ok = bench_bar_at_most("overlap adversarial", figure[ADVERSARIAL], "ns", 200) && ok;
     return ok ? 0 : 1;
 }

@@ -7,16 +7,12 @@
  *
  * Part two submits small tasks, look-ups, inserts and retirement together: over tiles that the map
  * knows, and over managed blocks that are new each time.
- *
- * The memory is never touched: tensors over addresses are all that a map looks at.
  */
 #define _GNU_SOURCE /* syscall */
-#include <inttypes.h>
 #include <string.h>
 
 #if defined(__linux__)
 #include <linux/perf_event.h>
-#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -25,289 +21,27 @@
 
 #include "bench.h"
 #include "support.h"
+#include "tensormap_patterns.h"
 
-#define REPETITIONS 9
-#define SIZES 4
-#define ANSWERS_EACH 30000 /* at least, in one measurement */
-#define TILE 64            /* floats on a side */
-#define LAG 256            /* tasks alive */
+#define REPETITIONS 15
+#define TASK_REPETITIONS 51
+#define MEASURE_NS 2e6 /* at least, for one measurement */
+#define LAG 256        /* tasks alive */
 
-static const int64_t sizes[SIZES] = {16, 100, 1024, 10000};
-static const int64_t sides[SIZES] = {4, 10, 32, 100};
-
-static void must(pto_status status)
+/* Time of this thread alone: what else runs on the machine counts less than by the wall clock. */
+static double now_ns(void)
 {
-    if (status != PTO_OK) {
-        fprintf(stderr, "bench_tensormap: %s: %s\n", pto_status_name(status), pto_error_detail());
-        exit(2);
-    }
+    struct timespec ts;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
-
-static void *must_have(void *memory)
-{
-    if (!memory) {
-        fprintf(stderr, "bench_tensormap: out of memory\n");
-        exit(2);
-    }
-    return memory;
-}
-
-/* ---- Tensors ------------------------------------------------------------------------------ */
-
-typedef struct tensors {
-    pto_tensor *t;
-    size_t count;
-} tensors;
-
-static void add(tensors *list, pto_tensor t)
-{
-    if ((list->count & (list->count - 1)) == 0) {
-        list->t = must_have(realloc(list->t, (list->count ? 2 * list->count : 1) * sizeof t));
-    }
-    list->t[list->count++] = t;
-}
-
-/* A dense float tensor at an address that is nobody's. */
-static pto_tensor dense(int32_t ndim, const int64_t *shape)
-{
-    pto_tensor t;
-    uint64_t bytes = 4;
-    for (int32_t d = 0; d < ndim; d++) {
-        bytes *= (uint64_t)shape[d];
-    }
-    must(pto_tensor_init(&t, (void *)(uintptr_t)UINT64_C(0x100000000000), bytes, PTO_FLOAT32, ndim,
-                         shape, NULL, 0));
-    return t;
-}
-
-static pto_tensor matrix(int64_t rows, int64_t cols)
-{
-    return dense(2, (int64_t[]){rows, cols});
-}
-
-/* The box of rows r .. r + rows and columns c .. c + cols, cut off at the edges. */
-static pto_tensor box(const pto_tensor *m, int64_t r, int64_t c, int64_t rows, int64_t cols)
-{
-    pto_tensor t;
-    int64_t r_end = r + rows < m->shape[0] ? r + rows : m->shape[0];
-    int64_t c_end = c + cols < m->shape[1] ? c + cols : m->shape[1];
-    r = r > 0 ? r : 0;
-    c = c > 0 ? c : 0;
-    must(pto_tensor_view(m, (int64_t[]){r, c}, (int64_t[]){r_end - r, c_end - c}, &t));
-    return t;
-}
-
-/* ---- The patterns ------------------------------------------------------------------------- */
-
-/* Fills in the regions that the map holds and those that it is asked about. */
-typedef void pattern_make(int size, tensors *held, tensors *asked);
-
-static void row_tiles(int size, tensors *held, tensors *asked, bool part)
-{
-    pto_tensor m = matrix(sizes[size] * TILE, 1024);
-    for (int64_t i = 0; i < sizes[size]; i++) {
-        add(held, box(&m, i * TILE, 0, TILE, 1024));
-        add(asked, part ? box(&m, i * TILE + 8, 0, TILE / 2, 1024) : held->t[i]);
-    }
-}
-
-static void rows_themselves(int size, tensors *held, tensors *asked)
-{
-    row_tiles(size, held, asked, false);
-}
-
-static void parts_of_rows(int size, tensors *held, tensors *asked)
-{
-    row_tiles(size, held, asked, true);
-}
-
-static void column_tiles(int size, tensors *held, tensors *asked, bool part)
-{
-    pto_tensor m = matrix(1024, sizes[size] * TILE);
-    for (int64_t i = 0; i < sizes[size]; i++) {
-        add(held, box(&m, 0, i * TILE, 1024, TILE));
-        add(asked, part ? box(&m, 100, i * TILE + 8, 500, TILE / 2) : held->t[i]);
-    }
-}
-
-static void columns_themselves(int size, tensors *held, tensors *asked)
-{
-    column_tiles(size, held, asked, false);
-}
-
-static void parts_of_columns(int size, tensors *held, tensors *asked)
-{
-    column_tiles(size, held, asked, true);
-}
-
-/* The square of side x side tiles. */
-static pto_tensor tiles(int size, tensors *held)
-{
-    const int64_t side = sides[size];
-    pto_tensor m = matrix(side * TILE, side * TILE);
-    for (int64_t i = 0; i < side; i++) {
-        for (int64_t j = 0; j < side; j++) {
-            add(held, box(&m, i * TILE, j * TILE, TILE, TILE));
-        }
-    }
-    return m;
-}
-
-static void tiles_themselves(int size, tensors *held, tensors *asked)
-{
-    tiles(size, held);
-    for (size_t i = 0; i < held->count; i++) {
-        add(asked, held->t[i]);
-    }
-}
-
-/* A box for each tile, from there on, of this size. */
-static void tile_boxes(int size, tensors *held, tensors *asked, int64_t from, int64_t side,
-                       bool transposed)
-{
-    pto_tensor m = tiles(size, held);
-    for (int64_t i = 0; i < sides[size]; i++) {
-        for (int64_t j = 0; j < sides[size]; j++) {
-            pto_tensor t = box(&m, i * TILE + from, j * TILE + from, side, side);
-            if (transposed) {
-                must(pto_tensor_transpose(&t, 0, 1, &t));
-            }
-            add(asked, t);
-        }
-    }
-}
-
-static void parts_of_tiles(int size, tensors *held, tensors *asked)
-{
-    tile_boxes(size, held, asked, 8, TILE / 2, false);
-}
-
-static void halos_over_tiles(int size, tensors *held, tensors *asked)
-{
-    tile_boxes(size, held, asked, -1, TILE + 2, false);
-}
-
-static void transposed_over_tiles(int size, tensors *held, tensors *asked)
-{
-    tile_boxes(size, held, asked, TILE / 2, TILE, true);
-}
-
-/* Blocks of 8^4 floats in a tensor of four dims; `from` and `side` choose a part of each. */
-static void blocks(int size, tensors *held, tensors *asked, int64_t from, int64_t side)
-{
-    static const int64_t counts[SIZES][4] = {
-        {2, 2, 2, 2}, {2, 5, 2, 5}, {4, 8, 4, 8}, {10, 10, 10, 10}};
-    const int64_t *n = counts[size];
-    pto_tensor all = dense(4, (int64_t[]){8 * n[0], 8 * n[1], 8 * n[2], 8 * n[3]});
-    for (int64_t i = 0; i < sizes[size]; i++) {
-        int64_t at[4], rest = i;
-        for (int d = 3; d >= 0; d--) {
-            at[d] = rest % n[d] * 8;
-            rest /= n[d];
-        }
-        pto_tensor t;
-        must(pto_tensor_view(&all, at, (int64_t[]){8, 8, 8, 8}, &t));
-        add(held, t);
-        for (int d = 0; d < 4; d++) {
-            at[d] += from;
-        }
-        must(pto_tensor_view(&all, at, (int64_t[]){side, side, side, side}, &t));
-        add(asked, t);
-    }
-}
-
-static void blocks_themselves(int size, tensors *held, tensors *asked)
-{
-    blocks(size, held, asked, 0, 8);
-}
-
-static void parts_of_blocks(int size, tensors *held, tensors *asked)
-{
-    blocks(size, held, asked, 2, 5);
-}
-
-static void rows_over_columns(int size, tensors *held, tensors *asked)
-{
-    pto_tensor m = matrix(1024, sizes[size] * TILE);
-    for (int64_t i = 0; i < sizes[size]; i++) {
-        add(held, box(&m, 0, i * TILE, 1024, TILE));
-    }
-    for (int64_t i = 0; i < 1024 / TILE; i++) {
-        add(asked, box(&m, i * TILE, 0, TILE, m.shape[1]));
-    }
-}
-
-static void columns_over_tiles(int size, tensors *held, tensors *asked)
-{
-    pto_tensor m = tiles(size, held);
-    for (int64_t j = 0; j < sides[size]; j++) {
-        add(asked, box(&m, 0, j * TILE, m.shape[0], TILE));
-    }
-}
-
-static void rows_over_tiles(int size, tensors *held, tensors *asked)
-{
-    pto_tensor m = tiles(size, held);
-    for (int64_t i = 0; i < sides[size]; i++) {
-        add(asked, box(&m, i * TILE + 8, 0, TILE / 2, m.shape[1]));
-    }
-}
-
-/* Small tiles, each inside one column tile. */
-static void tiles_over_columns(int size, tensors *held, tensors *asked)
-{
-    pto_tensor m = matrix(1024, sizes[size] * TILE);
-    for (int64_t i = 0; i < sizes[size]; i++) {
-        add(held, box(&m, 0, i * TILE, 1024, TILE));
-        add(asked, box(&m, i % 16 * TILE, i * TILE, TILE, TILE));
-    }
-}
-
-/* Every chunk is a row of a matrix whose columns are asked for. */
-static void columns_over_chunks(int size, tensors *held, tensors *asked)
-{
-    pto_tensor m = matrix(sizes[size], 4096);
-    for (int64_t i = 0; i < sizes[size]; i++) {
-        pto_tensor t;
-        must(pto_tensor_init(&t, (char *)m.storage + i * 16384, 16384, PTO_UINT8, 1,
-                             (int64_t[]){16384}, NULL, 0));
-        add(held, t);
-    }
-    for (int64_t j = 0; j < 4096 / TILE; j += 4) {
-        add(asked, box(&m, 0, j * TILE, m.shape[0], TILE));
-    }
-}
-
-typedef struct pattern {
-    const char *name;
-    pattern_make *make;
-    bool known; /* ask also with the regions known; those of the map themselves always are */
-    bool fresh; /* ask also with regions that the map has not met */
-} pattern;
-
-static const pattern patterns[] = {
-    {"row tiles", rows_themselves, true, false},
-    {"parts of row tiles", parts_of_rows, true, true},
-    {"column tiles", columns_themselves, true, false},
-    {"parts of column tiles", parts_of_columns, true, true},
-    {"2-D tiles", tiles_themselves, true, false},
-    {"parts of 2-D tiles", parts_of_tiles, true, true},
-    {"4-D blocks", blocks_themselves, true, false},
-    {"parts of 4-D blocks", parts_of_blocks, true, true},
-    {"row panels on column tiles", rows_over_columns, true, true},
-    {"tiles on column tiles", tiles_over_columns, true, true},
-    {"column panels on 2-D tiles", columns_over_tiles, true, true},
-    {"row panels on 2-D tiles", rows_over_tiles, true, true},
-    {"transposed on 2-D tiles", transposed_over_tiles, true, true},
-    {"halo tiles on 2-D tiles", halos_over_tiles, true, true},
-    {"columns on byte chunks", columns_over_chunks, true, true},
-};
 
 /* ---- Part one: asking --------------------------------------------------------------------- */
 
 typedef struct world {
     pto_tensormap *map;
     tensors held, asked;
+    uint64_t sweeps;        /* through all questions, in one measurement */
     double ns[REPETITIONS]; /* for an answer */
     double answers_each;    /* answers to a question */
     double candidates;      /* regions compared for an answer */
@@ -358,25 +92,45 @@ static void world_free(world *w)
     free(w->asked.t);
 }
 
-static double world_measure(world *w)
+/* Asks all questions so many times over; returns the answers. */
+static uint64_t world_sweep(world *w, uint64_t sweeps)
 {
-    pto_tensormap_stats before, after;
-    uint64_t answers = 0, questions = 0;
-    must(pto_tensormap_get_stats(w->map, &before));
-    double start = bench_now_ns();
-    while (answers < ANSWERS_EACH) {
+    uint64_t answers = 0;
+    for (uint64_t s = 0; s < sweeps; s++) {
         for (size_t i = 0; i < w->asked.count; i++) {
             must(pto_tensormap_read_deps(w->map, &w->asked.t[i], count_answer, &answers));
         }
-        questions += w->asked.count;
-        if (answers == 0) {
-            fprintf(stderr, "bench_tensormap: questions without an answer\n");
-            exit(2);
-        }
     }
-    double ns = bench_now_ns() - start;
+    if (answers == 0) {
+        fprintf(stderr, "bench_tensormap: questions without an answer\n");
+        exit(2);
+    }
+    return answers;
+}
+
+/* How many sweeps make a measurement. */
+static void world_calibrate(world *w)
+{
+    double ns = 0;
+    for (w->sweeps = 1; ns < MEASURE_NS; w->sweeps *= 2) {
+        const double start = now_ns();
+        (void)world_sweep(w, w->sweeps);
+        ns = now_ns() - start;
+    }
+    w->sweeps /= 2;
+}
+
+static double world_measure(world *w)
+{
+    pto_tensormap_stats before, after;
+    /* The worlds take turns: let the caches and the branch predictor find back into this one. */
+    (void)world_sweep(w, w->sweeps / 8 + 1);
+    must(pto_tensormap_get_stats(w->map, &before));
+    const double start = now_ns();
+    const uint64_t answers = world_sweep(w, w->sweeps);
+    const double ns = now_ns() - start;
     must(pto_tensormap_get_stats(w->map, &after));
-    w->answers_each = (double)answers / (double)questions;
+    w->answers_each = (double)answers / (double)(w->sweeps * w->asked.count);
     w->candidates = (double)(after.candidates - before.candidates) / (double)answers;
     return ns / (double)answers;
 }
@@ -396,7 +150,7 @@ static void run_pattern(const pattern *p, bool known, bool scattered)
     double ns[SIZES];
     for (int size = 0; size < SIZES; size++) {
         world_build(&worlds[size], p, size, known, scattered);
-        (void)world_measure(&worlds[size]); /* warm */
+        world_calibrate(&worlds[size]);
     }
     /* Sizes take turns, so that a slow spell of the machine hits all of them. */
     for (int r = 0; r < REPETITIONS; r++) {
@@ -483,17 +237,15 @@ typedef struct program {
     uint64_t id;
     uint64_t hits;
     uint64_t instructions;
-    uint64_t sync_every;
-    double ns[REPETITIONS];
+    double ns[TASK_REPETITIONS];
 } program;
 
 /* Two reads and a write of tiles out of n; each in its turn, or any. */
-static void program_build(program *p, const char *name, int64_t n, bool scattered,
-                          uint64_t sync_every)
+static void program_build(program *p, const char *name, int64_t n, bool scattered)
 {
     test_rng rng = test_rng_make((uint64_t)n);
     int64_t side = 1;
-    *p = (program){.name = name, .sync_every = sync_every};
+    *p = (program){.name = name};
     while (side * side < n) {
         side++;
     }
@@ -519,18 +271,18 @@ static double program_run(program *p, int counter)
     static pto_map_hit hits[ROOM];
     uint64_t id = p->id, found = 0;
     const uint64_t before = counter_read(counter);
-    const double start = bench_now_ns();
+    const double start = now_ns();
     for (size_t t = 0; t < PROGRAM; t++) {
         size_t n_hits;
         id++;
         must(pto_tensormap_submit(p->map, p->params[t], 3, (pto_map_task){.id = id}, hits, ROOM,
                                   &n_hits));
         found += n_hits;
-        if (id > LAG && id % p->sync_every == 0) {
+        if (id > LAG) {
             must(pto_tensormap_sync_validity(p->map, 0, id - LAG + 1));
         }
     }
-    const double ns = bench_now_ns() - start;
+    const double ns = now_ns() - start;
     p->instructions = counter_read(counter) - before;
     p->hits = found;
     p->id = id;
@@ -545,7 +297,7 @@ static double blocks_run(program *p, int counter)
     uint64_t id = p->id, found = 0;
     block[id & 1].owner = id;
     const uint64_t before = counter_read(counter);
-    const double start = bench_now_ns();
+    const double start = now_ns();
     for (size_t t = 0; t < PROGRAM; t++) {
         size_t n_hits;
         id++;
@@ -559,7 +311,7 @@ static double blocks_run(program *p, int counter)
             must(pto_tensormap_sync_validity(p->map, 0, id - LAG + 1));
         }
     }
-    const double ns = bench_now_ns() - start;
+    const double ns = now_ns() - start;
     p->instructions = counter_read(counter) - before;
     p->hits = found;
     p->id = id;
@@ -577,23 +329,23 @@ static double run_tasks(void)
     for (int i = 0; i < 10; i++) {
         snprintf(names[i], sizeof names[i], "%d tiles, %s", (int)counts[i % 5],
                  i < 5 ? "in order" : "random");
-        program_build(&programs[i], names[i], counts[i % 5], i >= 5, 1);
+        program_build(&programs[i], names[i], counts[i % 5], i >= 5);
     }
-    programs[10] = (program){.name = "managed blocks, each new", .sync_every = 1};
+    programs[10] = (program){.name = "managed blocks, each new"};
     must(pto_tensormap_init_default(&programs[10].map));
-    for (int r = -2; r < REPETITIONS; r++) { /* the first two to warm up */
+    for (int r = 0; r < TASK_REPETITIONS; r++) {
         for (int i = 0; i < PROGRAMS; i++) {
-            double ns = i < 10 ? program_run(&programs[i], counter)
-                               : blocks_run(&programs[i], counter);
-            if (r >= 0) {
-                programs[i].ns[r] = ns;
+            /* Programs take turns: the first run of each turn warms up. */
+            for (int turn = 0; turn < 2; turn++) {
+                programs[i].ns[r] = i < 10 ? program_run(&programs[i], counter)
+                                           : blocks_run(&programs[i], counter);
             }
         }
     }
     printf("\n%-27s %9s %9s %13s\n", "one task", "ns", "hits", "instructions");
     for (int i = 0; i < PROGRAMS; i++) {
         program *p = &programs[i];
-        double ns = bench_median(p->ns, REPETITIONS);
+        double ns = bench_median(p->ns, TASK_REPETITIONS);
         printf("%-27s %9.1f %9.2f", p->name, ns, (double)p->hits / PROGRAM);
         if (p->instructions) {
             printf(" %13.0f", (double)p->instructions / PROGRAM);

@@ -110,17 +110,17 @@ typedef enum pto_extraction {
 } pto_extraction;
 
 typedef struct pto_tensor {
-    void *storage;           /* the memory it lives in; NULL only with storage_bytes == 0 */
-    uint64_t storage_bytes;  /* no element may lie outside of it */
-    int64_t offset;          /* of element [0, 0, ...], in elements; never negative */
-    uint64_t owner;          /* 0: memory of the user; else the managed block, set by the runtime */
-    uint32_t generation;     /* of the managed block; a handle dies with its generation */
-    uint32_t version;        /* of the contents; 0 at first */
-    int32_t ndim;            /* 0 .. PTO_MAX_DIMS */
-    pto_dtype dtype;         /* */
-    pto_device device;       /* */
-    pto_extraction kind;     /* how it came to be */
-    uint32_t reserved;       /* zero */
+    void *storage;          /* the memory it lives in; NULL only with storage_bytes == 0 */
+    uint64_t storage_bytes; /* no element may lie outside of it */
+    int64_t offset;         /* of element [0, 0, ...], in elements; never negative */
+    uint64_t owner;         /* 0: memory of the user; else the managed block, set by the runtime */
+    uint32_t generation;    /* of the managed block; a handle dies with its generation */
+    uint32_t version;       /* of the contents; 0 at first */
+    int32_t ndim;           /* 0 .. PTO_MAX_DIMS */
+    pto_dtype dtype;        /* */
+    pto_device device;      /* */
+    pto_extraction kind;    /* how it came to be */
+    uint32_t reserved;      /* zero */
     int64_t shape[PTO_MAX_DIMS];   /* elements along each dim; zero past ndim */
     int64_t strides[PTO_MAX_DIMS]; /* elements from one to the next; zero past ndim */
 } pto_tensor;
@@ -220,7 +220,7 @@ typedef enum pto_overlap_stage {
 #define PTO_OVERLAP_STAGE_ENUM(name, text) PTO_STAGE_##name,
     PTO_OVERLAP_STAGE_MAP(PTO_OVERLAP_STAGE_ENUM)
 #undef PTO_OVERLAP_STAGE_ENUM
-    PTO_STAGE_COUNT
+        PTO_STAGE_COUNT
 } pto_overlap_stage;
 
 PTO_API const char *pto_overlap_stage_name(pto_overlap_stage stage);

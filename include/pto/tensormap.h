@@ -47,10 +47,10 @@ typedef struct pto_tensormap pto_tensormap;
 
 /* Zero means default in every field but `size`. */
 typedef struct pto_tensormap_config {
-    size_t size;             /* sizeof(pto_tensormap_config) */
-    uint32_t levels;         /* ring levels, 1 .. PTO_MAP_MAX_LEVELS; default 4 */
-    uint32_t entries;        /* accesses remembered per level, up to 2^27, rounded up to a power of
-                                two; default 16384 */
+    size_t size;      /* sizeof(pto_tensormap_config) */
+    uint32_t levels;  /* ring levels, 1 .. PTO_MAP_MAX_LEVELS; default 4 */
+    uint32_t entries; /* accesses remembered per level, up to 2^27, rounded up to a power of
+                                two; default 4096 */
     uint32_t level_entries[PTO_MAP_MAX_LEVELS]; /* the same for one level, over `entries` */
     uint32_t cleanup_every;  /* retired tasks between two clean-ups; default 64 */
     uint64_t overlap_budget; /* steps of search for one overlap; default PTO_OVERLAP_BUDGET */
@@ -58,8 +58,11 @@ typedef struct pto_tensormap_config {
 } pto_tensormap_config;
 
 #define PTO_TENSORMAP_CONFIG_INIT                                                                  \
-    { .size = sizeof(pto_tensormap_config) }
+    {                                                                                              \
+        sizeof(pto_tensormap_config), 0, 0, {0}, 0, 0, 0                                           \
+    }
 
+/* A map as configured, or with all defaults. */
 PTO_API pto_status pto_tensormap_init(pto_tensormap **map, const pto_tensormap_config *config);
 PTO_API pto_status pto_tensormap_init_default(pto_tensormap **map);
 
@@ -81,7 +84,8 @@ typedef struct pto_region {
     uint64_t size;
 } pto_region;
 
-/* Task `task` writes / reads the memory. A tensor without elements is remembered by nobody. */
+/* Task `task` writes / reads the memory. A tensor without elements is remembered by nobody. A task
+ * with id 0, older than the newest one inserted, retired, or now on another level is PTO_BAD_ORDER. */
 PTO_API pto_status pto_tensormap_insert(pto_tensormap *map, const pto_tensor *t, pto_map_task task);
 PTO_API pto_status pto_tensormap_insert_read(pto_tensormap *map, const pto_tensor *t,
                                              pto_map_task task);
@@ -105,7 +109,8 @@ typedef struct pto_map_hit {
 /* Called once for each answer; must not use the map. */
 typedef void (*pto_map_visitor)(void *context, const pto_map_hit *hit);
 
-/* The newest live task that wrote any byte of the tensor. *found says whether there is one. */
+/* The newest live task that wrote any byte of the tensor. *found says whether there is one; only then
+ * is *producer set. Both pointers are needed. */
 PTO_API pto_status pto_tensormap_lookup(pto_tensormap *map, const pto_tensor *t, bool *found,
                                         pto_map_task *producer);
 PTO_API pto_status pto_tensormap_lookup_region(pto_tensormap *map, const pto_region *r, bool *found,
@@ -168,7 +173,7 @@ typedef struct pto_tensormap_stats {
     uint64_t hits;             /* answers given */
     uint64_t searches;         /* questions and inserts that had to search the index */
     uint64_t candidates;       /* regions that such a search compared exactly */
-    uint64_t superseded;       /* accesses dropped because a newer write covers them */
+    uint64_t superseded;       /* live accesses dropped because a newer write covers them */
     uint64_t truncated;        /* chains of readers cut at a retired one */
     uint64_t recycled;         /* entries recycled */
     uint64_t full;             /* inserts refused because a level was full */

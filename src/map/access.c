@@ -199,51 +199,41 @@ void ptoi_access_ask(pto_tensormap *map, const ptoi_found *found, pto_map_access
 
 /* ---- Remembering ---- */
 
-/* The next entry of the level, of a task whose first entry is `first`. */
-static inline uint32_t append(ptoi_level *level, uint32_t region, uint32_t kind,
-                              pto_map_access access, uint64_t task, uint32_t first, uint32_t older)
-{
-    uint32_t e = level->head++;
-    *ptoi_entry_at(level, e) = (ptoi_entry){.task = task,
-                                            .region = region,
-                                            .older = older,
-                                            .first = first,
-                                            .access = (uint16_t)access,
-                                            .kind = (uint16_t)kind};
-    return e;
-}
-
 /* A task begins with the entry that comes next. */
-static inline uint32_t begin_task(pto_tensormap *map, pto_map_task task)
+static inline void begin_task(pto_tensormap *map, pto_map_task task)
 {
     ptoi_level *level = &map->level[task.level];
+    ptoi_entry *entry = ptoi_entry_at(level, level->head);
+    entry->named[0] = entry->named[1] = 0;
     level->first = level->head;
     map->last_task = task.id;
     map->last_level = task.level;
-    return level->first;
 }
 
-static inline void record_read(pto_tensormap *map, uint32_t region, pto_map_task task,
-                               uint32_t first)
+/* Writes entry `e` of the task, an access of `region`, and lets the region know. A write takes the place
+ * of all earlier accesses of its own region. */
+static inline void write_entry(const ptoi_level *level, uint32_t e, uint32_t first, ptoi_region *r,
+                               uint32_t region, pto_map_access access, pto_map_task task)
 {
-    ptoi_region *r = &map->regions[region];
-    ptoi_level *level = &map->level[task.level];
-    bool chained = r->read_levels >> task.level & 1;
-    uint32_t older = chained ? r->readers[task.level] : level->head;
-    r->readers[task.level] = append(level, region, r->kind, PTO_MAP_READ, task.id, first, older);
-    r->read_levels |= (uint8_t)(1u << task.level);
-}
-
-/* A write takes the place of all earlier accesses of its own region. */
-static inline void record_write(pto_tensormap *map, uint32_t region, pto_map_task task,
-                                uint32_t first)
-{
-    ptoi_region *r = &map->regions[region];
-    r->read_levels = 0;
-    r->writer_entry = append(&map->level[task.level], region, r->kind, PTO_MAP_WRITE, task.id,
-                             first, 0);
-    r->writer_level = (uint8_t)task.level;
-    r->writer = task.id;
+    uint32_t older = e;
+    if (access == PTO_MAP_READ) {
+        bool chained = r->read_levels >> task.level & 1;
+        older = chained ? r->readers[task.level] : e;
+        r->readers[task.level] = e;
+        r->read_levels |= (uint8_t)(1u << task.level);
+    } else {
+        r->writer = task.id;
+        r->writer_entry = e;
+        r->writer_level = (uint8_t)task.level;
+        r->read_levels = 0;
+    }
+    ptoi_entry *entry = ptoi_entry_at(level, e);
+    entry->task = task.id;
+    entry->region = region;
+    entry->older = older;
+    entry->first = first;
+    entry->access = (uint16_t)access;
+    entry->kind = r->kind;
 }
 
 void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access access,
@@ -255,17 +245,19 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
             ptoi_recall_name(map, found->region, found->tensor);
         }
     }
-    uint32_t first = task.id == map->last_task ? map->level[task.level].first
-                                               : begin_task(map, task);
-    if (access == PTO_MAP_READ) {
-        record_read(map, found->region, task, first);
-    } else {
-        if (map->regions[found->region].near != PTOI_NEAR_NONE) {
+    if (task.id != map->last_task) {
+        begin_task(map, task);
+    }
+    ptoi_region *r = &map->regions[found->region];
+    if (access == PTO_MAP_WRITE) {
+        if (r->near != PTOI_NEAR_NONE) {
             ptoi_region_supersede(map, found->region);
         }
         ptoi_region_drop(map, found->region);
-        record_write(map, found->region, task, first);
     }
+    ptoi_level *level = &map->level[task.level];
+    write_entry(level, level->head, level->first, r, found->region, access, task);
+    level->head++;
     map->stats.inserts++;
 }
 
@@ -336,26 +328,35 @@ static __attribute__((noinline)) pto_status submit_any(pto_tensormap *map,
 #define FEW 16
 
 /* The readers that a write waits for, apart: it leaves the loop below all its registers. */
-static __attribute__((noinline)) size_t hit_readers(pto_tensormap *map, const ptoi_region *r,
-                                                    hit_list *list)
+static __attribute__((noinline)) void hit_readers(pto_tensormap *map, const ptoi_region *r,
+                                                  hit_list *list)
 {
     hit_list copy = *list; /* stays in registers */
-    size_t count = ask_readers(map, r, emit_hit, &copy);
+    ask_readers(map, r, emit_hit, &copy);
     list->count = copy.count;
-    return count;
 }
 
 static inline bool submit_known(pto_tensormap *map, const pto_map_param *params, size_t n_params,
                                 pto_map_task task, hit_list *list)
 {
     uint32_t known[FEW];
+    ptoi_level *level = &map->level[task.level];
     size_t superseded = 0;
     if (n_params > FEW || n_params == 0 || task.id == map->last_task ||
-        ptoi_entry_room(&map->level[task.level]) < n_params) {
+        ptoi_entry_room(level) < n_params) {
         return false;
     }
+    /* All buckets first: what has to come from afar then comes at the same time. */
     for (size_t i = 0; i < n_params; i++) {
-        uint32_t region = params[i].tensor ? ptoi_recall(map, params[i].tensor) : PTOI_NONE;
+        if (UNLIKELY(!params[i].tensor)) {
+            return false;
+        }
+        known[i] = ptoi_recall_begin(map, params[i].tensor);
+        __builtin_prefetch(&map->regions[known[i]]);
+        __builtin_prefetch(&map->regions[known[i]].alias);
+    }
+    for (size_t i = 0; i < n_params; i++) {
+        uint32_t region = ptoi_recall_end(map, params[i].tensor, known[i]);
         if (UNLIKELY(region == PTOI_NONE)) {
             return false;
         }
@@ -364,9 +365,13 @@ static inline bool submit_known(pto_tensormap *map, const pto_map_param *params,
             return false;
         }
         known[i] = region;
-        size_t count = ask_region(map, r, PTO_MAP_READ, emit_hit, list);
+        size_t before = list->count;
+        ask_region(map, r, PTO_MAP_READ, emit_hit, list);
         if (params[i].access == PTO_MAP_WRITE) {
-            superseded += count + (r->read_levels ? hit_readers(map, r, list) : 0);
+            if (r->read_levels) {
+                hit_readers(map, r, list);
+            }
+            superseded += list->count - before;
         }
     }
     map->stats.lookups += n_params;
@@ -374,14 +379,13 @@ static inline bool submit_known(pto_tensormap *map, const pto_map_param *params,
     if (UNLIKELY(list->count > list->max)) {
         return true;
     }
-    uint32_t first = begin_task(map, task);
+    begin_task(map, task);
+    const uint32_t first = level->first;
     for (size_t i = 0; i < n_params; i++) {
-        if (params[i].access == PTO_MAP_READ) {
-            record_read(map, known[i], task, first);
-        } else {
-            record_write(map, known[i], task, first);
-        }
+        write_entry(level, first + (uint32_t)i, first, &map->regions[known[i]], known[i],
+                    params[i].access, task);
     }
+    level->head = first + (uint32_t)n_params;
     map->stats.superseded += superseded;
     map->stats.inserts += n_params;
     return true;

@@ -200,7 +200,7 @@ static uint32_t group_of(pto_tensormap *map, uint32_t space, const ptoi_layout *
     for (uint32_t j = 0; j < g->count; j++) {
         g->strides[j] = a->dim[j].s;
     }
-    g->shift = g->strides[0] - origin % g->strides[0];
+    g->shift = a->dim[0].s - origin % a->dim[0].s;
     g->root = PTOI_NONE;
     *bucket = at;
     map->groups_used++;

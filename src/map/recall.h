@@ -70,18 +70,28 @@ static inline uint32_t ptoi_alias_bucket(const pto_tensormap *map, const pto_ten
 {
     uint64_t h = (uint64_t)(uintptr_t)t->storage + t->owner + (uint64_t)t->offset;
     h ^= (uint64_t)t->shape[0] << 36 ^ (uint64_t)t->shape[1] << 48;
-    return (uint32_t)((h * PTOI_MIX_1) >> 32) >> map->bucket_shift;
+    return (uint32_t)((h * PTOI_MIX_1) >> (map->bucket_shift + 32));
 }
 
-/* The region whose alias the tensor is, or PTOI_NONE. */
-static inline uint32_t ptoi_recall(const pto_tensormap *map, const pto_tensor *t)
+/* Finding the region whose alias the tensor is, in two steps: the first region of the bucket, and from
+ * there on the one that is it, or PTOI_NONE. */
+static inline uint32_t ptoi_recall_begin(const pto_tensormap *map, const pto_tensor *t)
+{
+    return map->aliases[ptoi_alias_bucket(map, t)];
+}
+
+static inline uint32_t ptoi_recall_end(const pto_tensormap *map, const pto_tensor *t, uint32_t at)
 {
     uint64_t form = ptoi_form(t);
-    uint32_t at = map->aliases[ptoi_alias_bucket(map, t)];
     while (at != PTOI_NONE && !ptoi_is_alias(&map->regions[at], t, form)) {
         at = map->regions[at].alias_next;
     }
     return at;
+}
+
+static inline uint32_t ptoi_recall(const pto_tensormap *map, const pto_tensor *t)
+{
+    return ptoi_recall_end(map, t, ptoi_recall_begin(map, t));
 }
 
 /* From now on `t` is the alias of the region, whose place it is. */

@@ -8,7 +8,7 @@
 /* ---- Life ---- */
 
 #define DEFAULT_LEVELS 4u
-#define DEFAULT_ENTRIES 16384u
+#define DEFAULT_ENTRIES 4096u
 #define DEFAULT_CLEANUP 64u
 #define MAX_ENTRIES (1u << 27)
 #define LINKS_PER_ENTRY 4u /* tiles with their halos have about eight for every two regions */

@@ -14,9 +14,8 @@
  */
 #include "layout.h"
 
-#include <string.h>
-
 #include "base/error.h"
+#include "progression.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -24,10 +23,9 @@
 #define NO_SHIFT 0xff
 #define SHIFT_OF(bytes) ((bytes) == 8 ? 3 : (bytes) == 4 ? 2 : (bytes) == 2 ? 1 : 0)
 
-static const uint8_t dtype_shift[] = {
-    [PTO_DTYPE_NONE] = NO_SHIFT,
+static const uint8_t dtype_shift[] = {[PTO_DTYPE_NONE] = NO_SHIFT,
 #define DTYPE_SHIFT(name, value, text, bytes) [value] = SHIFT_OF(bytes),
-    PTO_DTYPE_MAP(DTYPE_SHIFT)
+                                      PTO_DTYPE_MAP(DTYPE_SHIFT)
 #undef DTYPE_SHIFT
 };
 
@@ -63,14 +61,14 @@ static inline bool storage_sound(const pto_tensor *t)
            (addr != 0 || t->owner != 0);
 }
 
-/* Whether every element lies in the storage. The subtraction wraps when the lowest element lies
- * before it, and then gives at least 2^64 - back >= 2^64 - span, which is more than the
- * elems - 1 - span that it is compared with. */
+/* Whether every element lies in the storage. A lowest element before it, or a negative offset, makes
+ * the subtraction wrap: to at least 2^63 - span, which is more than the elems - 1 - span that it is
+ * compared with, as there are less than 2^63 elems. */
 static inline bool reach_inside(const reach *r, const pto_tensor *t, unsigned shift)
 {
     uint64_t elems = t->storage_bytes >> shift;
-    return t->offset >= 0 && r->span < elems &&
-           (uint64_t)t->offset - r->back <= elems - 1 - r->span && storage_sound(t);
+    return r->span < elems && (uint64_t)t->offset - r->back <= elems - 1 - r->span &&
+           storage_sound(t);
 }
 
 static inline void place(ptoi_layout *out, const reach *r, const pto_tensor *t, unsigned shift)
@@ -99,100 +97,96 @@ static __attribute__((noinline, cold)) pto_status refuse(const pto_tensor *t, bo
                      (long long)t->offset, (unsigned long long)t->storage_bytes, t->storage);
 }
 
+/* Builds with PTO_DEBUG_CHECKS look at every layout they make. */
+static inline pto_status made(const ptoi_layout *out)
+{
+#ifdef PTO_DEBUG_CHECKS
+    return ptoi_layout_check(out);
+#else
+    (void)out;
+    return PTO_OK;
+#endif
+}
+
 static bool is_nested(const ptoi_layout *a)
 {
     uint64_t span = a->run;
+    bool nested = true;
     for (uint32_t j = a->k; j-- > 0;) {
-        if (a->dim[j].s < span) {
-            return false;
-        }
+        nested &= a->dim[j].s >= span;
         span += (a->dim[j].n - 1) * a->dim[j].s;
     }
-    return true;
+    return nested;
 }
 
-/* Only rows that overlap leave dims to merge that are no neighbours: strides 20, 11, 10 with two
- * steps of 10. Doing it here makes some of them nested, and the form independent of luck. */
-static __attribute__((noinline)) void merge_apart(ptoi_layout *a)
-{
-    for (uint32_t j = a->k; j-- > 1;) {
-        for (uint32_t i = j; i-- > 0;) {
-            uint64_t s = a->dim[j].s, outer = a->dim[i].s;
-            if (outer % s != 0 || outer / s > a->dim[j].n) {
-                continue;
-            }
-            a->dim[j].n += outer / s * (a->dim[i].n - 1);
-            a->k--;
-            memmove(&a->dim[i], &a->dim[i + 1], (a->k - i) * sizeof a->dim[0]);
-            j = a->k; /* more steps may take in what they could not before: all over again */
-            break;
-        }
-    }
-    a->nested = is_nested(a);
-}
-
-/* Any tensor of sound dtype and ndim: strides of either sign, in any order, rows that overlap. */
+/* Any tensor of sound dtype and ndim: strides of either sign, in any order, rows that overlap. Sizes
+ * and strides stand in arrays of their own: copied as pairs, they would be read back before both
+ * halves are written, and wait for that. */
 static __attribute__((noinline)) pto_status layout_general(const pto_tensor *t, ptoi_layout *out,
                                                            bool *empty)
 {
-    ptoi_dim asc[PTO_MAX_DIMS];
-    uint32_t count = 0;
+    uint64_t any_n[PTO_MAX_DIMS], any_s[PTO_MAX_DIMS], n[PTO_MAX_DIMS], s[PTO_MAX_DIMS];
+    uint32_t rank[PTO_MAX_DIMS], count = 0;
     reach r = {0, 0, 1};
     unsigned shift = dtype_shift[t->dtype];
     for (int32_t d = t->ndim; d-- > 0;) {
-        int64_t n = t->shape[d];
-        uint64_t s;
-        if (n <= 1) {
-            if (n == 1) {
+        int64_t size = t->shape[d];
+        uint64_t stride;
+        if (size <= 1) {
+            if (size == 1) {
                 continue;
             }
             return refuse(t, empty);
         }
-        if (!reach_add(&r, n, t->strides[d], &s)) {
+        if (!reach_add(&r, size, t->strides[d], &stride)) {
             return refuse(t, empty);
         }
-        if (s == 0) {
+        if (stride == 0) {
             continue;
         }
-        uint32_t at = count++;
-        for (; at > 0 && asc[at - 1].s > s; at--) {
-            asc[at] = asc[at - 1];
+        /* Sorted by counting who is smaller: no branch that depends on the strides. */
+        uint32_t before = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            bool after = any_s[i] <= stride;
+            before += after;
+            rank[i] += !after;
         }
-        asc[at] = (ptoi_dim){(uint64_t)n, s};
+        rank[count] = before;
+        any_n[count] = (uint64_t)size;
+        any_s[count++] = stride;
     }
     if (!reach_inside(&r, t, shift)) {
         return refuse(t, empty);
     }
     place(out, &r, t, shift);
+    for (uint32_t i = 0; i < count; i++) {
+        n[rank[i]] = any_n[i];
+        s[rank[i]] = any_s[i];
+    }
 
     uint64_t run = 1;
-    uint32_t k = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t n = asc[i].n, s = asc[i].s;
-        if (k == 0 && s <= run) {
-            run += (n - 1) * s;
-            continue;
+    uint32_t i = 0, k = 0; /* dims 0 .. k-1 of n and s are done */
+    for (; i < count && s[i] <= run; i++) {
+        run += (n[i] - 1) * s[i];
+    }
+    for (; i < count; i++) {
+        uint64_t q = k > 0 ? ptoi_one_progression(s[i], s[k - 1], n[k - 1]) : 0;
+        if (q > 0) {
+            n[k - 1] += q * (n[i] - 1);
+        } else {
+            n[k] = n[i];
+            s[k++] = s[i];
         }
-        if (k > 0) {
-            ptoi_dim *top = &asc[k - 1];
-            if (s - top->s <= (top->n - 1) * top->s && s % top->s == 0) {
-                top->n += s / top->s * (n - 1);
-                continue;
-            }
-        }
-        asc[k++] = (ptoi_dim){n, s};
     }
     out->run = run << shift;
     out->k = k;
-    for (uint32_t i = 0; i < k; i++) {
-        out->dim[i] = (ptoi_dim){asc[k - 1 - i].n, asc[k - 1 - i].s << shift};
+    for (uint32_t j = 0; j < k; j++) {
+        out->dim[j].n = n[k - 1 - j];
+        out->dim[j].s = s[k - 1 - j] << shift;
     }
     out->nested = is_nested(out);
-    if (UNLIKELY(!out->nested && k > 2)) {
-        merge_apart(out);
-    }
     *empty = false;
-    return PTO_OK;
+    return made(out);
 }
 
 /* Takes in one more dim of at least two rows, which must lie past all of `span` so far. */
@@ -210,7 +204,7 @@ static inline pto_status place_rows(const pto_tensor *t, ptoi_layout *out, bool 
     unsigned shift = dtype_shift[t->dtype];
     uint64_t elems = t->storage_bytes >> shift;
     if (UNLIKELY((uint64_t)span > elems || (uint64_t)t->offset > elems - (uint64_t)span ||
-                 t->offset < 0 || !storage_sound(t))) {
+                 !storage_sound(t))) {
         return layout_general(t, out, empty);
     }
     uint64_t base = t->owner ? 0 : (uint64_t)(uintptr_t)t->storage;
@@ -220,7 +214,7 @@ static inline pto_status place_rows(const pto_tensor *t, ptoi_layout *out, bool 
     out->k = k;
     out->nested = true;
     *empty = false;
-    return PTO_OK;
+    return made(out);
 }
 
 /* The rest of the usual case: the dims from d outwards, none of which is dense with the run. The dim
@@ -326,9 +320,7 @@ bool ptoi_layout_successor(const ptoi_layout *a, uint64_t at, uint64_t *found)
     for (uint32_t j = 0; j < a->k; j++) {
         uint64_t n = a->dim[j].n, s = a->dim[j].s;
         span -= (n - 1) * s;
-        uint64_t i = rel / s;
-        i = i < n ? i : n - 1; /* s == span lets the last row reach i == n */
-        rel -= i * s;
+        rel %= s;
         if (rel >= span) {
             *found = at - rel + s;
             return true;
@@ -358,16 +350,14 @@ pto_status ptoi_layout_check(const ptoi_layout *a)
             __builtin_add_overflow(len, extent, &len)) {
             return ptoi_fail(PTO_CORRUPT, "layout L3: dim %u overflows", (unsigned)j);
         }
-        for (uint32_t i = j + 1; i < a->k; i++) {
-            if (s % a->dim[i].s == 0 && s / a->dim[i].s <= a->dim[i].n) {
-                return ptoi_fail(PTO_CORRUPT, "layout L5: dims %u and %u are one progression",
-                                 (unsigned)j, (unsigned)i);
-            }
+        if (j + 1 < a->k && s % a->dim[j + 1].s == 0 && s / a->dim[j + 1].s <= a->dim[j + 1].n) {
+            return ptoi_fail(PTO_CORRUPT, "layout L5: dims %u and %u are one progression",
+                             (unsigned)j, (unsigned)j + 1);
         }
     }
-    if (len != a->len || a->lo + len < a->lo) {
-        return ptoi_fail(PTO_CORRUPT, "layout L3: length %llu at %llu, dims say %llu",
-                         (ull)a->len, (ull)a->lo, (ull)len);
+    if (len != a->len || a->lo + len < a->lo || (a->k > 0 && len > INT64_MAX)) {
+        return ptoi_fail(PTO_CORRUPT, "layout L3: length %llu at %llu, dims say %llu", (ull)a->len,
+                         (ull)a->lo, (ull)len);
     }
     if (a->nested != is_nested(a)) {
         return ptoi_fail(PTO_CORRUPT, "layout L4: nested is %d", (int)a->nested);

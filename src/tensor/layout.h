@@ -10,11 +10,12 @@
  * Invariants (ptoi_layout_check):
  *   L1  run >= 1 (no layout describes the empty set: see ptoi_layout_of)
  *   L2  every n >= 2, every s > run; s1 > s2 > ... > sk (strictly: equal strides merge)
- *   L3  len == (n1-1)*s1 + ... + (nk-1)*sk + run, and lo + len does not wrap
+ *   L3  len == (n1-1)*s1 + ... + (nk-1)*sk + run, lo + len does not wrap, and len < 2^63 if k > 0
+ *       (no storage is larger)
  *   L4  nested  <=>  for every j: sj >= (span of the dims after j, with the run)
  *       where span = (nj+1 - 1)*sj+1 + ... + run. In a nested layout each step of an outer dim
  *       moves past all that the inner dims touch: rows are disjoint and in order of address.
- *   L5  no two dims form one progression: never s(i) % s(j) == 0 and s(i)/s(j) <= n(j), i < j
+ *   L5  neighbours do not form one progression: not (s(j) % s(j+1) == 0 and s(j)/s(j+1) <= n(j+1))
  * Dense <=> k == 0.
  *
  * Equal layouts touch equal bytes. The converse holds for nested ones of the same strides.

@@ -98,18 +98,22 @@ static void sum_of(const ptoi_layout *a, const ptoi_layout *b, ptoi_sum *sum)
     uint64_t d = b->lo - a->lo, far = b->len - b->run;
     sum->lo = far + d - a->run + 1; /* d >= a.run: grid() has seen to it */
     sum->hi = far + d + b->run - 1; /* the highest byte of b, from a.lo on */
-    uint32_t m = 0;
-    for (uint32_t ia = 0, ib = 0; ia < a->k || ib < b->k; m++) {
-        uint64_t sa = ia < a->k ? a->dim[ia].s : 0, sb = ib < b->k ? b->dim[ib].s : 0;
-        uint64_t s = sa > sb ? sa : sb, u = 0;
-        if (sa == s) {
-            u += a->dim[ia++].n - 1;
-        }
-        if (sb == s) {
-            u += b->dim[ib++].n - 1;
-        }
-        sum->term[m].c = s;
-        sum->term[m].u = u;
+    uint32_t m = 0, ia = 0, ib = 0;
+    while (ia < a->k && ib < b->k) {
+        ptoi_dim p = a->dim[ia], q = b->dim[ib]; /* no branch on which is larger: who could tell? */
+        uint64_t from_a = p.s >= q.s, from_b = q.s >= p.s;
+        sum->term[m].c = from_a ? p.s : q.s;
+        sum->term[m++].u = (from_a ? p.n - 1 : 0) + (from_b ? q.n - 1 : 0);
+        ia += (uint32_t)from_a;
+        ib += (uint32_t)from_b;
+    }
+    for (; ia < a->k; ia++, m++) {
+        sum->term[m].c = a->dim[ia].s;
+        sum->term[m].u = a->dim[ia].n - 1;
+    }
+    for (; ib < b->k; ib++, m++) {
+        sum->term[m].c = b->dim[ib].s;
+        sum->term[m].u = b->dim[ib].n - 1;
     }
     sum->m = m;
 }
@@ -140,31 +144,27 @@ pto_overlap_result ptoi_overlaps(const ptoi_layout *a, const ptoi_layout *b, uin
         return decided(true, ptoi_layout_equal(a, b) ? PTO_STAGE_SAME : PTO_STAGE_RANGE);
     }
     /* The lower one first, whoever asks: the answer does not depend on the order. */
-    if (b->lo < a->lo) {
-        const ptoi_layout *swap = a;
-        a = b;
-        b = swap;
-        a_end = b_end;
-    }
-    if (a->k == 0) {
+    const ptoi_layout *low = a->lo < b->lo ? a : b, *high = a->lo < b->lo ? b : a;
+    if (low->k == 0) {
         return decided(true, PTO_STAGE_RANGE);
     }
-    if (b->k == 0) {
-        if (a_end - b->lo <= b->len) {
+    if (high->k == 0) {
+        if (low->lo + low->len <= high->lo + high->len) {
             return decided(true, PTO_STAGE_RANGE);
         }
-        if (a->nested) {
+        if (low->nested) {
             uint64_t found = 0;
-            return decided(ptoi_layout_successor(a, b->lo, &found) && found - b->lo < b->len,
+            return decided(ptoi_layout_successor(low, high->lo, &found) &&
+                               found - high->lo < high->len,
                            PTO_STAGE_SUCCESSOR);
         }
     }
     bool fits;
-    bool yes = grid(a, b, &fits);
+    bool yes = grid(low, high, &fits);
     if (fits) {
         return decided(yes, PTO_STAGE_GRID);
     }
-    return search(a, b, budget);
+    return search(low, high, budget);
 }
 
 /* ---- The public functions --------------------------------------------------------------- */
@@ -194,8 +194,8 @@ static inline bool same_space(const pto_tensor *a, const pto_tensor *b)
     return a->owner == b->owner && (a->owner == 0 || a->generation == b->generation);
 }
 
-static inline pto_status verdict_overlaps(const pto_tensor *a, const pto_tensor *b,
-                                          uint64_t budget, pto_overlap_result *result)
+static inline pto_status verdict_overlaps(const pto_tensor *a, const pto_tensor *b, uint64_t budget,
+                                          pto_overlap_result *result)
 {
     ptoi_layout la, lb;
     bool empty_a, empty_b;

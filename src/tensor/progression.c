@@ -39,8 +39,8 @@ bool ptoi_residue_hit(uint64_t a, uint64_t m, uint64_t l, uint64_t r, uint64_t l
             l = mirrored;
             a = m - a;
         }
-        uint64_t below = (l - 1) / a;               /* c - 1 */
-        uint64_t short_of = a - 1 - (l - 1) % a;    /* c*a - l */
+        uint64_t below = (l - 1) / a;            /* c - 1 */
+        uint64_t short_of = a - 1 - (l - 1) % a; /* c*a - l */
         if (below >= limit) {
             return false;
         }
@@ -75,27 +75,4 @@ bool ptoi_residue_hit(uint64_t a, uint64_t m, uint64_t l, uint64_t r, uint64_t l
         *first = x;
     }
     return true;
-}
-
-/* For a given x at most one y fits, because the window is no longer than c2. The y that fits without
- * regard to its bounds keeps them by itself when x is in x0 .. x1: y > u2 would mean
- * c1*x + c2*u2 <= hi - c2 < lo, against x >= x0, and y < 0 would mean c1*x >= lo + c2 > hi, against
- * x <= x1. What is left is one residue: (hi - c1*x) mod c2 <= hi - lo. */
-bool ptoi_two_terms(uint64_t c1, uint64_t u1, uint64_t c2, uint64_t u2, uint64_t lo, uint64_t hi,
-                    uint64_t *steps)
-{
-    uint64_t most, x0 = 0;
-    if (!__builtin_mul_overflow(c2, u2, &most) && lo > most) {
-        x0 = (lo - most - 1) / c1 + 1;
-    }
-    uint64_t x1 = hi / c1;
-    x1 = x1 < u1 ? x1 : u1;
-    if (x0 > x1) {
-        return false;
-    }
-    uint64_t r = (hi - c1 * x0) % c2;
-    if (r <= hi - lo) {
-        return true;
-    }
-    return ptoi_residue_hit(c1 % c2, c2, r - (hi - lo), r, x1 - x0, NULL, steps);
 }

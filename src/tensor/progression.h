@@ -6,6 +6,7 @@
 #define PTOI_PROGRESSION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Is there an x in 0 .. limit with (a * x) mod m in l .. r? Wants a < m and l <= r < m.
@@ -13,9 +14,62 @@
 bool ptoi_residue_hit(uint64_t a, uint64_t m, uint64_t l, uint64_t r, uint64_t limit,
                       uint64_t *first, uint64_t *steps);
 
+/* x / c, rounded up. A division costs less than a branch that nobody can foresee. */
+static inline uint64_t ptoi_ceil_div(uint64_t x, uint64_t c)
+{
+    uint64_t some = x > 0;
+    return (x - some) / c + some;
+}
+
+/* q if n steps of s and any number of steps of outer >= s are together one progression, because
+ * outer == q*s with q <= n; else 0. For few steps, without a division. */
+static inline uint64_t ptoi_one_progression(uint64_t outer, uint64_t s, uint64_t n)
+{
+    if (n <= 3) {
+        return outer == s ? 1 : outer == 2 * s ? 2 : outer == 3 * s && n == 3 ? 3 : 0;
+    }
+    return outer - s <= (n - 1) * s && outer % s == 0 ? outer / s : 0;
+}
+
+/* Two terms, ready to be asked about many windows. c1*u1 + c2*u2 fits in 64 bits. */
+typedef struct ptoi_pair {
+    uint64_t c1, u1, most1; /* most = c * u */
+    uint64_t c2, u2, most2;
+    uint64_t residue; /* c1 mod c2 */
+} ptoi_pair;
+
+static inline ptoi_pair ptoi_pair_of(uint64_t c1, uint64_t u1, uint64_t c2, uint64_t u2)
+{
+    return (ptoi_pair){c1, u1, c1 * u1, c2, u2, c2 * u2, c1 % c2};
+}
+
 /* Are there x in 0 .. u1 and y in 0 .. u2 with c1*x + c2*y in lo .. hi?
- * Wants 0 < lo <= hi, hi - lo < c2 and 0 < c1. */
-bool ptoi_two_terms(uint64_t c1, uint64_t u1, uint64_t c2, uint64_t u2, uint64_t lo, uint64_t hi,
-                    uint64_t *steps);
+ * Wants 0 < lo <= hi, hi - lo < c2 and 0 < c1; is quickest with c1 > c2.
+ *
+ * For a given x at most one y fits, because the window is no longer than c2. The y that fits without
+ * regard to its bounds keeps them by itself when x is in x0 .. x1: y > u2 would mean
+ * c1*x + c2*u2 <= hi - c2 < lo, against x >= x0, and y < 0 would mean c1*x >= lo + c2 > hi, against
+ * x <= x1. What is left is one residue: (hi - c1*x) mod c2 <= hi - lo. */
+static inline bool ptoi_pair_meets(const ptoi_pair *pair, uint64_t lo, uint64_t hi, uint64_t *steps)
+{
+    uint64_t c1 = pair->c1, c2 = pair->c2, slack = hi - lo;
+    uint64_t least = lo > pair->most2 ? lo - pair->most2 : 0;
+    uint64_t x0 = ptoi_ceil_div(least, c1), x1 = hi / c1;
+    x1 = x1 < pair->u1 ? x1 : pair->u1;
+    if (x0 > x1) {
+        return false;
+    }
+    uint64_t r = (hi - c1 * x0) % c2, left = x1 - x0;
+    for (int i = 0; i < 4; i++) { /* a few by hand, before any division */
+        if (r <= slack) {
+            return true;
+        }
+        if (left-- == 0) {
+            return false;
+        }
+        r = r >= pair->residue ? r - pair->residue : r + c2 - pair->residue;
+    }
+    return r <= slack || ptoi_residue_hit(pair->residue, c2, r - slack, r, left, NULL, steps);
+}
 
 #endif /* PTOI_PROGRESSION_H */

@@ -3,15 +3,16 @@
  * The rules. With w = hi - lo + 1 values in the window:
  *   merge    ci == q*cj with q <= uj + 1: the multiples of ci fill the gaps that cj leaves, one term
  *   absorb   cm <= w: the windows that xm moves over touch each other, one longer window
- *   divide   every c is a multiple of the smallest: only its multiples in the window count, and
- *            the smallest, now 1, is absorbed next
- *   split    the first p terms are all multiples of g, and all the others together with the window
- *            reach no further than about g: there are at most three multiples of g that the first
- *            terms may sum up to. Each is two questions of their own, that must both say yes.
- *            (Rows against columns: steps through the rows of a matrix with any steps in the rows.)
+ *   divide   every c is a multiple of g: only multiples of g in the window count
+ *   split    the first p terms are all multiples of g, and the others with the window span no more
+ *            than 2*g: there are at most two multiples of g that the first terms may sum up to. Each
+ *            is two questions of their own, that must both say yes. (Rows against columns: any
+ *            steps through the rows of a matrix, any steps within the rows.)
  *   close    one or two terms have a closed form: progression.c
  * None of them changes the answer. Where none applies, the term with the fewest values left to try is
- * tried value by value; if there are many, the gcd of the others says which are worth a look.
+ * tried value by value. If there are many, a sieve tells which of them can do at all: when some of
+ * the other terms are multiples of g, and the rest of them reach r, then c*x must come within
+ * r + w of the window, modulo g.
  *
  * One step is one question to the rules, or one round of the closed form.
  */
@@ -23,21 +24,25 @@
 #include "progression.h"
 
 #define FEW 3   /* values of the first term that are tried before anything cleverer */
-#define MANY 12 /* values of a term from which on the gcd of the others is worked out */
-
-typedef unsigned __int128 wide;
+#define MANY 16 /* values of a term that are worth the gcd of others */
 
 /* A term with what is asked of it again and again. */
 typedef struct term {
     uint64_t c, u;
-    wide most;        /* c * u */
-    double inverse;   /* of c, to guess by */
+    uint64_t most; /* c * u */
 } term;
 
-static uint64_t mul_saturated(uint64_t a, uint64_t b)
+/* Terms in descending order of c. */
+typedef struct list {
+    uint32_t m;
+    ptoi_pair tail; /* the last two, if there are two */
+    term t[PTOI_MAX_TERMS];
+} list;
+
+/* To guess by: half of x, as the conversion of signed numbers is the quick one. */
+static inline double half(uint64_t x)
 {
-    uint64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+    return (double)(int64_t)(x >> 1);
 }
 
 static uint64_t gcd_of(uint64_t a, uint64_t b)
@@ -52,27 +57,37 @@ static uint64_t gcd_of(uint64_t a, uint64_t b)
 
 /* ---- Reduction -------------------------------------------------------------------------- */
 
-static void drop_term(ptoi_sum *sum, uint32_t i)
-{
-    sum->m--;
-    memmove(&sum->term[i], &sum->term[i + 1], (sum->m - i) * sizeof sum->term[0]);
-}
-
-/* Merges every pair that allows it; a merged term has more steps and may allow more. */
+/* Merges neighbours, the smallest first, so that one pass does it: a merged term keeps its c and has
+ * more steps, which may take in the next. */
 static void merge_terms(ptoi_sum *sum)
 {
-    for (uint32_t j = sum->m; j-- > 1;) {
-        for (uint32_t i = j; i-- > 0;) {
-            uint64_t c = sum->term[j].c, outer = sum->term[i].c;
-            if (outer - c > mul_saturated(c, sum->term[j].u) || outer % c != 0) {
-                continue;
-            }
-            sum->term[j].u += outer / c * sum->term[i].u;
-            drop_term(sum, i);
-            j = sum->m;
-            break;
+    struct ptoi_term *t = sum->term;
+    uint32_t inner = sum->m - 1; /* terms inner .. m-1 are done */
+    for (uint32_t i = inner; i-- > 0;) {
+        uint64_t q = ptoi_one_progression(t[i].c, t[inner].c, t[inner].u + 1);
+        if (q > 0) {
+            t[inner].u += q * t[i].u;
+        } else {
+            t[--inner] = t[i];
         }
     }
+    if (inner > 0) {
+        sum->m -= inner;
+        memmove(t, t + inner, sum->m * sizeof *t);
+    }
+}
+
+/* A divisor of every c that costs little to find: the smallest c, if it is one, or a power of two.
+ * (Strides are multiples of the sizes of elements. What else they share is left to the sieve.) */
+static uint64_t common_divisor(const ptoi_sum *sum)
+{
+    uint64_t smallest = sum->term[sum->m - 1].c, bits = smallest;
+    bool divides = true;
+    for (uint32_t i = 0; i + 1 < sum->m; i++) {
+        divides = divides && sum->term[i].c % smallest == 0;
+        bits |= sum->term[i].c;
+    }
+    return divides ? smallest : bits & -bits;
 }
 
 /* Absorbs and divides until neither applies. Answers, or leaves at least two terms and
@@ -86,7 +101,7 @@ static bool reduce(ptoi_sum *sum, ptoi_verdict *verdict)
         }
         struct ptoi_term *last = &sum->term[sum->m - 1];
         if (sum->hi - sum->lo >= last->c - 1) {
-            uint64_t shift = mul_saturated(last->c, last->u);
+            uint64_t shift = last->c * last->u;
             if (sum->lo <= shift) {
                 *verdict = PTOI_YES;
                 return true;
@@ -95,12 +110,10 @@ static bool reduce(ptoi_sum *sum, ptoi_verdict *verdict)
             sum->m--;
             continue;
         }
-        for (uint32_t i = 0; i + 1 < sum->m; i++) {
-            if (sum->term[i].c % last->c != 0) {
-                return false;
-            }
+        uint64_t g = sum->m == 2 ? 1 : common_divisor(sum); /* the closed form does without */
+        if (g == 1) {
+            return false;
         }
-        uint64_t g = last->c;
         for (uint32_t i = 0; i < sum->m; i++) {
             sum->term[i].c /= g;
         }
@@ -115,42 +128,103 @@ static bool reduce(ptoi_sum *sum, ptoi_verdict *verdict)
 
 /* ---- Search ----------------------------------------------------------------------------- */
 
-static ptoi_verdict solve(const term *t, uint32_t m, wide most, uint64_t lo, uint64_t hi,
+static ptoi_verdict solve(const list *l, uint32_t j, uint64_t most, uint64_t lo, uint64_t hi,
                           ptoi_effort *effort);
 
-/* The values of x that keep c*x + the others, which reach `others`, within reach of the window. */
-static bool bounds(const term *t, wide others, uint64_t lo, uint64_t hi, uint64_t *x0, uint64_t *x1)
+/* Whether the terms of `l` from j on, which reach `most` in all, can sum up to lo .. hi. Two terms are
+ * most of all the work, and answered on the spot. */
+static inline ptoi_verdict ask(const list *l, uint32_t j, uint64_t most, uint64_t lo, uint64_t hi,
+                               ptoi_effort *effort)
 {
-    *x0 = lo > others ? (lo - (uint64_t)others - 1) / t->c + 1 : 0;
-    *x1 = hi >= t->most ? t->u : hi / t->c;
+    if (l->m - j != 2) {
+        return solve(l, j, most, lo, hi, effort);
+    }
+    if (effort->steps++ >= effort->budget) {
+        return PTOI_OUT_OF_BUDGET;
+    }
+    return ptoi_pair_meets(&l->tail, lo, hi, &effort->steps) ? PTOI_YES : PTOI_NO;
+}
+
+/* Terms from .. end-1 of `l`, but for one (which may be none of them: pass end), as a new list. */
+static void list_copy(const list *l, uint32_t from, uint32_t end, uint32_t but, list *out)
+{
+    uint32_t m = 0;
+    for (uint32_t i = from; i < end; i++) {
+        if (i != but) {
+            out->t[m++] = l->t[i];
+        }
+    }
+    out->m = m;
+    if (m >= 2) {
+        const term *t = &out->t[m - 2];
+        out->tail = ptoi_pair_of(t[0].c, t[0].u, t[1].c, t[1].u);
+    }
+}
+
+/* The values of x that keep c*x + the others, which reach `others`, within reach of the window.
+ * For few values comparisons are quicker than divisions. */
+static inline bool bounds(const term *t, uint64_t others, uint64_t lo, uint64_t hi, uint64_t *x0,
+                          uint64_t *x1)
+{
+    uint64_t c = t->c, least = lo > others ? lo - others : 0, most;
+    if (t->u < FEW) {
+        most = (uint64_t)(hi >= c) + (hi >= 2 * c);
+        *x0 = (uint64_t)(least > 0) + (least > c); /* least <= c*u: all together reach lo */
+    } else {
+        most = hi / c;
+        *x0 = ptoi_ceil_div(least, c);
+    }
+    *x1 = most < t->u ? most : t->u;
     return *x0 <= *x1;
 }
 
-/* Tries x0 .. x1 for one term; t are the m others. `skip`: ask their gcd which values can do. */
-static ptoi_verdict try_values(const term *one, uint64_t x0, uint64_t x1, const term *t, uint32_t m,
-                               wide most, uint64_t lo, uint64_t hi, bool skip, ptoi_effort *effort)
+/* The best sieve that m terms of `most` in all offer for a term besides them with `count` values to
+ * try: a modulus, and how far from a multiple of it they and the window reach; 0 for none. A gcd is
+ * worked out only where it has a chance: it is at most the smallest c, and the distance of two. */
+static uint64_t sieve(const term *t, uint32_t m, uint64_t most, uint64_t slack, uint64_t count,
+                      uint64_t *near)
 {
-    uint64_t c = one->c, slack = hi - lo, g = 1;
-    if (c * x1 >= lo) {
-        return PTOI_YES; /* with all others 0. From here on c*x < lo. */
-    }
-    if (skip) {
-        g = t[m - 1].c;
-        for (uint32_t i = 0; i + 1 < m && g > slack + 1; i++) {
-            g = gcd_of(t[i].c, g);
+    uint64_t modulus = t[0].c, bound = modulus, reach = most - t[0].most + slack;
+    double share = half(reach) / half(modulus) / 2;
+    *near = reach;
+    for (uint32_t p = 1; p < m && count >= MANY; p++) {
+        uint64_t apart = t[p - 1].c - t[p].c;
+        reach -= t[p].most;
+        bound = apart < bound ? apart : bound;
+        bound = t[p].c < bound ? t[p].c : bound;
+        if (half(reach) >= share * half(bound) * 2) {
+            continue;
+        }
+        for (uint32_t i = 0; i <= p; i++) {
+            bound = gcd_of(t[i].c, bound);
+        }
+        if (half(reach) < share * half(bound) * 2) {
+            share = half(reach) / half(bound) / 2;
+            modulus = bound;
+            *near = reach;
         }
     }
-    /* The others only make multiples of g: (hi - c*x) mod g <= slack, or x is not worth a try. */
+    return *near < modulus / 2 ? modulus : 0;
+}
+
+/* Tries x0 .. x1, many of them, for a term of c; the others are those of `l` from j on, which reach
+ * `most`. None of the x makes c*x reach the window alone. */
+static ptoi_verdict try_values(uint64_t c, uint64_t x0, uint64_t x1, const list *l, uint32_t j,
+                               uint64_t most, uint64_t lo, uint64_t hi, ptoi_effort *effort)
+{
+    uint64_t near = 0;
+    uint64_t modulus = sieve(&l->t[j], l->m - j, most, hi - lo, x1 - x0, &near);
+    uint64_t residue = modulus ? c % modulus : 0;
     for (uint64_t x = x0; x <= x1; x++) {
-        if (g > slack + 1) {
-            uint64_t r = (hi - c * x) % g, ahead = 0;
-            if (r > slack && !ptoi_residue_hit(c % g, g, r - slack, r, x1 - x, &ahead,
-                                               &effort->steps)) {
+        if (modulus) {
+            uint64_t r = (hi - c * x) % modulus, ahead = 0;
+            if (r > near &&
+                !ptoi_residue_hit(residue, modulus, r - near, r, x1 - x, &ahead, &effort->steps)) {
                 return PTOI_NO;
             }
             x += ahead;
         }
-        ptoi_verdict verdict = solve(t, m, most, lo - c * x, hi - c * x, effort);
+        ptoi_verdict verdict = ask(l, j, most, lo - c * x, hi - c * x, effort);
         if (verdict != PTOI_NO) {
             return verdict;
         }
@@ -158,52 +232,69 @@ static ptoi_verdict try_values(const term *one, uint64_t x0, uint64_t x1, const 
     return PTOI_NO;
 }
 
-/* The rule of that name, if it applies after some p. The loop looks at the gcd only where it has a
- * chance: it divides the smallest stride and the difference of the last two. */
-static bool split(const term *t, uint32_t m, wide most, uint64_t lo, uint64_t hi,
+/* The rule of that name, if it applies after some of the terms from j on. */
+static bool split(const list *l, uint32_t j, uint64_t most, uint64_t lo, uint64_t hi,
                   ptoi_effort *effort, ptoi_verdict *verdict)
 {
-    uint64_t g = t[0].c, slack = hi - lo;
-    wide front = t[0].most;
-    for (uint32_t p = 1; p + 1 < m && g > slack; p++) {
+    const term *t = l->t;
+    uint64_t g = t[j].c, slack = hi - lo, front = t[j].most;
+    for (uint32_t p = j + 1; p + 1 < l->m && g > slack; p++) {
         uint64_t apart = t[p - 1].c - t[p].c;
-        wide rest = most - front - t[p].most;
         front += t[p].most;
-        g = apart < g ? apart : g; /* at most that */
+        uint64_t rest = most - front;
+        g = apart < g ? apart : g; /* the gcd is at most that, and divides it */
         g = t[p].c < g ? t[p].c : g;
-        if (rest + slack >= 2 * (wide)g) {
+        if (rest + slack >= 2 * g) {
             continue;
         }
-        for (uint32_t i = 0; i <= p; i++) {
+        for (uint32_t i = j; i <= p; i++) {
             g = gcd_of(t[i].c, g);
         }
-        if (rest + slack >= 2 * (wide)g) {
+        if (rest + slack >= 2 * g) {
             continue;
         }
-        uint64_t value = lo > rest ? (lo - (uint64_t)rest - 1) / g * g + g : 0;
+        list first;
+        list_copy(l, j, p + 1, p + 1, &first);
+        uint64_t value = lo > rest ? (lo - rest - 1) / g * g + g : 0;
         *verdict = PTOI_NO;
-        for (; value < lo && value <= front; value += g) {
-            ptoi_verdict first = value == 0 ? PTOI_YES
-                                            : solve(t, p + 1, front, value, value, effort);
-            if (first == PTOI_YES) {
-                first = solve(t + p + 1, m - p - 1, rest, lo - value, hi - value, effort);
+        for (; value <= hi && value <= front && *verdict == PTOI_NO; value += g) {
+            *verdict = value == 0 ? PTOI_YES : ask(&first, 0, front, value, value, effort);
+            if (*verdict == PTOI_YES && value < lo) {
+                *verdict = ask(l, p + 1, rest, lo - value, hi - value, effort);
             }
-            if (first != PTOI_NO) {
-                *verdict = first;
-                return true;
-            }
-        }
-        if (value >= lo && value <= hi && value <= front) { /* all the others 0 */
-            *verdict = solve(t, p + 1, front, value, value, effort);
         }
         return true;
     }
     return false;
 }
 
-/* Whether terms t[0] > t[1] > ... , which reach `most` in all, can sum up to lo .. hi. Each call has
- * at least one term less than the one that made it: at most PTOI_MAX_TERMS deep. */
-static ptoi_verdict solve(const term *t, uint32_t m, wide most, uint64_t lo, uint64_t hi,
+/* Which of the terms from j on has the fewest values to try, about: those in its bounds, less what
+ * a sieve by the largest of the others leaves out. */
+static uint32_t fewest_values(const list *l, uint32_t j, uint64_t most, uint64_t lo, uint64_t hi)
+{
+    const term *t = l->t;
+    double by_first = 1 / half(t[j].c), by_second = 1 / half(t[j + 1].c);
+    double fewest = 0, c_fewest = 1; /* values = fewest / c_fewest: compared without dividing */
+    uint32_t best = j;
+    for (uint32_t i = j; i < l->m; i++) {
+        uint64_t others = most - t[i].most;
+        uint64_t span = lo > others ? hi - (lo - others) : hi;
+        uint64_t largest = i == j ? t[j + 1].most : t[j].most;
+        double share = half(others - largest + (hi - lo)) * (i == j ? by_second : by_first);
+        double values = half(span < t[i].most ? span : t[i].most) * (share < 1 ? share : 1);
+        double c = half(t[i].c);
+        if (i == j || values * c_fewest < fewest * c) {
+            fewest = values;
+            c_fewest = c;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* The rules for one term, or three and more. Each call has at least one term less than the one that
+ * made it: at most PTOI_MAX_TERMS deep. */
+static ptoi_verdict solve(const list *l, uint32_t j, uint64_t most, uint64_t lo, uint64_t hi,
                           ptoi_effort *effort)
 {
     if (effort->steps++ >= effort->budget) {
@@ -215,73 +306,68 @@ static ptoi_verdict solve(const term *t, uint32_t m, wide most, uint64_t lo, uin
     if (hi >= most) {
         return PTOI_YES;
     }
-    if (m == 1) {
-        return hi % t->c <= hi - lo ? PTOI_YES : PTOI_NO;
+    if (j + 1 == l->m) {
+        return hi % l->t[j].c <= hi - lo ? PTOI_YES : PTOI_NO;
     }
-    if (m == 2) {
-        return ptoi_two_terms(t[0].c, t[0].u, t[1].c, t[1].u, lo, hi, &effort->steps) ? PTOI_YES
-                                                                                     : PTOI_NO;
-    }
-    uint64_t x0, x1;
-    if (!bounds(&t[0], most - t[0].most, lo, hi, &x0, &x1)) {
+    uint64_t x0, x1, others = most - l->t[j].most, c = l->t[j].c;
+    if (!bounds(&l->t[j], others, lo, hi, &x0, &x1)) {
         return PTOI_NO;
+    }
+    if (c * x1 >= lo) {
+        return PTOI_YES; /* with all others 0. From here on c*x < lo. */
     }
     if (x1 - x0 < FEW) {
-        return try_values(&t[0], x0, x1, t + 1, m - 1, most - t[0].most, lo, hi, false, effort);
-    }
-    ptoi_verdict verdict;
-    if (split(t, m, most, lo, hi, effort, &verdict)) {
+        ptoi_verdict verdict = PTOI_NO;
+        for (uint64_t x = x0; x <= x1 && verdict == PTOI_NO; x++) {
+            verdict = ask(l, j + 1, others, lo - c * x, hi - c * x, effort);
+        }
         return verdict;
     }
-    uint32_t best = 0;
-    double fewest = (double)(x1 - x0);
-    for (uint32_t j = 1; j < m; j++) {
-        wide others = most - t[j].most;
-        uint64_t span = lo > others ? hi - (uint64_t)(lo - others) : hi;
-        double guess = (double)span * t[j].inverse;
-        guess = guess < (double)t[j].u ? guess : (double)t[j].u;
-        if (guess < fewest) {
-            fewest = guess;
-            best = j;
-        }
+    ptoi_verdict verdict;
+    if (split(l, j, most, lo, hi, effort, &verdict)) {
+        return verdict;
     }
-    if (best == 0) {
-        return try_values(&t[0], x0, x1, t + 1, m - 1, most - t[0].most, lo, hi, x1 - x0 >= MANY,
-                          effort);
+    uint32_t best = fewest_values(l, j, most, lo, hi);
+    if (best == j) {
+        return try_values(c, x0, x1, l, j + 1, others, lo, hi, effort);
     }
-    if (!bounds(&t[best], most - t[best].most, lo, hi, &x0, &x1)) {
+    c = l->t[best].c;
+    others = most - l->t[best].most;
+    if (!bounds(&l->t[best], others, lo, hi, &x0, &x1)) {
         return PTOI_NO;
     }
-    term others[PTOI_MAX_TERMS];
-    memcpy(others, t, best * sizeof *t);
-    memcpy(others + best, t + best + 1, (m - 1 - best) * sizeof *t);
-    return try_values(&t[best], x0, x1, others, m - 1, most - t[best].most, lo, hi,
-                      x1 - x0 >= MANY, effort);
+    if (c * x1 >= lo) {
+        return PTOI_YES;
+    }
+    list rest;
+    list_copy(l, j, l->m, best, &rest);
+    return try_values(c, x0, x1, &rest, 0, others, lo, hi, effort);
 }
 
 ptoi_verdict ptoi_sum_solve(ptoi_sum *sum, ptoi_effort *effort)
 {
     ptoi_verdict verdict;
+    const struct ptoi_term *t = sum->term;
     effort->stage = PTO_STAGE_PROGRESSION;
-    merge_terms(sum);
+    if (sum->m > 2) {
+        merge_terms(sum);
+    }
     if (reduce(sum, &verdict)) {
         return verdict;
     }
+    const struct ptoi_term *last = &t[sum->m - 2];
+    ptoi_pair tail = ptoi_pair_of(last[0].c, last[0].u, last[1].c, last[1].u);
     if (sum->m == 2) {
-        const struct ptoi_term *p = sum->term;
-        return ptoi_two_terms(p[0].c, p[0].u, p[1].c, p[1].u, sum->lo, sum->hi, &effort->steps)
-                   ? PTOI_YES
-                   : PTOI_NO;
+        return ptoi_pair_meets(&tail, sum->lo, sum->hi, &effort->steps) ? PTOI_YES : PTOI_NO;
+    }
+    list l; /* not zeroed: half a kilobyte for often three terms */
+    uint64_t most = 0;
+    l.m = sum->m;
+    l.tail = tail;
+    for (uint32_t j = 0; j < l.m; j++) {
+        l.t[j] = (term){t[j].c, t[j].u, t[j].c * t[j].u};
+        most += l.t[j].most;
     }
     effort->stage = PTO_STAGE_SEARCH;
-    term t[PTOI_MAX_TERMS];
-    wide most = 0;
-    for (uint32_t j = 0; j < sum->m; j++) {
-        t[j].c = sum->term[j].c;
-        t[j].u = sum->term[j].u;
-        t[j].most = (wide)t[j].c * t[j].u;
-        t[j].inverse = 1.0 / (double)t[j].c;
-        most += t[j].most;
-    }
-    return solve(t, sum->m, most, sum->lo, sum->hi, effort);
+    return solve(&l, 0, most, sum->lo, sum->hi, effort);
 }

@@ -29,8 +29,8 @@ static pto_tensor whole(void)
 {
     pto_tensor t;
     const int64_t shape[] = {4, 8};
-    assert_int_equal(
-        pto_tensor_init(&t, matrix, sizeof matrix, PTO_FLOAT32, 2, shape, NULL, 0), PTO_OK);
+    assert_int_equal(pto_tensor_init(&t, matrix, sizeof matrix, PTO_FLOAT32, 2, shape, NULL, 0),
+                     PTO_OK);
     return t;
 }
 

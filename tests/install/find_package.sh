@@ -16,7 +16,8 @@ rm -rf "$build"
     -DCMAKE_PREFIX_PATH="$stage/prefix"
 "$cmake" --build "$build"
 for program in c_pto c_shared c_static cxx_pto cxx_shared cxx_static; do
-    echo "$program: $("$build/$program")"
+    said=$("$build/$program")
+    echo "$program: $said"
     needs=$(readelf -d "$build/$program" | grep -c 'NEEDED.*libpto\.so\.' || true)
     case $program in
     *_static) want=0 ;;

@@ -8,9 +8,15 @@
 #define PTO_TEST_ANSWERS_H
 
 #include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include <pto/tensormap.h>
 
@@ -133,6 +139,37 @@ static inline const char *answers_newest(pto_tensormap *map, const pto_tensor *t
 /* A task of level 0, and of another. */
 #define TASK(number) ((pto_map_task){.id = (number)})
 #define TASK_AT(number, ring) ((pto_map_task){.id = (number), .level = (ring)})
+
+/* ---- Maps --------------------------------------------------------------------------------- */
+
+#define OK(call) assert_int_equal((call), PTO_OK)
+
+/* The call fails with this status, and the detail has the number in it. */
+#define FAILS(call, code, number)                                                                  \
+    do {                                                                                           \
+        assert_string_equal(pto_status_name(call), pto_status_name(code));                         \
+        if (!strstr(pto_error_detail(), (number))) {                                               \
+            fail_msg("%s: no %s in \"%s\"", #call, (number), pto_error_detail());                  \
+        }                                                                                          \
+    } while (0)
+
+static inline pto_tensormap *new_map(uint32_t levels, uint32_t entries)
+{
+    pto_tensormap_config config = PTO_TENSORMAP_CONFIG_INIT;
+    pto_tensormap *map = NULL;
+    config.levels = levels;
+    config.entries = entries;
+    OK(pto_tensormap_init(&map, &config));
+    assert_non_null(map);
+    return map;
+}
+
+static inline void drop_map(pto_tensormap **map)
+{
+    OK(pto_tensormap_check(*map));
+    pto_tensormap_destroy(map);
+    assert_null(*map);
+}
 
 /* ---- Tensors made by hand: these tests trust nothing of the library but the map ------------ */
 

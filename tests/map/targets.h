@@ -1,8 +1,11 @@
 /* targets.h - random pieces of memory for histories: tiles, halos, panels, slices and worse.
  *
- * A target is something to hand to the map, with the bytes it touches. All user tensors of a history
- * lie in one arena; managed blocks and the memories of regions are as large as the arena. A few
- * matrices are laid over each, so that views meet as they do in real programs.
+ * A target is something to hand to the map, with the bytes it touches. All user tensors of one
+ * history lie in one arena; managed blocks and the memories of regions are as large as the arena.
+ * A few matrices are laid over each, so that views meet as they do in real programs.
+ *
+ * For maps with many regions there are grids: a matrix of 32 x 32 tiles, each of which counts as
+ * one "byte" in the bitmap. All targets are made of whole tiles then.
  */
 #ifndef PTO_TEST_TARGETS_H
 #define PTO_TEST_TARGETS_H
@@ -14,6 +17,9 @@
 #define TARGET_BLOCKS 3  /* managed */
 #define TARGET_TILES 3   /* memories of the region door */
 #define TARGET_RECENT 24 /* targets to come back to */
+
+#define GRID 32     /* tiles on a side */
+#define GRID_TILE 4 /* elements on a side of a tile */
 
 typedef struct target {
     bool is_region;
@@ -27,7 +33,7 @@ typedef struct target_maker {
     test_rng rng;
     uint64_t base;  /* address of the arena */
     uint64_t bytes; /* its size */
-    bool regions, managed;
+    bool regions, managed, grid;
     pto_tensor matrix[TARGET_MATRICES];
     target recent[TARGET_RECENT];
     size_t n_recent;
@@ -229,10 +235,58 @@ static inline void target_make_region(target_maker *m, target *out)
     naive_mark(&out->bytes, out->region.offset, out->region.size);
 }
 
+/* Tiles first, first + step, ... of a dim of a grid, as two dims of a tensor. Returns how many. */
+static inline int64_t target_grid_dim(target_maker *m, pto_tensor *t, int64_t kind, int64_t stride,
+                                      int64_t *first, int64_t *step)
+{
+    int64_t count = 1;
+    *first = target_roll(m, 0, GRID - 1);
+    *step = 1;
+    if (kind == 1) { /* all of them */
+        *first = 0;
+        count = GRID;
+    } else if (kind == 2) {
+        count = target_roll(m, 1, GRID - *first > 4 ? 4 : GRID - *first);
+    } else if (kind == 3) {
+        *step = target_roll(m, 2, 5);
+        count = target_roll(m, 1, (GRID - 1 - *first) / *step + 1);
+    }
+    t->offset += *first * GRID_TILE * stride;
+    t->shape[t->ndim] = count;
+    t->strides[t->ndim++] = *step * GRID_TILE * stride;
+    t->shape[t->ndim] = GRID_TILE;
+    t->strides[t->ndim++] = stride;
+    return count;
+}
+
+/* Single tiles, panels, boxes and combs of tiles, in one of three matrices. */
+static inline void target_make_grid(target_maker *m, target *out)
+{
+    const int64_t dice = target_roll(m, 1, 20);
+    const int64_t kind = dice <= 14 ? 0 : dice <= 16 ? 1 : dice <= 19 ? 2 : 3;
+    const bool panel_of_rows = target_one_in(m, 2);
+    int64_t row, rows, row_step, col, cols, col_step;
+    pto_tensor t = {.storage = (void *)(uintptr_t)m->base, .dtype = PTO_FLOAT16};
+    out->space = (int32_t)target_roll(m, 0, m->managed ? 2 : 0);
+    t.storage_bytes = GRID * GRID * GRID_TILE * GRID_TILE * 2;
+    t.owner = (uint64_t)out->space;
+    rows = target_grid_dim(m, &t, kind == 1 && panel_of_rows ? 0 : kind, GRID * GRID_TILE, &row,
+                           &row_step);
+    cols = target_grid_dim(m, &t, kind == 1 && !panel_of_rows ? 0 : kind, 1, &col, &col_step);
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < cols; j++) {
+            naive_mark(&out->bytes, (uint64_t)((row + i * row_step) * GRID + col + j * col_step),
+                       1);
+        }
+    }
+    target_permute(m, &t);
+    out->tensor = t;
+}
+
 /* A target: one used before, as programs do, or a new one. */
 static inline const target *target_make(target_maker *m, bool tensors_only)
 {
-    if (m->n_recent && target_roll(m, 1, 10) <= 6) {
+    if (m->n_recent && target_roll(m, 1, 10) <= (m->grid ? 3 : 6)) {
         const target *t = &m->recent[target_roll(m, 0, (int64_t)m->n_recent - 1)];
         if (!(tensors_only && t->is_region)) {
             return t;
@@ -243,7 +297,9 @@ static inline const target *target_make(target_maker *m, bool tensors_only)
         t = &m->recent[m->n_recent++];
     }
     memset(t, 0, sizeof *t);
-    if (m->regions && !tensors_only && target_one_in(m, 4)) {
+    if (m->grid) {
+        target_make_grid(m, t);
+    } else if (m->regions && !tensors_only && target_one_in(m, 4)) {
         target_make_region(m, t);
     } else {
         target_make_tensor(m, t);
@@ -251,14 +307,15 @@ static inline const target *target_make(target_maker *m, bool tensors_only)
     return t;
 }
 
-static inline void target_maker_init(target_maker *m, test_rng rng)
+static inline void target_maker_init(target_maker *m, test_rng rng, bool grid)
 {
     /* Ordinary, over the end of the low 4 GiB, over the middle, at the very top. */
-    static const uint64_t bases[] = {0x10000, 0x7f0012345680, 0xfffffe00, 0x7ffffffffffffe00,
-                                     UINT64_MAX - 2 * NAIVE_BYTES};
-    *m = (target_maker){.rng = rng};
-    m->base = bases[target_roll(m, 0, 4)] + (target_one_in(m, 3) ? 4 : 0);
+    static const uint64_t bases[] = {0x10000, 0x7f0012345680, 0xfffffe00, 0x7ffffffffffffe00, 0};
+    *m = (target_maker){.rng = rng, .grid = grid};
     m->bytes = (uint64_t)256 << target_roll(m, 0, 3);
+    m->base = bases[target_roll(m, 0, grid ? 3 : 4)];
+    m->base = m->base ? m->base : 0 - m->bytes - 8;
+    m->base += target_one_in(m, 3) ? 4 : 0;
     m->regions = target_one_in(m, 2);
     m->managed = target_one_in(m, 2);
     for (int i = 0; i < TARGET_MATRICES; i++) {

@@ -1,12 +1,5 @@
 /* test_tensormap_pool.c - the entries of a TensorMap: full, wrapped, reused, cut off, ten thousand.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "answers.h"
 
 #define MANY 10000
@@ -14,16 +7,6 @@
 #define TILE 8
 
 static float memory[SIDE * TILE][SIDE * TILE];
-
-#define OK(call) assert_int_equal((call), PTO_OK)
-
-static pto_tensormap *new_map(const pto_tensormap_config *config)
-{
-    pto_tensormap *map = NULL;
-    OK(pto_tensormap_init(&map, config));
-    assert_non_null(map);
-    return map;
-}
 
 static pto_tensormap_config config_of(uint32_t levels, uint32_t entries)
 {
@@ -33,10 +16,12 @@ static pto_tensormap_config config_of(uint32_t levels, uint32_t entries)
     return config;
 }
 
-static void drop_map(pto_tensormap **map)
+static pto_tensormap *map_of(const pto_tensormap_config *config)
 {
-    OK(pto_tensormap_check(*map));
-    pto_tensormap_destroy(map);
+    pto_tensormap *map = NULL;
+    OK(pto_tensormap_init(&map, config));
+    assert_non_null(map);
+    return map;
 }
 
 static pto_tensormap_stats stats_of(const pto_tensormap *map)
@@ -82,7 +67,7 @@ static void test_capacity_is_what_was_configured(void **state)
     pto_tensor whole = whole_matrix();
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
         pto_tensormap_config config = config_of(1, asked[i]);
-        pto_tensormap *map = new_map(&config);
+        pto_tensormap *map = map_of(&config);
         assert_int_equal(stats_of(map).entries_capacity, given[i]);
         for (uint64_t id = 1; id <= given[i]; id++) {
             pto_tensor tile = tile_of(&whole, id);
@@ -96,12 +81,12 @@ static void test_capacity_is_what_was_configured(void **state)
     /* Each level by itself, and the defaults. */
     pto_tensormap_config config = config_of(3, 32);
     config.level_entries[1] = 5;
-    pto_tensormap *map = new_map(&config);
+    pto_tensormap *map = map_of(&config);
     assert_int_equal(stats_of(map).entries_capacity, 32 + 8 + 32);
     drop_map(&map);
     config = config_of(0, 0);
-    map = new_map(&config);
-    assert_int_equal(stats_of(map).entries_capacity, 4 * 16384);
+    map = map_of(&config);
+    assert_int_equal(stats_of(map).entries_capacity, 4 * 4096);
     drop_map(&map);
 }
 
@@ -109,7 +94,7 @@ static void test_full_changes_nothing(void **state)
 {
     (void)state;
     pto_tensormap_config config = config_of(2, 8);
-    pto_tensormap *map = new_map(&config);
+    pto_tensormap *map = map_of(&config);
     pto_tensor whole = whole_matrix();
     pto_region region = {memory, 1, 0, 64};
     char before[4096];
@@ -159,7 +144,7 @@ static void test_superseded_entries_are_not_full_too_soon(void **state)
     (void)state;
     /* All the entries can be used by writes of one region, and none of them is lost. */
     pto_tensormap_config config = config_of(1, 16);
-    pto_tensormap *map = new_map(&config);
+    pto_tensormap *map = map_of(&config);
     pto_tensor whole = whole_matrix(), tile = tile_of(&whole, 7);
     for (uint64_t id = 1; id <= 16; id++) {
         OK(pto_tensormap_insert(map, &tile, TASK(id)));
@@ -187,7 +172,7 @@ static void test_counters_wrap(void **state)
         pto_tensormap_config config = config_of(2, 8);
         config.first_entry = UINT32_MAX - before;
         config.cleanup_every = 1 + before % 5;
-        pto_tensormap *map = new_map(&config);
+        pto_tensormap *map = map_of(&config);
         for (uint64_t id = 1; id <= 64; id++) {
             /* Task id reads tile 0 when odd and tile 1 when even; four are alive at a time. */
             pto_tensor tile = tile_of(&whole, id % 2 ? 0 : 1);
@@ -215,7 +200,7 @@ static void test_an_entry_reused_while_still_chained(void **state)
         for (int ask_first = 0; ask_first < 2; ask_first++) {
             pto_tensormap_config config = config_of(1, 4);
             config.cleanup_every = 1000;
-            pto_tensormap *map = new_map(&config);
+            pto_tensormap *map = map_of(&config);
             pto_tensor whole = whole_matrix();
             pto_tensor one = tile_of(&whole, 3), two = tile_of(&whole, 77);
             for (uint64_t id = 1; id <= 4; id++) {
@@ -249,7 +234,7 @@ static void test_a_task_with_many_entries_comes_round(void **state)
 {
     (void)state;
     pto_tensormap_config config = config_of(1, 32);
-    pto_tensormap *map = new_map(&config);
+    pto_tensormap *map = map_of(&config);
     pto_tensor whole = whole_matrix();
     pto_map_param params[9];
     pto_tensor tiles[9];
@@ -279,6 +264,7 @@ static void test_truncation_drops_exactly_the_stale(void **state)
     /* Six accesses of two levels, in each mixture; then each pair of watermarks. The first is a
      * write now and then, so that the chain of readers has something behind it. */
     pto_tensor whole = whole_matrix(), tile = tile_of(&whole, 42);
+    uint64_t all_cuts = 0;
     for (unsigned levels = 0; levels < 64; levels++) {
         for (uint64_t first = 1; first <= 7; first++) {
             for (uint64_t second = 1; second <= 7; second++) {
@@ -286,7 +272,7 @@ static void test_truncation_drops_exactly_the_stale(void **state)
                 const uint64_t oldest[2] = {first, second};
                 pto_tensormap_config config = config_of(2, 8);
                 config.cleanup_every = 1 + levels % 8;
-                pto_tensormap *map = new_map(&config);
+                pto_tensormap *map = map_of(&config);
                 answers want = {0};
                 for (uint64_t id = 1; id <= 6; id++) {
                     const uint32_t level = levels >> (id - 1) & 1;
@@ -303,8 +289,12 @@ static void test_truncation_drops_exactly_the_stale(void **state)
                 const char *expected = answers_text(&want);
                 assert_string_equal(WRITE_DEPS(map, &tile), expected);
                 OK(pto_tensormap_check(map));
-                /* Asked again, after what the first walk cut off; and after a clean-up. */
+                /* Asked again, there is nothing left to cut off; and after a clean-up. */
+                const uint64_t cuts = stats_of(map).truncated;
+                assert_true(cuts <= 2);
                 assert_string_equal(WRITE_DEPS(map, &whole), answers_text(&want));
+                assert_int_equal(stats_of(map).truncated, cuts);
+                all_cuts += cuts;
                 OK(pto_tensormap_cleanup_retired(map));
                 OK(pto_tensormap_check(map));
                 assert_int_equal(stats_of(map).entries, want.count);
@@ -317,6 +307,7 @@ static void test_truncation_drops_exactly_the_stale(void **state)
             }
         }
     }
+    assert_true(all_cuts > 100);
 }
 
 static void test_cleanup_recycles_all_that_retired(void **state)
@@ -324,7 +315,7 @@ static void test_cleanup_recycles_all_that_retired(void **state)
     (void)state;
     pto_tensormap_config config = config_of(2, 64);
     config.cleanup_every = 1000;
-    pto_tensormap *map = new_map(&config);
+    pto_tensormap *map = map_of(&config);
     pto_tensor whole = whole_matrix();
     for (uint64_t id = 1; id <= 40; id++) {
         pto_tensor tile = tile_of(&whole, id);
@@ -356,7 +347,7 @@ static void test_cleanup_follows_by_itself(void **state)
     (void)state;
     pto_tensormap_config config = config_of(1, 1024);
     config.cleanup_every = 8;
-    pto_tensormap *map = new_map(&config);
+    pto_tensormap *map = map_of(&config);
     pto_tensor whole = whole_matrix();
     for (uint64_t id = 1; id <= 500; id++) {
         pto_tensor tile = tile_of(&whole, id);
@@ -375,7 +366,7 @@ static void test_ten_thousand_readers_and_no_writer(void **state)
     for (int regions = 0; regions < 2; regions++) {
         pto_tensormap_config config = config_of(1, 64);
         config.first_entry = UINT32_MAX - 5000;
-        pto_tensormap *map = new_map(&config);
+        pto_tensormap *map = map_of(&config);
         pto_tensor whole = whole_matrix();
         for (uint64_t id = 1; id <= MANY; id++) {
             pto_tensor tile = tile_of(&whole, regions ? id - 1 : 5);
@@ -402,7 +393,7 @@ typedef pto_status insert_function(pto_tensormap *map, const pto_tensor *t, pto_
 static pto_tensormap *many_tiles(insert_function *insert, bool one_task, uint64_t stride)
 {
     pto_tensormap_config config = config_of(1, 16384);
-    pto_tensormap *map = new_map(&config);
+    pto_tensormap *map = map_of(&config);
     pto_tensor whole = whole_matrix();
     for (uint64_t i = 0; i < MANY; i++) {
         pto_tensor tile = tile_of(&whole, i * stride % MANY);
@@ -494,7 +485,7 @@ static void test_ten_thousand_readers(void **state)
     drop_map(&map);
     /* All of the same tile. */
     pto_tensormap_config config = config_of(1, 16384);
-    map = new_map(&config);
+    map = map_of(&config);
     pto_tensor tile = tile_of(&whole, 0);
     for (uint64_t id = 1; id <= MANY; id++) {
         OK(pto_tensormap_insert_read(map, &tile, TASK(id)));
@@ -505,13 +496,54 @@ static void test_ten_thousand_readers(void **state)
     drop_map(&map);
 }
 
+static void test_a_thousand_regions_that_all_meet(void **state)
+{
+    (void)state;
+    /* Each inside the one before it: half a million pairs share bytes, far more than entries. */
+    pto_tensormap_config config = config_of(2, 2048);
+    pto_tensormap *map = map_of(&config);
+    const char *bytes = (const char *)memory;
+    char text[32];
+    for (uint64_t i = 0; i < 1000; i++) {
+        pto_tensor ring = tensor_bytes(bytes + i, 4000 - 2 * i);
+        OK(pto_tensormap_insert_read(map, &ring, TASK(i + 1)));
+    }
+    OK(pto_tensormap_check(map));
+    pto_tensor middle = tensor_bytes(bytes + 2000, 1), edge = tensor_bytes(bytes, 10);
+    assert_all(pto_tensormap_write_deps, map, &middle, 1000, PTO_MAP_READ);
+    assert_string_equal(WRITE_DEPS(map, &edge), readers_text(1, 10));
+    for (uint64_t i = 0; i < 1000; i += 99) { /* asked again with one that is known */
+        pto_tensor ring = tensor_bytes(bytes + i, 4000 - 2 * i);
+        assert_all(pto_tensormap_write_deps, map, &ring, 1000, PTO_MAP_READ);
+    }
+    /* Written over the ring of task 501: it goes, and the 499 inside it; then that write goes. */
+    for (uint64_t id = 1001; id <= 1002; id++) {
+        pto_tensor inner = tensor_bytes(bytes + 500, 3000);
+        OK(pto_tensormap_insert(map, &inner, TASK_AT(id, 1)));
+        OK(pto_tensormap_check(map));
+        assert_all(pto_tensormap_write_deps, map, &edge, 10, PTO_MAP_READ);
+        snprintf(text, sizeof text, "W%d/1", (int)id);
+        assert_string_equal(READ_DEPS(map, &middle), text);
+    }
+    assert_int_equal(stats_of(map).superseded, 500 + 1);
+    /* The newest reader left is task 500, and it meets all that is left: 499 readers, a writer. */
+    answers a = {0};
+    OK(pto_tensormap_write_deps(map, &middle, answers_add, &a));
+    assert_int_equal(a.count, 501);
+    answers_free(&a);
+    OK(pto_tensormap_sync_validity(map, 0, 491));
+    OK(pto_tensormap_sync_validity(map, 1, 1003));
+    assert_string_equal(WRITE_DEPS(map, &middle), readers_text(491, 500));
+    drop_map(&map);
+}
+
 /* ---- Statistics -------------------------------------------------------------------------- */
 
 static void test_statistics(void **state)
 {
     (void)state;
     pto_tensormap_config config = config_of(1, 64);
-    pto_tensormap *map = new_map(&config);
+    pto_tensormap *map = map_of(&config);
     pto_tensor whole = whole_matrix();
     pto_tensormap_stats none = stats_of(map), stats;
     assert_int_equal(none.entries, 0);
@@ -549,9 +581,9 @@ static void test_an_exhausted_budget_is_counted_and_safe(void **state)
      * step of it the map must say yes to all that meets, and count what it did not prove. */
     pto_tensormap_config config = config_of(1, 1024);
     config.overlap_budget = 1;
-    pto_tensormap *map = new_map(&config);
+    pto_tensormap *map = map_of(&config);
     config.overlap_budget = UINT64_MAX;
-    pto_tensormap *exact = new_map(&config);
+    pto_tensormap *exact = map_of(&config);
     static const int64_t strides[6][3] = {{1009, 101, 13}, {997, 103, 17}, {991, 107, 19},
                                           {983, 109, 23},  {977, 113, 29}, {971, 127, 31}};
     answers want = {0}, got = {0};
@@ -603,6 +635,7 @@ int main(void)
         cmocka_unit_test(test_ten_thousand_outputs_of_one_task),
         cmocka_unit_test(test_ten_thousand_producers),
         cmocka_unit_test(test_ten_thousand_readers),
+        cmocka_unit_test(test_a_thousand_regions_that_all_meet),
         cmocka_unit_test(test_statistics),
         cmocka_unit_test(test_an_exhausted_budget_is_counted_and_safe),
     };

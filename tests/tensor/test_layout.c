@@ -73,8 +73,8 @@ static void each_rule(void **state)
     assert_form(&t, 24, 0, NULL);
     t = tensor(PTO_INT8, 3, LIST(2, 9, 3), LIST(7, 2, 1), 0); /* absorb, absorb, absorb */
     assert_form(&t, 26, 0, NULL);
-    t = tensor(PTO_INT8, 3, LIST(3, 2, 2), LIST(20, 11, 10), 0); /* 20 is 2 * 10, past 11 */
-    assert_form(&t, 1, 2, DIMS(2, 11, 6, 10));
+    t = tensor(PTO_INT8, 3, LIST(3, 2, 2), LIST(20, 11, 10), 0); /* 20 is 2 * 10: no neighbours */
+    assert_form(&t, 1, 3, DIMS(3, 20, 2, 11, 2, 10));
     t = tensor(PTO_INT8, 3, LIST(2, 2, 2), LIST(7, 5, 3), 0); /* folded */
     assert_form(&t, 1, 3, DIMS(2, 7, 2, 5, 2, 3));
     assert_false(layout(&t).nested);

@@ -89,7 +89,7 @@ static void random_pairs(void **state)
 {
     (void)state;
     static view members[MEMBERS];
-    uint64_t wanted = test_effort(1200000), hits = pto_overlap_budget_hits();
+    uint64_t wanted = test_effort(5000000), hits = pto_overlap_budget_hits();
     test_rng rng = test_rng_make(test_seed());
     for (uint64_t round = 0; pairs_seen < wanted; round++) {
         view_family family = view_family_make(&rng, (view_kind)(round % VIEW_KINDS));

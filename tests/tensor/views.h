@@ -141,15 +141,15 @@ static inline void view_make(test_rng *rng, view *v, int64_t size, int32_t ndim,
 
 /* The kinds of families: views of one family have a reason to meet. */
 typedef enum view_kind {
-    VIEW_UNIFORM,  /* anything */
-    VIEW_TILE,     /* tiles of one matrix, some with steps, reversed, or permuted */
-    VIEW_NEARLY,   /* the same with a stride off by one */
-    VIEW_HALO,     /* equal tiles on a grid, grown by a halo */
-    VIEW_PANEL,    /* rows, columns, diagonals and all of one matrix */
-    VIEW_STEP,     /* 1-D with steps */
-    VIEW_FOLDED,   /* views that overlap themselves */
-    VIEW_PRIME,    /* few dims of coprime or Fibonacci strides */
-    VIEW_BRICK,    /* 4-D blocks in a padded matrix, strides that do not divide */
+    VIEW_UNIFORM, /* anything */
+    VIEW_TILE,    /* tiles of one matrix, some with steps, reversed, or permuted */
+    VIEW_NEARLY,  /* the same with a stride off by one */
+    VIEW_HALO,    /* equal tiles on a grid, grown by a halo */
+    VIEW_PANEL,   /* rows, columns, diagonals and all of one matrix */
+    VIEW_STEP,    /* 1-D with steps */
+    VIEW_FOLDED,  /* views that overlap themselves */
+    VIEW_PRIME,   /* few dims of coprime or Fibonacci strides */
+    VIEW_BRICK,   /* 4-D blocks in a padded matrix, strides that do not divide */
     VIEW_KINDS
 } view_kind;
 
