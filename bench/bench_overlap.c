@@ -1,10 +1,10 @@
 /* bench_overlap.c - what one question costs, by the kind of views it is about.
  *
- * Each case is an array of pairs of tensors, made before the clock starts. Four figures a case, each
- * the median of many passes over all pairs: the bare cascade on layouts made before; the public
- * functions on tensors, checks and layouts included; and the layout of one tensor. Then who decided.
- * The clock is the time this thread ran, and the cases take turns, so that a neighbour on the machine
- * disturbs a few passes of each rather than all of one.
+ * Each case is an array of pairs of tensors, made before the clock starts. Four figures a case,
+ * each the median of many passes over all pairs: the bare cascade on layouts made before; the
+ * public functions on tensors, checks and layouts included; and the layout of one tensor. Then who
+ * decided. The clock is the time this thread ran, and the cases take turns, so that a neighbour on
+ * the machine disturbs a few passes of each rather than all of one.
  *
  * "adversarial" has as many pairs of each of the cases below it: strides that share nothing, as one
  * memory seen through layouts that have nothing to do with each other.
@@ -145,7 +145,7 @@ static void make_blocks(test_rng *rng, pair *p)
     }
 }
 
-/* One to eight dims with as many steps as fit in `room` bytes, at most `steps`; `stride` makes them. */
+/* `ndim` dims of up to `steps` steps, as many as fit in `room` bytes; `stride` makes strides. */
 static pto_tensor strange(test_rng *rng, int32_t ndim, int64_t steps, int64_t room,
                           int64_t (*stride)(test_rng *rng))
 {
@@ -207,7 +207,7 @@ static void make_primes(test_rng *rng, pair *p)
     p->b = strange(rng, 2, 40, 1 << 24, prime_stride);
 }
 
-/* A tile of one matrix and a tile of another in the same memory: pitches and steps off by a little. */
+/* A tile of one matrix and one of another in the same memory: pitches and steps nearly equal. */
 static void make_pitches(test_rng *rng, pair *p)
 {
     pto_tensor *both[] = {&p->a, &p->b};

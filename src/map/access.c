@@ -212,7 +212,7 @@ static inline void begin_task(pto_tensormap *map, pto_map_task task)
 
 /* Writes entry `e` of the task, an access of `region`, and lets the region know. A write takes the place
  * of all earlier accesses of its own region. */
-static inline void write_entry(const ptoi_level *level, uint32_t e, uint32_t first, ptoi_region *r,
+static inline void write_entry(ptoi_level *level, uint32_t e, uint32_t first, ptoi_region *r,
                                uint32_t region, pto_map_access access, pto_map_task task)
 {
     uint32_t older = e;
@@ -234,6 +234,9 @@ static inline void write_entry(const ptoi_level *level, uint32_t e, uint32_t fir
     entry->first = first;
     entry->access = (uint16_t)access;
     entry->kind = r->kind;
+    if (UNLIKELY(r->kind != PTOI_SPACE_USER)) {
+        level->blocks++;
+    }
 }
 
 void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access access,
@@ -327,20 +330,22 @@ static __attribute__((noinline)) pto_status submit_any(pto_tensormap *map,
  * Says false, with nothing done, if it is another one. */
 #define FEW 16
 
-/* The readers that a write waits for, apart: it leaves the loop below all its registers. */
-static __attribute__((noinline)) void hit_readers(pto_tensormap *map, const ptoi_region *r,
-                                                  hit_list *list)
+/* The readers that a write waits for, apart: it leaves the loop below all its registers. Takes and
+ * returns the number of hits. */
+static __attribute__((noinline)) size_t hit_readers(pto_tensormap *map, const ptoi_region *r,
+                                                    pto_map_hit *hits, size_t max, size_t count)
 {
-    hit_list copy = *list; /* stays in registers */
-    ask_readers(map, r, emit_hit, &copy);
-    list->count = copy.count;
+    hit_list list = {hits, max, count, 0};
+    ask_readers(map, r, emit_hit, &list);
+    return list.count;
 }
 
 static inline bool submit_known(pto_tensormap *map, const pto_map_param *params, size_t n_params,
-                                pto_map_task task, hit_list *list)
+                                pto_map_task task, hit_list *out)
 {
     uint32_t known[FEW];
     ptoi_level *level = &map->level[task.level];
+    hit_list list = *out; /* no one else sees it, so it stays in registers */
     size_t superseded = 0;
     if (n_params > FEW || n_params == 0 || task.id == map->last_task ||
         ptoi_entry_room(level) < n_params) {
@@ -365,18 +370,17 @@ static inline bool submit_known(pto_tensormap *map, const pto_map_param *params,
             return false;
         }
         known[i] = region;
-        size_t before = list->count;
-        ask_region(map, r, PTO_MAP_READ, emit_hit, list);
+        size_t before = list.count;
+        ask_region(map, r, PTO_MAP_READ, emit_hit, &list);
         if (params[i].access == PTO_MAP_WRITE) {
             if (r->read_levels) {
-                hit_readers(map, r, list);
+                list.count = hit_readers(map, r, list.hits, list.max, list.count);
             }
-            superseded += list->count - before;
+            superseded += list.count - before;
         }
     }
-    map->stats.lookups += n_params;
-    map->stats.hits += list->count;
-    if (UNLIKELY(list->count > list->max)) {
+    out->count = list.count;
+    if (UNLIKELY(list.count > list.max)) {
         return true;
     }
     begin_task(map, task);
@@ -386,8 +390,9 @@ static inline bool submit_known(pto_tensormap *map, const pto_map_param *params,
                     params[i].access, task);
     }
     level->head = first + (uint32_t)n_params;
-    map->stats.superseded += superseded;
-    map->stats.inserts += n_params;
+    map->hot.params += n_params;
+    map->hot.hits += list.count;
+    map->hot.superseded += superseded;
     return true;
 }
 

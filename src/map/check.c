@@ -14,7 +14,7 @@
 static pto_status check_level(const pto_tensormap *map, uint32_t l)
 {
     const ptoi_level *level = &map->level[l];
-    uint32_t used = level->head - level->tail, first = 0;
+    uint32_t used = level->head - level->tail, first = 0, blocks = 0;
     uint64_t before = 0;
     if (used > level->mask + 1) {
         return ptoi_fail(PTO_CORRUPT, "map: M1 broken, %u entries in use of %u on level %u", used,
@@ -39,7 +39,12 @@ static pto_status check_level(const pto_tensormap *map, uint32_t l)
             return ptoi_fail(PTO_CORRUPT, "map: M2 broken, entry %u names region %u of %u", e,
                              entry->region, map->region_free.fresh);
         }
+        blocks += entry->kind != PTOI_SPACE_USER;
         before = entry->task;
+    }
+    if (blocks != level->blocks) {
+        return ptoi_fail(PTO_CORRUPT, "map: level %u counts %u entries of blocks, there are %u", l,
+                         level->blocks, blocks);
     }
     return PTO_OK;
 }

@@ -16,26 +16,41 @@ static void sweep(pto_tensormap *map, uint32_t l)
     }
 }
 
+/* The first entry whose task is alive, or the head. Tasks rise along the ring. */
+static uint32_t first_alive(const ptoi_level *level)
+{
+    uint32_t dead = 0,
+             rest = ptoi_entry_used(level); /* entries from the tail on known to be dead */
+    while (rest) {
+        uint32_t half = rest / 2;
+        if (ptoi_entry_at(level, level->tail + dead + half)->task < level->watermark) {
+            dead += half + 1;
+            rest -= half + 1;
+        } else {
+            rest = half;
+        }
+    }
+    return level->tail + dead;
+}
+
 void ptoi_entry_recycle(pto_tensormap *map, uint32_t l)
 {
     ptoi_level *level = &map->level[l];
-    uint32_t before = level->tail, e = before;
+    uint32_t before = level->tail, after = first_alive(level);
     if (ptoi_entry_used(level) > level->peak) {
         level->peak = ptoi_entry_used(level); /* it only falls here, so this is where peaks show */
     }
-    for (; e != level->head; e++) {
+    for (uint32_t e = before; level->blocks && e != after; e++) {
         const ptoi_entry *entry = ptoi_entry_at(level, e);
-        if (entry->task >= level->watermark) {
-            break;
-        }
         if (entry->kind != PTOI_SPACE_USER) {
             ptoi_region_let_go(map, entry->region);
+            level->blocks--;
         }
     }
-    map->stats.recycled += e - before;
-    level->tail = e;
+    map->stats.recycled += after - before;
+    level->tail = after;
     level->cleaned = level->watermark;
-    if ((before ^ e) >> SWEEP_SHIFT) {
+    if ((before ^ after) >> SWEEP_SHIFT) {
         sweep(map, l);
     }
 }

@@ -129,7 +129,8 @@ typedef struct ptoi_level {
     uint64_t watermark; /* tasks below it have retired */
     uint64_t cleaned;   /* the watermark at the last clean-up */
     uint32_t peak;      /* the most entries in use at any recycling */
-    uint32_t unused[5];
+    uint32_t blocks;    /* entries in use whose region is not of the user's memory */
+    uint32_t unused[4];
 } ptoi_level;
 
 _Static_assert(sizeof(ptoi_level) == 64, "a level is one line of cache");
@@ -176,6 +177,9 @@ struct pto_tensormap {
     uint32_t last_level;
     uint32_t cleanup_every;
     uint64_t budget;
+    struct {
+        uint64_t params, hits, superseded;
+    } hot; /* counts of the fast way of submit, added to the others when they are asked for */
     ptoi_level level[PTO_MAP_MAX_LEVELS];
 
     ptoi_free region_free;

@@ -298,18 +298,17 @@ VISIT_DOOR(pto_tensormap_write_deps_region, pto_region, region_door, PTO_MAP_WRI
 
 pto_status pto_tensormap_sync_validity(pto_tensormap *map, uint32_t l, uint64_t oldest_alive)
 {
-    pto_status s = enter(map, map, "map");
-    if (s != PTO_OK) {
-        return s;
+    if (!map) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "map: map is NULL");
     }
     if (l >= map->levels) {
         return ptoi_fail(PTO_BAD_LEVEL, "map: level %u of %u", l, map->levels);
     }
     ptoi_level *level = &map->level[l];
-    if (oldest_alive == 0) {
-        oldest_alive = 1; /* nobody has retired: ids begin at 1 */
-    }
     if (oldest_alive < level->watermark) {
+        if (oldest_alive == 0 && level->watermark == 1) {
+            return PTO_OK; /* nobody has retired: ids begin at 1 */
+        }
         return ptoi_fail(PTO_BAD_ORDER,
                          "map: oldest alive task of level %u falls from %llu to %llu", l,
                          (unsigned long long)level->watermark, (unsigned long long)oldest_alive);
@@ -340,6 +339,10 @@ pto_status pto_tensormap_get_stats(const pto_tensormap *map, pto_tensormap_stats
         return s;
     }
     *stats = map->stats;
+    stats->lookups += map->hot.params;
+    stats->inserts += map->hot.params;
+    stats->hits += map->hot.hits;
+    stats->superseded += map->hot.superseded;
     stats->regions = map->regions_used;
     stats->groups = map->groups_used;
     for (uint32_t l = 0; l < map->levels; l++) {

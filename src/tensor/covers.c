@@ -1,9 +1,9 @@
 /* covers.c - does a layout contain every byte of another?
  *
- * A nested a is peeled from its outermost dim, of rows s bytes apart, inwards. `at` is where b starts,
- * counted from the start of what is left of a; all of b ends inside of it, or the answer is no.
- *   drop     A dim of b whose stride is a multiple of s only moves what is inside by whole rows. Rows
- *            are alike and b ends inside of the last one, so step 0 stands for all steps.
+ * A nested a is peeled from its outermost dim, of rows s bytes apart, inwards. `at` is where b
+ * starts, counted from the start of what is left of a; b ends inside of that, or the answer is no.
+ *   drop     A dim of b whose stride is a multiple of s only moves what is inside by whole rows.
+ *            Rows are alike and b ends inside of the last, so step 0 stands for all steps.
  *   descend  What is left of b lies within one row: the question is one about that row.
  *   no       b starts in the gap between two rows; or it goes on beyond the gap and has no gap of
  *            its own as wide, so that a byte of it falls in there.

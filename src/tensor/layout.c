@@ -52,8 +52,8 @@ static inline bool reach_add(reach *r, int64_t n, int64_t stride, uint64_t *s)
     return true;
 }
 
-/* What any storage must be: of a size that 63 bits hold, inside of the address space, and somewhere,
- * unless it is managed, which may have no address yet. */
+/* What any storage must be: of a size that 63 bits hold, inside of the address space, and
+ * somewhere, unless it is managed, which may have no address yet. */
 static inline bool storage_sound(const pto_tensor *t)
 {
     uint64_t addr = (uint64_t)(uintptr_t)t->storage;
@@ -61,9 +61,9 @@ static inline bool storage_sound(const pto_tensor *t)
            (addr != 0 || t->owner != 0);
 }
 
-/* Whether every element lies in the storage. A lowest element before it, or a negative offset, makes
- * the subtraction wrap: to at least 2^63 - span, which is more than the elems - 1 - span that it is
- * compared with, as there are less than 2^63 elems. */
+/* Whether every element lies in the storage. A lowest element before it, or a negative offset,
+ * makes the subtraction wrap: to at least 2^63 - span, which is more than the elems - 1 - span that
+ * it is compared with, as there are less than 2^63 elems. */
 static inline bool reach_inside(const reach *r, const pto_tensor *t, unsigned shift)
 {
     uint64_t elems = t->storage_bytes >> shift;
@@ -119,9 +119,9 @@ static bool is_nested(const ptoi_layout *a)
     return nested;
 }
 
-/* Any tensor of sound dtype and ndim: strides of either sign, in any order, rows that overlap. Sizes
- * and strides stand in arrays of their own: copied as pairs, they would be read back before both
- * halves are written, and wait for that. */
+/* Any tensor of sound dtype and ndim: strides of either sign, in any order, rows that overlap.
+ * Sizes and strides stand in arrays of their own: copied as pairs, they would be read back before
+ * both halves are written, and wait for that. */
 static __attribute__((noinline)) pto_status layout_general(const pto_tensor *t, ptoi_layout *out,
                                                            bool *empty)
 {
@@ -217,8 +217,8 @@ static inline pto_status place_rows(const pto_tensor *t, ptoi_layout *out, bool 
     return made(out);
 }
 
-/* The rest of the usual case: the dims from d outwards, none of which is dense with the run. The dim
- * pushed last, which is the only one that can still change, stays in registers. */
+/* The rest of the usual case: the dims from d outwards, none of which is dense with the run. The
+ * dim pushed last, which is the only one that can still change, stays in registers. */
 static __attribute__((noinline)) pto_status layout_rows(const pto_tensor *t, ptoi_layout *out,
                                                         bool *empty, int32_t d, int64_t run)
 {
@@ -252,9 +252,9 @@ static __attribute__((noinline)) pto_status layout_rows(const pto_tensor *t, pto
     return place_rows(t, out, empty, k, run, span);
 }
 
-/* The usual case in one pass: strides positive, growing from the last dim to the first, each row past
- * the ones before. That is nested, so elements are distinct and their number needs no check of its
- * own; and two dims are one progression only if the outer goes on where the inner ends. */
+/* The usual case in one pass: strides positive, growing from the last dim to the first, each row
+ * past the ones before. That is nested, so elements are distinct and their number needs no check of
+ * its own; and two dims are one progression only if the outer goes on where the inner ends. */
 pto_status ptoi_layout_of(const pto_tensor *t, ptoi_layout *out, bool *empty)
 {
     if (UNLIKELY(!t || (unsigned)t->dtype - 1u >= DTYPE_COUNT - 1 ||

@@ -40,8 +40,9 @@ typedef struct ptoi_layout {
 } ptoi_layout;
 
 /* The layout of a tensor, which is checked as pto_tensor_check does it in all that decides about
- * bytes (not the device and the kind). *empty: the tensor touches nothing and `out` is unset. `lo` is the absolute address for memory of the user and the distance from the
- * start of the block for managed memory (owner != 0). */
+ * bytes (not the device and the kind). *empty: the tensor touches nothing and `out` is unset. `lo`
+ * is the absolute address for memory of the user and the distance from the start of the block for
+ * managed memory (owner != 0). */
 pto_status ptoi_layout_of(const pto_tensor *t, ptoi_layout *out, bool *empty);
 
 /* Same bytes by the same description. */

@@ -9,7 +9,7 @@
  *   range        the byte ranges are disjoint; or an end of one lies in a dense other, and ends
  *                are always touched
  *   same, dense  nothing to show
- *   successor    b dense, a nested: the first byte of a at or after b's lowest is the one that counts
+ *   successor    b dense, a nested: the first byte of a at or after b's lowest decides
  *   grid         strides that divide each other: see grid()
  *   progression  at most two strides left after exact reductions: see progression.c
  *   search       see search.c
@@ -40,14 +40,15 @@ static inline bool all_multiples(const ptoi_layout *l, uint32_t k, uint64_t s)
 
 /* Whether both have a byte in common, given a.lo < b.lo; false in *fits: strides do not divide.
  *
- * From the smallest stride to the largest, lo .. hi is the set of all numbers v such that v * g bytes
- * are what the strides from here on have to make up for, g being the stride before (bytes at first).
- * All of lo .. hi can be had: by induction, as the difference of a step of a and a step of b takes
- * every value from -(nb-1) to na-1. The next stride s is a multiple of g, so only multiples of s/g
- * among the v can go on: again a gapless set. It holds 0: the strides left may stay at step 0, the
- * bytes meet. It is empty, and all strides left are multiples of s: no. Rows may wrap or overlap,
- * that does not matter here.
- * lo > 0 until the answer is yes, and hi * g stays below the highest byte of b - a.lo: no overflow. */
+ * From the smallest stride to the largest, lo .. hi is the set of all numbers v such that v * g
+ * bytes are what the strides from here on have to make up for, g being the stride before (bytes at
+ * first). All of lo .. hi can be had: by induction, as the difference of a step of a and a step of
+ * b takes every value from -(nb-1) to na-1. The next stride s is a multiple of g, so only multiples
+ * of s/g among the v can go on: again a gapless set. It holds 0: the strides left may stay at step
+ * 0, the bytes meet. It is empty, and all strides left are multiples of s: no. Rows may wrap or
+ * overlap, that does not matter here.
+ * lo > 0 until the answer is yes, and hi * g stays below the highest byte of b - a.lo: no
+ * overflow. */
 static inline bool grid(const ptoi_layout *a, const ptoi_layout *b, bool *fits)
 {
     uint64_t d = b->lo - a->lo;

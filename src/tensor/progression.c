@@ -15,12 +15,12 @@ typedef struct frame {
  *   - The window holds 0: x = 0.
  *   - a > m/2: going up by a is going down by m - a. Mirror the window. Now a <= m/2, which makes
  *     m at least half as small in the next round: 64 rounds at most.
- *   - Before the first wrap the values are 0, a, 2a, ... The first at or past l is c*a. In the window:
- *     x = c, and no x below c hits, since those values lie below l without having wrapped.
+ *   - Before the first wrap the values are 0, a, 2a, ... The first at or past l is c*a. In the
+ *     window: x = c, and no x below c hits, since those values lie below l without having wrapped.
  *   - Else the window lies between two multiples of a and is shorter than a. A hit after y wraps is
- *     an x with  l <= a*x - m*y <= r,  that is  (m*y) mod a  in  (-r) mod a .. (-l) mod a:  the same
- *     question for y, modulo a. For each such y there is exactly one x, ceil((l + m*y) / a), which
- *     grows with y; and x <= limit  <=>  l + m*y <= a*limit  <=>  y <= (a*limit - l) / m.
+ *     an x with  l <= a*x - m*y <= r,  that is  (m*y) mod a  in  (-r) mod a .. (-l) mod a:  the
+ *     same question for y, modulo a. For each such y there is exactly one x, ceil((l + m*y) / a),
+ *     which grows with y; and x <= limit  <=>  l + m*y <= a*limit  <=>  y <= (a*limit - l) / m.
  */
 bool ptoi_residue_hit(uint64_t a, uint64_t m, uint64_t l, uint64_t r, uint64_t limit,
                       uint64_t *first, uint64_t *steps)

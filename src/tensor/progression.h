@@ -46,8 +46,8 @@ static inline ptoi_pair ptoi_pair_of(uint64_t c1, uint64_t u1, uint64_t c2, uint
 /* Are there x in 0 .. u1 and y in 0 .. u2 with c1*x + c2*y in lo .. hi?
  * Wants 0 < lo <= hi, hi - lo < c2 and 0 < c1; is quickest with c1 > c2.
  *
- * For a given x at most one y fits, because the window is no longer than c2. The y that fits without
- * regard to its bounds keeps them by itself when x is in x0 .. x1: y > u2 would mean
+ * For a given x at most one y fits, because the window is no longer than c2. The y that fits
+ * without regard to its bounds keeps them by itself when x is in x0 .. x1: y > u2 would mean
  * c1*x + c2*u2 <= hi - c2 < lo, against x >= x0, and y < 0 would mean c1*x >= lo + c2 > hi, against
  * x <= x1. What is left is one residue: (hi - c1*x) mod c2 <= hi - lo. */
 static inline bool ptoi_pair_meets(const ptoi_pair *pair, uint64_t lo, uint64_t hi, uint64_t *steps)

@@ -1,17 +1,17 @@
 /* search.c - reduce the sum as far as exact rules go, then branch and bound.
  *
  * The rules. With w = hi - lo + 1 values in the window:
- *   merge    ci == q*cj with q <= uj + 1: the multiples of ci fill the gaps that cj leaves, one term
+ *   merge    ci == q*cj with q <= uj + 1: multiples of ci go on where those of cj end, one term
  *   absorb   cm <= w: the windows that xm moves over touch each other, one longer window
  *   divide   every c is a multiple of g: only multiples of g in the window count
  *   split    the first p terms are all multiples of g, and the others with the window span no more
- *            than 2*g: there are at most two multiples of g that the first terms may sum up to. Each
- *            is two questions of their own, that must both say yes. (Rows against columns: any
+ *            than 2*g: there are at most two multiples of g that the first terms may sum up to.
+ *            Each is two questions of their own, that must both say yes. (Rows against columns: any
  *            steps through the rows of a matrix, any steps within the rows.)
  *   close    one or two terms have a closed form: progression.c
- * None of them changes the answer. Where none applies, the term with the fewest values left to try is
- * tried value by value. If there are many, a sieve tells which of them can do at all: when some of
- * the other terms are multiples of g, and the rest of them reach r, then c*x must come within
+ * None of them changes the answer. Where none applies, the term with the fewest values left to try
+ * is tried value by value. If there are many, a sieve tells which of them can do at all: when some
+ * of the other terms are multiples of g, and the rest of them reach r, then c*x must come within
  * r + w of the window, modulo g.
  *
  * One step is one question to the rules, or one round of the closed form.
@@ -57,8 +57,8 @@ static uint64_t gcd_of(uint64_t a, uint64_t b)
 
 /* ---- Reduction -------------------------------------------------------------------------- */
 
-/* Merges neighbours, the smallest first, so that one pass does it: a merged term keeps its c and has
- * more steps, which may take in the next. */
+/* Merges neighbours, the smallest first, so that one pass does it: a merged term keeps its c and
+ * has more steps, which may take in the next. */
 static void merge_terms(ptoi_sum *sum)
 {
     struct ptoi_term *t = sum->term;
@@ -131,8 +131,8 @@ static bool reduce(ptoi_sum *sum, ptoi_verdict *verdict)
 static ptoi_verdict solve(const list *l, uint32_t j, uint64_t most, uint64_t lo, uint64_t hi,
                           ptoi_effort *effort);
 
-/* Whether the terms of `l` from j on, which reach `most` in all, can sum up to lo .. hi. Two terms are
- * most of all the work, and answered on the spot. */
+/* Whether the terms of `l` from j on, which reach `most` in all, can sum up to lo .. hi. Two terms
+ * are most of all the work, and answered on the spot. */
 static inline ptoi_verdict ask(const list *l, uint32_t j, uint64_t most, uint64_t lo, uint64_t hi,
                                ptoi_effort *effort)
 {

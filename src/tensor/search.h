@@ -16,7 +16,7 @@
 /* Invariants
  *   S1  c1 > c2 > ... > cm > 0, every u >= 1
  *   S2  0 < lo <= hi
- *   S3  c1*u1 + ... + cm*um fits in 64 bits (two layouts of less than 2^63 bytes each: L3), c < 2^63 */
+ *   S3  c1*u1 + ... + cm*um fits in 64 bits, every c in 63 (L3: two layouts of less than 2^63) */
 typedef struct ptoi_sum {
     uint64_t lo, hi;
     uint32_t m;

@@ -212,8 +212,8 @@ static void folded_view_inside(void **state)
     assert_cover(&a, &b, false, PTO_STAGE_SEARCH);
 }
 
-/* Every so many-th row and column of large tiles: hundreds of thousands of elements, no search among
- * them. Rows are settled apart from columns. */
+/* Every so many-th row and column of large tiles: hundreds of thousands of elements, no search
+ * among them. Rows are settled apart from columns. */
 static void large_strided_tiles(void **state)
 {
     (void)state;

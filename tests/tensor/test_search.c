@@ -1,5 +1,5 @@
-/* What the last stages of the cascade stand on: residues, pairs of terms, sums of terms; each against
- * another way to the same answer. */
+/* What the last stages of the cascade stand on: residues, pairs of terms, sums of terms; each
+ * against another way to the same answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -234,8 +234,8 @@ static void long_progressions(void **state)
         assert_int_equal(ptoi_layout_check(&a), PTO_OK);
         assert_int_equal(ptoi_layout_check(&b), PTO_OK);
 
-        /* The steps of b inside of the range of a; of these, how many reach into a run of a? Start j is
-         * at d + j*t from a.lo; it does if (d + j*t + run(b) - 1) mod s < run(a) + run(b) - 1. */
+        /* The steps of b inside of the range of a; of these, how many reach into a run of a? Step j
+         * starts d + j*t after a; it does if (d + j*t + run(b) - 1) mod s < run(a) + run(b) - 1. */
         uint64_t s = a.dim[0].s, t = b.dim[0].s, d = b.lo - a.lo, steps = b.dim[0].n;
         uint64_t fit = (a.len - 1 - d) / t + 1;
         fit = fit < steps ? fit : steps;

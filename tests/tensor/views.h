@@ -1,8 +1,8 @@
-/* views.h - random views for the tests of layouts and overlap, and the bytes they touch, spelled out.
+/* views.h - random views for the tests of layouts and overlap, and the very bytes they touch.
  *
- * Views lie in an arena of VIEW_ARENA bytes that nobody reads or writes. A `view` is a tensor and its
- * bitmap: one bit for each byte of the arena (of the block, for managed memory), set by walking all
- * elements. That is the oracle.
+ * Views lie in an arena of VIEW_ARENA bytes that nobody reads or writes. A `view` is a tensor and
+ * its bitmap: one bit for each byte of the arena (of the block, for managed memory), set by walking
+ * all elements. That is the oracle.
  */
 #ifndef PTO_TEST_VIEWS_H
 #define PTO_TEST_VIEWS_H
