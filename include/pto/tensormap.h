@@ -49,7 +49,7 @@ typedef struct pto_tensormap pto_tensormap;
 typedef struct pto_tensormap_config {
     size_t size;      /* sizeof(pto_tensormap_config) */
     uint32_t levels;  /* ring levels, 1 .. PTO_MAP_MAX_LEVELS; default 4 */
-    uint32_t entries; /* accesses remembered per level, up to 2^27, rounded up to a power of
+    uint32_t entries; /* accesses remembered per level, up to 2^26, rounded up to a power of
                                 two; default 4096 */
     uint32_t level_entries[PTO_MAP_MAX_LEVELS]; /* the same for one level, over `entries` */
     uint32_t cleanup_every;  /* retired tasks between two clean-ups; default 64 */

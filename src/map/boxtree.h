@@ -1,29 +1,30 @@
 /* boxtree.h - a tree of boxes: finds those that meet a given box without looking at the others.
  *
- * A box is a closed range in each of up to seven digits (index.h says what the digits are). Its key
- * is the string of bits that takes turns through all low ends and all high ends, highest bits
- * first (a Z-order curve through both corners). The tree is the binary trie over these keys with
- * all one-way paths left out, and each inner node knows the box around its leaves.
+ * A box is a closed range in each of up to seven digits (index.h says what the digits are). Its key is
+ * the string of bits that takes turns through all low ends and all high ends, highest bits first
+ * (a Z-order curve through both corners). The tree is the binary trie over these keys with all
+ * one-way paths left out: a fork tests one bit, the *rank* of which falls from fork to fork on the
+ * way down. Two levels of forks are kept in one node, next to the boxes around all that lies below:
  *
- *                  [ bit of rank r, box around all ]
- *                   /                            \
- *          key bit 0                              key bit 1
- *       [ leaf: box, item ]                  [ rank < r, box ... ]
- *           |                                   /            \
- *         twin: same box
+ *                     rank[0]                      node: three forks, four slots
+ *                    /       \                     each slot: a child and the box around it
+ *              rank[1]       rank[2]               child: a node, an item, or a cell of twins
+ *              /    \         /    \
+ *          slot 0  slot 1  slot 2  slot 3          a side with one child only has no rank,
+ *                                                  and its child in slot 0 or 2
  *
  * Why this shape: it depends on the boxes alone, not on the order they came in; there is nothing to
- * balance; tiles of a matrix fall into disjoint subtrees; a node that does not meet the box asked
- * about ends the descent. Depth is at most the number of key bits (64 * 14), for n tiles of a grid
- * about log2(n).
+ * balance; tiles of a matrix fall into disjoint subtrees; one visit of a node decides about four
+ * subtrees without touching them. Depth is at most the number of key bits (64 * 14), for n tiles
+ * of a grid about log2(n) / 2.
  *
  * Invariants (ptoi_boxtree_check):
- *   T1  ranks fall strictly on every way down
- *   T2  left of an inner node the bit of its rank is 0, right of it 1, in every leaf
- *   T3  the box of an inner node is the smallest around the boxes of its children
- *   T4  twins have equal boxes and hang on their head, in a list; parent links mirror child links
+ *   T1  ranks fall strictly on every way down, inside of nodes and from node to node
+ *   T2  below a fork the bit of its rank is 0 on the left and 1 on the right, in every item
+ *   T3  the box of a slot is the smallest around all items below it
+ *   T4  both sides of a node are used; items of equal boxes, and only those, share a list of cells
  *
- * Nodes come from a pool that the caller sized: n leaves need at most 2n - 1 nodes.
+ * Nodes and cells come from pools that the caller sized: n items need at most n - 1 nodes and n cells.
  */
 #ifndef PTOI_BOXTREE_H
 #define PTOI_BOXTREE_H
@@ -38,49 +39,80 @@
 #define PTOI_MAX_DIGITS 7
 #define PTOI_TREE_DEPTH (64 * 2 * PTOI_MAX_DIGITS)
 
+/* Children that wait at once in a walk: a node leaves at most two behind for each rank on the way down
+ * (two where the way goes through a side without a rank, three for two ranks where it does not). */
+#define PTOI_WALK_DEPTH (2 * PTOI_TREE_DEPTH + 4)
+
+/* A child is a node (no bits set), an item, or a cell. The other bits are its number. */
+#define PTOI_REF_ITEM 0x80000000u
+#define PTOI_REF_CELL 0x40000000u
+#define PTOI_REF_BITS (PTOI_REF_ITEM | PTOI_REF_CELL)
+
 typedef struct ptoi_range {
     uint64_t lo, hi; /* both included */
 } ptoi_range;
 
+#define PTOI_SLOTS 4
+#define PTOI_NO_RANK UINT16_MAX
+
 typedef struct ptoi_node {
-    uint32_t parent;   /* inner node above, or the twin before this one; PTOI_NONE at the root */
-    uint32_t child[2]; /* inner: the two subtrees; leaf: the item, and the next twin */
-    uint16_t rank;     /* inner: bit * 16 + 15 - number of the key word; leaf: a mark of the user */
-    uint8_t leaf;      /* 0 inner, 1 leaf in the tree, 2 leaf that is a twin of another */
-    uint8_t digits;
-    ptoi_range box[]; /* as many as there are digits */
+    uint16_t rank[3]; /* bit * 16 + 15 - number of the key word; of the top, left and right fork */
+    uint16_t unused;
+    uint32_t child[PTOI_SLOTS]; /* PTOI_NONE if the slot is not used */
+    ptoi_range box[];           /* those of slot 0, then of slot 1, ... */
 } ptoi_node;
 
-/* Nodes of one size. Trees of few digits have small nodes: what a walk costs is lines of cache. */
+/* One of several items with the same box. */
+typedef struct ptoi_cell {
+    uint32_t item, next;
+} ptoi_cell;
+
+/* All trees of one number of digits share a pool of nodes. */
 typedef struct ptoi_node_pool {
     char *nodes;
-    uint32_t shift; /* a node has 1 << shift bytes */
+    uint32_t bytes; /* of one node */
+    uint32_t digits;
     uint32_t fresh; /* nodes from here on were never used */
-    uint32_t freed; /* list of used ones, through `parent` */
+    uint32_t freed; /* list of used ones, through child[0] */
 } ptoi_node_pool;
 
-/* 32, 64 and 128 bytes: for one digit, for two or three, and for up to seven. */
-#define PTOI_NODE_SIZES 3
+typedef struct ptoi_cell_pool {
+    ptoi_cell *cells;
+    uint32_t fresh, freed;
+} ptoi_cell_pool;
 
-static inline uint32_t ptoi_node_size(uint32_t digits)
+typedef struct ptoi_forest {
+    ptoi_node_pool nodes[PTOI_MAX_DIGITS]; /* [digits - 1] */
+    ptoi_cell_pool cells;
+} ptoi_forest;
+
+/* Bytes of a node for that many digits: whole lines of cache. */
+static inline uint32_t ptoi_node_bytes(uint32_t digits)
 {
-    return digits == 1 ? 0 : digits <= 3 ? 1 : 2;
+    size_t bytes = sizeof(ptoi_node) + (size_t)PTOI_SLOTS * digits * sizeof(ptoi_range);
+    return (uint32_t)((bytes + 63) & ~(size_t)63);
 }
 
 static inline ptoi_node *ptoi_node_at(const ptoi_node_pool *pool, uint32_t at)
 {
-    return (ptoi_node *)(void *)(pool->nodes + ((size_t)at << pool->shift));
+    return (ptoi_node *)(void *)(pool->nodes + (size_t)at * pool->bytes);
 }
 
-/* Adds a leaf for `item`, with a mark of the caller's, and returns its node. */
-uint32_t ptoi_boxtree_insert(ptoi_node_pool *pool, uint32_t *root, const ptoi_range *box,
-                             uint32_t digits, uint32_t item, uint16_t mark);
+/* A tree is the number of its root node, or PTOI_NONE. A root may have one child only, in slot 0. */
 
-/* Takes a leaf out. */
-void ptoi_boxtree_remove(ptoi_node_pool *pool, uint32_t *root, uint32_t leaf);
+/* Adds an item, a number below 2^30, and takes it out again: with the same box. */
+void ptoi_boxtree_insert(ptoi_forest *forest, uint32_t *root, const ptoi_range *box,
+                         uint32_t digits, uint32_t item);
+void ptoi_boxtree_remove(ptoi_forest *forest, uint32_t *root, const ptoi_range *box,
+                         uint32_t digits, uint32_t item);
 
-/* PTO_CORRUPT with a detail unless T1 - T4 hold; *leaves is how many there are. */
-pto_status ptoi_boxtree_check(const ptoi_node_pool *pool, uint32_t root, uint32_t *leaves);
+/* Whether the item is where its box belongs. */
+bool ptoi_boxtree_holds(const ptoi_forest *forest, uint32_t root, const ptoi_range *box,
+                        uint32_t digits, uint32_t item);
+
+/* PTO_CORRUPT with a detail unless T1 - T4 hold; *items is how many there are. */
+pto_status ptoi_boxtree_check(const ptoi_forest *forest, uint32_t root, uint32_t digits,
+                              uint32_t *items);
 
 static inline bool ptoi_boxes_meet(const ptoi_range *a, const ptoi_range *b, uint32_t digits)
 {
@@ -92,70 +124,61 @@ static inline bool ptoi_boxes_meet(const ptoi_range *a, const ptoi_range *b, uin
     return true;
 }
 
-/* ---- Walking over the leaves that meet a box ---- */
+/* ---- Walking over the items whose boxes meet a box ---- */
 
 typedef struct ptoi_walk {
+    const ptoi_forest *forest;
     const ptoi_node_pool *pool;
     uint32_t digits;
-    uint32_t depth; /* nodes on the stack: they meet the box and are still to be visited */
+    uint32_t depth; /* children on the stack: their boxes meet, they are still to be visited */
     ptoi_range box[PTOI_MAX_DIGITS];
-    uint32_t stack[PTOI_TREE_DEPTH + 2];
+    uint32_t stack[PTOI_WALK_DEPTH];
 } ptoi_walk;
 
-static inline void ptoi_walk_push(ptoi_walk *w, uint32_t at)
-{
-    if (ptoi_boxes_meet(ptoi_node_at(w->pool, at)->box, w->box, w->digits)) {
-        w->stack[w->depth++] = at;
-    }
-}
-
 /* The tree must not change during the walk. Set w->box (of `digits` ranges) before. */
-static inline void ptoi_walk_begin(ptoi_walk *w, const ptoi_node_pool *pool, uint32_t root,
+static inline void ptoi_walk_begin(ptoi_walk *w, const ptoi_forest *forest, uint32_t root,
                                    uint32_t digits)
 {
-    w->pool = pool;
+    w->forest = forest;
+    w->pool = &forest->nodes[digits - 1];
     w->digits = digits;
     w->depth = 0;
     if (root != PTOI_NONE) {
-        ptoi_walk_push(w, root);
+        w->stack[w->depth++] = root;
     }
 }
 
-/* The next node that meets the box; PTOI_NONE at the end. Below an inner node the walk goes on only if
- * the caller says so, with ptoi_walk_into. */
+/* The item of a child that is no node; its twins are left for later. */
+static inline uint32_t ptoi_walk_item(ptoi_walk *w, uint32_t child)
+{
+    if (child & PTOI_REF_ITEM) {
+        return child & ~PTOI_REF_BITS;
+    }
+    const ptoi_cell *cell = &w->forest->cells.cells[child & ~PTOI_REF_BITS];
+    if (cell->next != PTOI_NONE) {
+        w->stack[w->depth++] = cell->next | PTOI_REF_CELL;
+    }
+    return cell->item;
+}
+
+/* The next item; PTOI_NONE at the end. Slots that are not used have boxes that meet nothing but the box
+ * of everything. */
 static inline uint32_t ptoi_walk_next(ptoi_walk *w)
 {
-    return w->depth ? w->stack[--w->depth] : PTOI_NONE;
-}
-
-static inline void ptoi_walk_into(ptoi_walk *w, const ptoi_node *node)
-{
-    ptoi_walk_push(w, node->child[1]);
-    ptoi_walk_push(w, node->child[0]);
-}
-
-/* The next leaf. The branches are for the processor to guess: while it waits for one node it looks at
- * the next ones already, which a choice by arithmetic would not let it. */
-static inline uint32_t ptoi_walk_next_leaf(ptoi_walk *w)
-{
-    uint32_t at = ptoi_walk_next(w);
-    while (at != PTOI_NONE) {
-        const ptoi_node *node = ptoi_node_at(w->pool, at);
-        if (node->leaf) {
-            break;
+    while (w->depth) {
+        uint32_t at = w->stack[--w->depth];
+        if (at & PTOI_REF_BITS) {
+            return ptoi_walk_item(w, at);
         }
-        uint32_t left = node->child[0], right = node->child[1];
-        bool into_right = ptoi_boxes_meet(ptoi_node_at(w->pool, right)->box, w->box, w->digits);
-        if (ptoi_boxes_meet(ptoi_node_at(w->pool, left)->box, w->box, w->digits)) {
-            if (into_right) {
-                w->stack[w->depth++] = right;
+        const ptoi_node *node = ptoi_node_at(w->pool, at);
+        for (uint32_t slot = PTOI_SLOTS; slot-- > 0;) {
+            if (ptoi_boxes_meet(&node->box[slot * w->digits], w->box, w->digits) &&
+                node->child[slot] != PTOI_NONE) {
+                w->stack[w->depth++] = node->child[slot];
             }
-            at = left;
-        } else {
-            at = into_right ? right : ptoi_walk_next(w);
         }
     }
-    return at;
+    return PTOI_NONE;
 }
 
 #endif /* PTOI_BOXTREE_H */

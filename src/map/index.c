@@ -5,11 +5,7 @@
 #include "tensor/overlap.h"
 
 /* An item of the tree of a memory is a region or, with this bit, a group. */
-#define GROUP_BIT 0x80000000u
-
-/* Mark of a leaf: its region is all of its box. Where this holds for the layout asked about as well,
- * boxes that meet are bytes that meet. */
-#define EXACT 1u
+#define GROUP_BIT 0x20000000u
 
 static uint32_t take(ptoi_free *list)
 {
@@ -95,11 +91,6 @@ static bool group_fits(const ptoi_group *g, uint32_t space, const ptoi_layout *a
     return true;
 }
 
-static ptoi_node_pool *group_pool(pto_tensormap *map, const ptoi_group *g)
-{
-    return &map->nodes[ptoi_node_size(g->count + 1)];
-}
-
 /* Writes the box around a layout in the digits of a group; says whether the layout is all of its box.
  *
  * Cut by s, a term of the layout whose stride is a multiple of s moves the digit alone; the other
@@ -159,26 +150,27 @@ static void group_widen(pto_tensormap *map, uint32_t at, const ptoi_layout *a)
     ptoi_group *g = &map->groups[at];
     uint64_t lo = a->lo, hi = a->lo + (a->len - 1);
     if (g->members) {
-        if (lo >= g->lo && hi <= g->hi) {
+        if (lo >= g->range.lo && hi <= g->range.hi) {
             return;
         }
-        ptoi_boxtree_remove(&map->nodes[0], &map->spaces[g->space].root, g->leaf);
-        uint64_t size = g->hi - g->lo;
-        if (lo < g->lo) {
-            lo = g->lo - lo < size && g->lo > size ? g->lo - size : lo;
+        ptoi_boxtree_remove(&map->forest, &map->spaces[g->space].root, &g->range, 1,
+                            at | GROUP_BIT);
+        uint64_t size = g->range.hi - g->range.lo;
+        if (lo < g->range.lo) {
+            lo = g->range.lo - lo < size && g->range.lo > size ? g->range.lo - size : lo;
         } else {
-            lo = g->lo;
+            lo = g->range.lo;
         }
-        if (hi > g->hi) {
-            hi = hi - g->hi < size && g->hi < UINT64_MAX - size ? g->hi + size : hi;
+        if (hi > g->range.hi) {
+            hi = hi - g->range.hi < size && g->range.hi < UINT64_MAX - size ? g->range.hi + size
+                                                                            : hi;
         } else {
-            hi = g->hi;
+            hi = g->range.hi;
         }
     }
-    g->lo = lo;
-    g->hi = hi;
-    g->leaf = ptoi_boxtree_insert(&map->nodes[0], &map->spaces[g->space].root,
-                                  &(ptoi_range){lo, hi}, 1, at | GROUP_BIT, 0);
+    g->range.lo = lo;
+    g->range.hi = hi;
+    ptoi_boxtree_insert(&map->forest, &map->spaces[g->space].root, &g->range, 1, at | GROUP_BIT);
 }
 
 static uint32_t group_of(pto_tensormap *map, uint32_t space, const ptoi_layout *a, uint64_t origin)
@@ -210,7 +202,7 @@ static uint32_t group_of(pto_tensormap *map, uint32_t space, const ptoi_layout *
 static void group_release(pto_tensormap *map, uint32_t at)
 {
     ptoi_group *g = &map->groups[at];
-    ptoi_boxtree_remove(&map->nodes[0], &map->spaces[g->space].root, g->leaf);
+    ptoi_boxtree_remove(&map->forest, &map->spaces[g->space].root, &g->range, 1, at | GROUP_BIT);
     uint32_t *link = &map->group_buckets[g->hash & map->index_mask];
     while (*link != at) {
         link = &map->groups[*link].next;
@@ -223,6 +215,11 @@ static void group_release(pto_tensormap *map, uint32_t at)
 
 /* ---- Regions in and out ---- */
 
+static ptoi_range range_of(const ptoi_layout *a)
+{
+    return (ptoi_range){a->lo, a->lo + (a->len - 1)};
+}
+
 void ptoi_index_insert(pto_tensormap *map, uint32_t region, uint64_t origin)
 {
     ptoi_region *r = &map->regions[region];
@@ -233,20 +230,21 @@ void ptoi_index_insert(pto_tensormap *map, uint32_t region, uint64_t origin)
     }
     map->spaces[r->space].regions++;
     if (r->layout.k == 0) {
-        ptoi_range range = {r->layout.lo, r->layout.lo + (r->layout.len - 1)};
+        ptoi_range range = range_of(&r->layout);
         r->group = PTOI_NONE;
-        r->leaf = ptoi_boxtree_insert(&map->nodes[0], &map->spaces[r->space].root, &range, 1,
-                                      region, EXACT);
+        r->flags |= PTOI_REGION_EXACT;
+        ptoi_boxtree_insert(&map->forest, &map->spaces[r->space].root, &range, 1, region);
         return;
     }
     r->group = group_of(map, r->space, &r->layout, origin);
     group_widen(map, r->group, &r->layout);
     ptoi_group *g = &map->groups[r->group];
     ptoi_range box[PTOI_MAX_DIGITS];
-    bool exact = group_box(g, &r->layout, box);
+    if (group_box(g, &r->layout, box)) {
+        r->flags |= PTOI_REGION_EXACT;
+    }
     g->members++;
-    r->leaf = ptoi_boxtree_insert(group_pool(map, g), &g->root, box, g->count + 1, region,
-                                  exact ? EXACT : 0);
+    ptoi_boxtree_insert(&map->forest, &g->root, box, g->count + 1, region);
 }
 
 void ptoi_index_remove(pto_tensormap *map, uint32_t region)
@@ -254,10 +252,13 @@ void ptoi_index_remove(pto_tensormap *map, uint32_t region)
     ptoi_region *r = &map->regions[region];
     ptoi_space *s = &map->spaces[r->space];
     if (r->group == PTOI_NONE) {
-        ptoi_boxtree_remove(&map->nodes[0], &s->root, r->leaf);
+        ptoi_range range = range_of(&r->layout);
+        ptoi_boxtree_remove(&map->forest, &s->root, &range, 1, region);
     } else {
         ptoi_group *g = &map->groups[r->group];
-        ptoi_boxtree_remove(group_pool(map, g), &g->root, r->leaf);
+        ptoi_range box[PTOI_MAX_DIGITS];
+        group_box(g, &r->layout, box);
+        ptoi_boxtree_remove(&map->forest, &g->root, box, g->count + 1, region);
         if (--g->members == 0) {
             group_release(map, r->group);
         }
@@ -277,76 +278,67 @@ void ptoi_search_begin(ptoi_search *s, pto_tensormap *map, uint32_t space,
     s->self = self;
     s->in_group = false;
     s->exact = layout->k == 0;
-    s->twin = PTOI_NONE;
     s->idle = PTOI_NONE;
-    s->outer.box[0] = (ptoi_range){layout->lo, layout->lo + (layout->len - 1)};
-    ptoi_walk_begin(&s->outer, &map->nodes[0],
+    s->outer.box[0] = range_of(layout);
+    ptoi_walk_begin(&s->outer, &map->forest,
                     space == PTOI_NONE ? PTOI_NONE : map->spaces[space].root, 1);
     map->stats.searches++;
 }
 
-/* Whether a layout in rows touches the range of a node at all: what lies between its rows is passed
+/* The next item of the tree of the memory, for a layout in rows: what lies between its rows is passed
  * over, however much it is. */
-static bool touches(const ptoi_layout *a, const ptoi_range *range)
+static uint32_t next_between_rows(ptoi_search *s)
 {
-    uint64_t found;
-    return !a->nested || (ptoi_layout_successor(a, range->lo, &found) && found <= range->hi);
-}
-
-/* The next leaf of the tree of the memory that meets the layout. */
-static const ptoi_node *next_outer(ptoi_search *s)
-{
-    const ptoi_node_pool *pool = s->outer.pool;
-    if (s->layout->k == 0) {
-        uint32_t at = ptoi_walk_next_leaf(&s->outer);
-        return at == PTOI_NONE ? NULL : ptoi_node_at(pool, at);
-    }
-    for (uint32_t at; (at = ptoi_walk_next(&s->outer)) != PTOI_NONE;) {
-        const ptoi_node *node = ptoi_node_at(pool, at);
-        if (!touches(s->layout, node->box)) {
-            continue;
+    ptoi_walk *w = &s->outer;
+    while (w->depth) {
+        uint32_t at = w->stack[--w->depth];
+        if (at & PTOI_REF_BITS) {
+            return ptoi_walk_item(w, at);
         }
-        if (node->leaf) {
-            return node;
-        }
-        ptoi_walk_into(&s->outer, node);
-    }
-    return NULL;
-}
-
-/* The next leaf of a region whose box meets the layout, in whatever tree it is. */
-static const ptoi_node *next_leaf(ptoi_search *s)
-{
-    for (;;) {
-        const ptoi_node *leaf;
-        if (s->twin != PTOI_NONE) {
-            leaf = ptoi_node_at(s->in_group ? s->inner.pool : s->outer.pool, s->twin);
-        } else if (s->in_group) {
-            uint32_t at = ptoi_walk_next_leaf(&s->inner);
-            if (at == PTOI_NONE) {
-                s->in_group = false;
-                s->exact = s->layout->k == 0;
+        const ptoi_node *node = ptoi_node_at(w->pool, at);
+        for (uint32_t slot = PTOI_SLOTS; slot-- > 0;) {
+            uint32_t child = node->child[slot];
+            uint64_t found;
+            if (!ptoi_boxes_meet(&node->box[slot], w->box, 1) || child == PTOI_NONE) {
                 continue;
             }
-            leaf = ptoi_node_at(s->inner.pool, at);
-        } else {
-            leaf = next_outer(s);
-            if (!leaf) {
-                return NULL;
+            /* A group can tell for itself. */
+            bool group = (child & (PTOI_REF_ITEM | GROUP_BIT)) == (PTOI_REF_ITEM | GROUP_BIT);
+            if (group || (ptoi_layout_successor(s->layout, node->box[slot].lo, &found) &&
+                          found <= node->box[slot].hi)) {
+                w->stack[w->depth++] = child;
             }
         }
-        s->twin = leaf->child[1];
-        if (!(leaf->child[0] & GROUP_BIT)) {
-            return leaf;
+    }
+    return PTOI_NONE;
+}
+
+static inline uint32_t next_outer(ptoi_search *s)
+{
+    return s->layout->k == 0 || !s->layout->nested ? ptoi_walk_next(&s->outer)
+                                                   : next_between_rows(s);
+}
+
+/* The next region whose box meets the layout, in whatever tree it is. */
+static uint32_t next_region(ptoi_search *s)
+{
+    for (;;) {
+        uint32_t at;
+        if (s->in_group) {
+            at = ptoi_walk_next(&s->inner);
+            if (at != PTOI_NONE) {
+                return at;
+            }
+            s->in_group = false;
+            s->exact = s->layout->k == 0;
         }
-        /* What has the same range as the group is looked at after the group. */
-        if (s->twin != PTOI_NONE) {
-            s->outer.stack[s->outer.depth++] = s->twin;
+        at = next_outer(s);
+        if (at == PTOI_NONE || !(at & GROUP_BIT)) {
+            return at;
         }
-        s->twin = PTOI_NONE;
-        const ptoi_group *g = &s->map->groups[leaf->child[0] & ~GROUP_BIT];
+        const ptoi_group *g = &s->map->groups[at & ~GROUP_BIT];
         s->exact = group_box(g, s->layout, s->inner.box);
-        ptoi_walk_begin(&s->inner, group_pool(s->map, g), g->root, g->count + 1);
+        ptoi_walk_begin(&s->inner, &s->map->forest, g->root, g->count + 1);
         s->in_group = true;
     }
 }
@@ -354,8 +346,7 @@ static const ptoi_node *next_leaf(ptoi_search *s)
 uint32_t ptoi_search_next(ptoi_search *s)
 {
     pto_tensormap *map = s->map;
-    for (const ptoi_node *leaf; (leaf = next_leaf(s)) != NULL;) {
-        uint32_t at = leaf->child[0];
+    for (uint32_t at; (at = next_region(s)) != PTOI_NONE;) {
         if (at == s->self) {
             continue;
         }
@@ -367,8 +358,8 @@ uint32_t ptoi_search_next(ptoi_search *s)
         }
         map->stats.candidates++;
         s->proved = true;
-        if (s->exact && leaf->rank == EXACT) {
-            return at;
+        if (s->exact && (r->flags & PTOI_REGION_EXACT)) {
+            return at; /* both are all of their boxes: boxes that meet are bytes that meet */
         }
         pto_overlap_result met = ptoi_overlaps(s->layout, &r->layout, map->budget);
         s->proved = met.stage != PTO_STAGE_BUDGET;
@@ -382,54 +373,56 @@ uint32_t ptoi_search_next(ptoi_search *s)
 
 /* ---- Check ---- */
 
-static pto_status check_group(const pto_tensormap *map, uint32_t at)
+/* One memory: its tree, those of its groups, and that they hold as many items as they should. */
+static pto_status check_space(const pto_tensormap *map, uint32_t at, uint32_t *groups)
 {
-    const ptoi_group *g = &map->groups[at];
-    uint32_t leaves;
-    pto_status s = ptoi_boxtree_check(&map->nodes[ptoi_node_size(g->count + 1)], g->root, &leaves);
-    if (s == PTO_OK && leaves != g->members) {
-        return ptoi_fail(PTO_CORRUPT, "map: group %u has %u leaves for %u members", at, leaves,
-                         g->members);
+    const ptoi_space *space = &map->spaces[at];
+    uint32_t items, seen = 0, regions = 0;
+    pto_status s = ptoi_boxtree_check(&map->forest, space->root, 1, &items);
+    ptoi_walk w;
+    w.box[0] = (ptoi_range){0, UINT64_MAX};
+    ptoi_walk_begin(&w, &map->forest, space->root, 1);
+    for (uint32_t item; s == PTO_OK && (item = ptoi_walk_next(&w)) != PTOI_NONE; seen++) {
+        if (!(item & GROUP_BIT)) {
+            regions++;
+            continue;
+        }
+        const ptoi_group *g = &map->groups[item & ~GROUP_BIT];
+        uint32_t members;
+        s = ptoi_boxtree_check(&map->forest, g->root, g->count + 1, &members);
+        if (s == PTO_OK && (g->space != at || members != g->members)) {
+            s = ptoi_fail(PTO_CORRUPT, "map: group %u holds %u regions of %u", item & ~GROUP_BIT,
+                          members, g->members);
+        }
+        regions += g->members;
+        (*groups)++;
+    }
+    if (s == PTO_OK && (seen != items || regions != space->regions)) {
+        s = ptoi_fail(PTO_CORRUPT, "map: memory %u counts %u regions, its index holds %u", at,
+                      space->regions, regions);
     }
     return s;
 }
 
-static pto_status check_space(const pto_tensormap *map, uint32_t at, uint32_t *groups)
+/* M4: the region stands in the tree it belongs to, with the right box. */
+static pto_status check_place(const pto_tensormap *map, uint32_t region)
 {
-    const ptoi_space *space = &map->spaces[at];
-    uint32_t leaves, inside = 0, regions = 0;
-    const ptoi_node_pool *pool = &map->nodes[0];
-    pto_status s = ptoi_boxtree_check(pool, space->root, &leaves);
-    if (s != PTO_OK) {
-        return s;
+    const ptoi_region *r = &map->regions[region];
+    ptoi_range range = range_of(&r->layout), box[PTOI_MAX_DIGITS];
+    bool exact = true, there;
+    if (r->group == PTOI_NONE) {
+        there = ptoi_boxtree_holds(&map->forest, map->spaces[r->space].root, &range, 1, region);
+    } else {
+        const ptoi_group *g = &map->groups[r->group];
+        exact = group_box(g, &r->layout, box);
+        there = range.lo >= g->range.lo && range.hi <= g->range.hi && g->space == r->space &&
+                ptoi_boxtree_holds(&map->forest, g->root, box, g->count + 1, region) &&
+                ptoi_boxtree_holds(&map->forest, map->spaces[g->space].root, &g->range, 1,
+                                   r->group | GROUP_BIT);
     }
-    ptoi_walk w;
-    w.box[0] = (ptoi_range){0, UINT64_MAX};
-    ptoi_walk_begin(&w, pool, space->root, 1);
-    for (uint32_t n; (n = ptoi_walk_next_leaf(&w)) != PTOI_NONE;) {
-        for (uint32_t l = n; l != PTOI_NONE; l = ptoi_node_at(pool, l)->child[1]) {
-            uint32_t item = ptoi_node_at(pool, l)->child[0];
-            inside++;
-            if (!(item & GROUP_BIT)) {
-                regions++;
-                continue;
-            }
-            const ptoi_group *g = &map->groups[item & ~GROUP_BIT];
-            if (g->leaf != l || g->space != at) {
-                return ptoi_fail(PTO_CORRUPT, "map: group %u lost in memory %u", item & ~GROUP_BIT,
-                                 at);
-            }
-            s = check_group(map, item & ~GROUP_BIT);
-            if (s != PTO_OK) {
-                return s;
-            }
-            regions += g->members;
-            (*groups)++;
-        }
-    }
-    if (inside != leaves || regions != space->regions) {
-        return ptoi_fail(PTO_CORRUPT, "map: memory %u counts %u regions, its index holds %u", at,
-                         space->regions, regions);
+    if (!there || exact != ((r->flags & PTOI_REGION_EXACT) != 0)) {
+        return ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u is not in the index as it should",
+                         region);
     }
     return PTO_OK;
 }
@@ -449,30 +442,8 @@ pto_status ptoi_index_check(const pto_tensormap *map)
                       map->groups_used);
     }
     for (uint32_t r = 0; s == PTO_OK && r < map->region_free.fresh; r++) {
-        const ptoi_region *region = &map->regions[r];
-        if (!(region->flags & PTOI_REGION_USED)) {
-            continue;
-        }
-        uint32_t digits = region->group == PTOI_NONE ? 1 : map->groups[region->group].count + 1;
-        const ptoi_node *leaf = ptoi_node_at(&map->nodes[ptoi_node_size(digits)], region->leaf);
-        if (!leaf->leaf || leaf->child[0] != r) {
-            s = ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u is not at its leaf %u", r,
-                          region->leaf);
-        }
-        if (s == PTO_OK && region->group != PTOI_NONE) {
-            const ptoi_group *g = &map->groups[region->group];
-            ptoi_range box[PTOI_MAX_DIGITS];
-            if (group_box(g, &region->layout, box) != (leaf->rank == EXACT)) {
-                s = ptoi_fail(PTO_CORRUPT, "map: region %u is marked wrongly", r);
-            }
-            for (uint32_t d = 0; d <= g->count; d++) {
-                if (box[d].lo != leaf->box[d].lo || box[d].hi != leaf->box[d].hi) {
-                    s = ptoi_fail(PTO_CORRUPT, "map: region %u has another box than its leaf", r);
-                }
-            }
-            if (region->layout.lo < g->lo || region->layout.lo + (region->layout.len - 1) > g->hi) {
-                s = ptoi_fail(PTO_CORRUPT, "map: region %u lies outside of its group", r);
-            }
+        if (map->regions[r].flags & PTOI_REGION_USED) {
+            s = check_place(map, r);
         }
     }
     return s;

@@ -44,7 +44,6 @@ typedef struct ptoi_search {
     bool in_group;
     bool exact;    /* the layout is all of its box in the tree being walked */
     bool proved;   /* that the region just reported shares a byte; else the budget ran out */
-    uint32_t twin; /* leaf to look at next: twins hang in a list */
     uint32_t idle; /* list through evict_next */
     ptoi_walk outer, inner;
 } ptoi_search;

@@ -70,8 +70,9 @@ typedef struct ptoi_alias {
     } dims[PTO_MAX_DIMS / 2]; /* two by two */
 } ptoi_alias;
 
-#define PTOI_REGION_USED 1u /* it describes a place, and stands in hash and index */
-#define PTOI_REGION_DEAD 2u /* it is on the list of dead ones */
+#define PTOI_REGION_USED 1u  /* it describes a place, and stands in hash and index */
+#define PTOI_REGION_DEAD 2u  /* it is on the list of dead ones */
+#define PTOI_REGION_EXACT 4u /* it is all of its box in the index */
 
 /* What a question about a known region needs stands in the first two lines of cache, with up to two
  * dims: the state, and the alias. */
@@ -89,7 +90,6 @@ typedef struct ptoi_region {
     /* 64 bytes so far */
     ptoi_alias alias;
     /* 224 bytes so far */
-    uint32_t leaf;  /* its node in the index */
     uint32_t group; /* of the index; PTOI_NONE for a dense one */
     uint32_t space; /* the memory it is in */
     uint32_t hash;  /* of the place */
@@ -97,6 +97,7 @@ typedef struct ptoi_region {
     uint32_t alias_bucket;
     uint32_t dead_next;  /* in the list of dead ones */
     uint32_t evict_next; /* in a list of regions about to be taken out */
+    uint32_t unused_too;
     /* 256 bytes so far */
     ptoi_layout layout; /* up to two dims in one line of cache */
     uint64_t a, b;      /* key of the memory it is in, with `kind` */
@@ -148,14 +149,13 @@ typedef struct ptoi_space {
 #define PTOI_GROUP_STRIDES (PTOI_MAX_DIGITS - 1)
 typedef struct ptoi_group {
     uint64_t strides[PTOI_GROUP_STRIDES];
-    uint64_t shift;  /* added to an address before it is cut into digits */
-    uint64_t lo, hi; /* a range that contains all members, not the smallest */
-    uint32_t count;  /* strides used */
+    uint64_t shift;   /* added to an address before it is cut into digits */
+    ptoi_range range; /* that contains all members, not the smallest */
+    uint32_t count;   /* strides used */
     uint32_t space;
     uint32_t next; /* in the bucket, or in the list of free ones */
     uint32_t hash;
     uint32_t root; /* box tree of the members */
-    uint32_t leaf; /* its node in the tree of the space */
     uint32_t members;
 } ptoi_group;
 
@@ -192,7 +192,7 @@ struct pto_tensormap {
     uint32_t link_capacity;
 
     /* index */
-    ptoi_node_pool nodes[PTOI_NODE_SIZES];
+    ptoi_forest forest;
     ptoi_space *spaces; /* 0 is the user's memory, always there */
     uint32_t *space_buckets;
     ptoi_free space_free;

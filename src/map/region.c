@@ -41,7 +41,7 @@ static void take_out(pto_tensormap *map, uint32_t region)
         link = &map->regions[*link].next;
     }
     *link = r->next;
-    r->flags &= (uint8_t)~PTOI_REGION_USED;
+    r->flags &= PTOI_REGION_DEAD;
     map->regions_used--;
 }
 
@@ -62,7 +62,8 @@ void ptoi_region_evict(pto_tensormap *map, uint32_t first)
 void ptoi_region_let_go(pto_tensormap *map, uint32_t region)
 {
     ptoi_region *r = &map->regions[region];
-    if (r->flags != PTOI_REGION_USED || r->kind == PTOI_SPACE_USER || !ptoi_region_idle(map, r)) {
+    if ((r->flags & (PTOI_REGION_USED | PTOI_REGION_DEAD)) != PTOI_REGION_USED ||
+        r->kind == PTOI_SPACE_USER || !ptoi_region_idle(map, r)) {
         return; /* taken out meanwhile, listed already, of use to the user, or alive */
     }
     r->flags |= PTOI_REGION_DEAD;
@@ -149,7 +150,7 @@ uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place)
     uint32_t *bucket = &map->buckets[r->hash >> map->bucket_shift];
     r->next = *bucket;
     *bucket = region;
-    r->flags = PTOI_REGION_USED;
+    r->flags |= PTOI_REGION_USED;
     map->regions_used++;
     return region;
 }

@@ -10,7 +10,7 @@
 #define DEFAULT_LEVELS 4u
 #define DEFAULT_ENTRIES 4096u
 #define DEFAULT_CLEANUP 64u
-#define MAX_ENTRIES (1u << 27)
+#define MAX_ENTRIES (1u << 26)
 #define LINKS_PER_ENTRY 4u /* tiles with their halos have about eight for every two regions */
 
 static uint32_t round_up(uint32_t n)
@@ -76,11 +76,14 @@ static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, u
     map->space_buckets = cut(base, &used, index_buckets * sizeof *map->space_buckets);
     map->group_buckets = cut(base, &used, index_buckets * sizeof *map->group_buckets);
     map->index_mask = index_buckets - 1;
-    /* One digit: leaves and forks of dense regions and of groups; more: those of strided regions. */
-    for (uint32_t size = 0; size < PTOI_NODE_SIZES; size++) {
-        map->nodes[size].shift = size + 5;
-        map->nodes[size].freed = PTOI_NONE;
-        map->nodes[size].nodes = cut(base, &used, 2 * n << map->nodes[size].shift);
+    map->forest.cells.cells = cut(base, &used, 2 * n * sizeof *map->forest.cells.cells);
+    map->forest.cells.freed = PTOI_NONE;
+    for (uint32_t digits = 1; digits <= PTOI_MAX_DIGITS; digits++) {
+        ptoi_node_pool *pool = &map->forest.nodes[digits - 1];
+        pool->bytes = ptoi_node_bytes(digits);
+        pool->digits = digits;
+        pool->freed = PTOI_NONE;
+        pool->nodes = cut(base, &used, n * pool->bytes);
     }
     if (base) {
         memset(map->aliases, 0xff, buckets * sizeof *map->aliases);
