@@ -161,9 +161,12 @@ static inline uint32_t ptoi_walk_item(ptoi_walk *w, uint32_t child)
     return cell->item;
 }
 
+/* Whether a child whose box meets that of the walk is worth a visit. */
+typedef bool (*ptoi_walk_filter)(const void *context, const ptoi_range *box, uint32_t child);
+
 /* The next item; PTOI_NONE at the end. Slots that are not used have boxes that meet nothing but the box
  * of everything. */
-static inline uint32_t ptoi_walk_next(ptoi_walk *w)
+static inline uint32_t ptoi_walk_next_if(ptoi_walk *w, ptoi_walk_filter wanted, const void *context)
 {
     while (w->depth) {
         uint32_t at = w->stack[--w->depth];
@@ -172,13 +175,20 @@ static inline uint32_t ptoi_walk_next(ptoi_walk *w)
         }
         const ptoi_node *node = ptoi_node_at(w->pool, at);
         for (uint32_t slot = PTOI_SLOTS; slot-- > 0;) {
-            if (ptoi_boxes_meet(&node->box[slot * w->digits], w->box, w->digits) &&
-                node->child[slot] != PTOI_NONE) {
-                w->stack[w->depth++] = node->child[slot];
+            const ptoi_range *box = &node->box[slot * w->digits];
+            uint32_t child = node->child[slot];
+            if (ptoi_boxes_meet(box, w->box, w->digits) && child != PTOI_NONE &&
+                (!wanted || wanted(context, box, child))) {
+                w->stack[w->depth++] = child;
             }
         }
     }
     return PTOI_NONE;
+}
+
+static inline uint32_t ptoi_walk_next(ptoi_walk *w)
+{
+    return ptoi_walk_next_if(w, NULL, NULL);
 }
 
 #endif /* PTOI_BOXTREE_H */

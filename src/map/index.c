@@ -285,38 +285,21 @@ void ptoi_search_begin(ptoi_search *s, pto_tensormap *map, uint32_t space,
     map->stats.searches++;
 }
 
-/* The next item of the tree of the memory, for a layout in rows: what lies between its rows is passed
- * over, however much it is. */
-static uint32_t next_between_rows(ptoi_search *s)
+/* Whether a layout in rows touches what a child spans: what lies between its rows is passed over,
+ * however much it is. A group can tell for itself. */
+static inline bool in_rows(const void *layout, const ptoi_range *box, uint32_t child)
 {
-    ptoi_walk *w = &s->outer;
-    while (w->depth) {
-        uint32_t at = w->stack[--w->depth];
-        if (at & PTOI_REF_BITS) {
-            return ptoi_walk_item(w, at);
-        }
-        const ptoi_node *node = ptoi_node_at(w->pool, at);
-        for (uint32_t slot = PTOI_SLOTS; slot-- > 0;) {
-            uint32_t child = node->child[slot];
-            uint64_t found;
-            if (!ptoi_boxes_meet(&node->box[slot], w->box, 1) || child == PTOI_NONE) {
-                continue;
-            }
-            /* A group can tell for itself. */
-            bool group = (child & (PTOI_REF_ITEM | GROUP_BIT)) == (PTOI_REF_ITEM | GROUP_BIT);
-            if (group || (ptoi_layout_successor(s->layout, node->box[slot].lo, &found) &&
-                          found <= node->box[slot].hi)) {
-                w->stack[w->depth++] = child;
-            }
-        }
-    }
-    return PTOI_NONE;
+    uint64_t found;
+    return (child & (PTOI_REF_ITEM | GROUP_BIT)) == (PTOI_REF_ITEM | GROUP_BIT) ||
+           (ptoi_layout_successor(layout, box->lo, &found) && found <= box->hi);
 }
 
+/* The next item of the tree of the memory. */
 static inline uint32_t next_outer(ptoi_search *s)
 {
-    return s->layout->k == 0 || !s->layout->nested ? ptoi_walk_next(&s->outer)
-                                                   : next_between_rows(s);
+    return s->layout->k == 0 || !s->layout->nested
+               ? ptoi_walk_next(&s->outer)
+               : ptoi_walk_next_if(&s->outer, in_rows, s->layout);
 }
 
 /* The next region whose box meets the layout, in whatever tree it is. */

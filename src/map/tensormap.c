@@ -49,9 +49,10 @@ static void *cut(void *base, size_t *used, size_t bytes)
     return base ? (char *)base + at : NULL;
 }
 
-/* Lays out all arrays and returns how many bytes they take. The counts follow from the number of
- * entries n: an active region holds an entry, so n regions are enough (M3); each has at most one
- * group and one memory to itself; a region takes a leaf and a fork, a group the same. */
+/* Lays out all arrays and returns how many bytes they take. The counts follow from the number of entries
+ * n: a region with a live access has an entry, so n regions are enough (M3). Each has at most one
+ * group and one memory to itself, so that n items are the most in all trees of one number of
+ * digits, and a tree has no more nodes than items. */
 static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, uint32_t first)
 {
     size_t used = 0, n = 0;

@@ -195,8 +195,11 @@ static inline bool same_space(const pto_tensor *a, const pto_tensor *b)
     return a->owner == b->owner && (a->owner == 0 || a->generation == b->generation);
 }
 
-static inline pto_status verdict_overlaps(const pto_tensor *a, const pto_tensor *b, uint64_t budget,
-                                          pto_overlap_result *result)
+typedef pto_overlap_result (*question)(const ptoi_layout *a, const ptoi_layout *b, uint64_t budget);
+
+/* `empty`: the answer if there is nothing in b; if there is nothing in a alone it is always no. */
+static inline pto_status verdict(const pto_tensor *a, const pto_tensor *b, question ask, bool empty,
+                                 uint64_t budget, pto_overlap_result *result)
 {
     ptoi_layout la, lb;
     bool empty_a, empty_b;
@@ -206,11 +209,11 @@ static inline pto_status verdict_overlaps(const pto_tensor *a, const pto_tensor 
         return status;
     }
     if (UNLIKELY(empty_a || empty_b)) {
-        *result = decided(false, PTO_STAGE_EMPTY);
+        *result = decided(empty_b && empty, PTO_STAGE_EMPTY);
     } else if (UNLIKELY(!same_space(a, b))) {
         *result = decided(false, PTO_STAGE_SPACE);
     } else {
-        *result = ptoi_overlaps(&la, &lb, budget);
+        *result = ask(&la, &lb, budget);
         if (UNLIKELY(result->stage == PTO_STAGE_BUDGET)) {
             ptoi_counter_add(&budget_hits, 1);
         }
@@ -218,27 +221,17 @@ static inline pto_status verdict_overlaps(const pto_tensor *a, const pto_tensor 
     return PTO_OK;
 }
 
+static inline pto_status verdict_overlaps(const pto_tensor *a, const pto_tensor *b, uint64_t budget,
+                                          pto_overlap_result *result)
+{
+    return verdict(a, b, ptoi_overlaps, false, budget, result);
+}
+
+/* Nothing is in everything. */
 static inline pto_status verdict_covers(const pto_tensor *a, const pto_tensor *b, uint64_t budget,
                                         pto_overlap_result *result)
 {
-    ptoi_layout la, lb;
-    bool empty_a, empty_b;
-    pto_status status;
-    if ((status = ptoi_layout_of(a, &la, &empty_a)) != PTO_OK ||
-        (status = ptoi_layout_of(b, &lb, &empty_b)) != PTO_OK) {
-        return status;
-    }
-    if (UNLIKELY(empty_a || empty_b)) {
-        *result = decided(empty_b, PTO_STAGE_EMPTY); /* nothing is in everything */
-    } else if (UNLIKELY(!same_space(a, b))) {
-        *result = decided(false, PTO_STAGE_SPACE);
-    } else {
-        *result = ptoi_covers(&la, &lb, budget);
-        if (UNLIKELY(result->stage == PTO_STAGE_BUDGET)) {
-            ptoi_counter_add(&budget_hits, 1);
-        }
-    }
-    return PTO_OK;
+    return verdict(a, b, ptoi_covers, true, budget, result);
 }
 
 bool pto_tensor_overlaps(const pto_tensor *a, const pto_tensor *b)
