@@ -10,9 +10,25 @@ target_include_directories(pto_objects
     PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
 target_compile_options(pto_objects PRIVATE -Wmissing-prototypes -fno-semantic-interposition)
 set_target_properties(pto_objects PROPERTIES
-    POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+    POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden INTERPROCEDURAL_OPTIMIZATION OFF)
 
-add_library(pto_static STATIC $<TARGET_OBJECTS:pto_objects>)
+# An archive of several objects shows what they share to everybody. So libpto.a holds a single one,
+# linked from all, in which whatever the headers do not export has become local. (objcopy cannot
+# look into objects that wait for link-time optimization; hence it is off above.)
+if(NOT CMAKE_OBJCOPY)
+    message(FATAL_ERROR "objcopy is missing: it hides the internal symbols of libpto.a")
+endif()
+set(single "${PROJECT_BINARY_DIR}/pto.$<CONFIG>.o")
+separate_arguments(c_flags NATIVE_COMMAND "${CMAKE_C_FLAGS}")
+add_custom_command(OUTPUT "${single}"
+    COMMAND ${CMAKE_C_COMPILER} ${c_flags} -r -nostdlib -o "${single}.all"
+            $<TARGET_OBJECTS:pto_objects>
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden "${single}.all" "${single}"
+    DEPENDS pto_objects $<TARGET_OBJECTS:pto_objects>
+    COMMENT "Linking one object, with internal symbols hidden"
+    COMMAND_EXPAND_LISTS VERBATIM)
+
+add_library(pto_static STATIC "${single}")
 add_library(pto_shared SHARED $<TARGET_OBJECTS:pto_objects>)
 foreach(kind static shared)
     add_library(pto::${kind} ALIAS pto_${kind})
@@ -23,6 +39,12 @@ foreach(kind static shared)
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endforeach()
 add_library(pto::pto ALIAS pto_shared)
+
+# For programs of ours that look inside. Never installed.
+add_library(pto_internal STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:pto_objects>)
+target_include_directories(pto_internal INTERFACE
+    "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+set_target_properties(pto_internal PROPERTIES LINKER_LANGUAGE C)
 
 # As long as the major version is 0, a new minor one may change the binary interface.
 set(soversion ${PROJECT_VERSION_MAJOR})

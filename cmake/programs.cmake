@@ -1,27 +1,31 @@
-# Examples, benches and tests: each file is one program. They may look inside the library, so they
-# are linked with the static one.
+# Examples, benches and tests: each file is one program. Examples see what a user sees, and are
+# linked with libpto.a; benches and tests may look inside the library.
 
 if(PTO_BUILD_TESTS OR PTO_BUILD_BENCH OR PTO_BUILD_EXAMPLES)
     find_package(Threads REQUIRED)
 endif()
 
-# pto_program(target file folder): build/<preset>/<folder>/<name of the file>
+# pto_program(target file folder library...): build/<preset>/<folder>/<name of the file>
 function(pto_program target file folder)
     cmake_path(GET file STEM name)
     add_executable(${target} "${file}")
-    target_link_libraries(${target} PRIVATE pto_compiler pto_static Threads::Threads m ${ARGN})
-    target_include_directories(${target} PRIVATE
-        "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests/support"
-        "${PROJECT_SOURCE_DIR}/bench")
+    target_link_libraries(${target} PRIVATE pto_compiler ${ARGN} Threads::Threads m)
     set_target_properties(${target} PROPERTIES
         OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/${folder}")
+endfunction()
+
+# pto_inner_program(target file folder library...): the same for a program that looks inside
+function(pto_inner_program target file folder)
+    pto_program(${target} "${file}" ${folder} pto_internal ${ARGN})
+    target_include_directories(${target} PRIVATE
+        "${PROJECT_SOURCE_DIR}/tests/support" "${PROJECT_SOURCE_DIR}/bench")
 endfunction()
 
 if(PTO_BUILD_EXAMPLES)
     file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.c")
     foreach(file ${files})
         cmake_path(GET file STEM name)
-        pto_program(example_${name} "${file}" examples)
+        pto_program(example_${name} "${file}" examples pto_static)
     endforeach()
 endif()
 
@@ -29,7 +33,7 @@ if(PTO_BUILD_BENCH)
     file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/bench_*.c")
     foreach(file ${files})
         cmake_path(GET file STEM name)
-        pto_program(${name} "${file}" bench)
+        pto_inner_program(${name} "${file}" bench)
     endforeach()
 endif()
 

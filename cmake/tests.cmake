@@ -23,12 +23,14 @@ foreach(file ${files})
         message(FATAL_ERROR "${file}: test programs are named test_<name>.c")
     endif()
     set(name ${CMAKE_MATCH_1})
-    pto_program(test_${module}_${name} "${file}" tests/${module} ${CMOCKA_LIBRARIES})
+    pto_inner_program(test_${module}_${name} "${file}" tests/${module} ${CMOCKA_LIBRARIES})
     target_include_directories(test_${module}_${name} PRIVATE ${CMOCKA_INCLUDE_DIRS})
     pto_test(${module}.${name} $<TARGET_FILE:test_${module}_${name}>)
 endforeach()
 
 pto_test(base.counting "${PROJECT_SOURCE_DIR}/tests/base/counting.sh" "${PROJECT_SOURCE_DIR}")
+pto_test(support.environment "${PROJECT_SOURCE_DIR}/tests/support/environment.sh"
+    "${PROJECT_SOURCE_DIR}" $<TARGET_FILE:test_tensor_reshape>)
 
 # A program that is built without a sanitizer cannot load a library that is built with one.
 if(NOT PTO_SANITIZE)
@@ -46,7 +48,9 @@ if(NOT PTO_SANITIZE)
         "${stage}" "${scripts}/consumer" "${CMAKE_C_COMPILER}")
     pto_test(install.readme "${scripts}/readme.sh"
         "${stage}" "${PROJECT_SOURCE_DIR}" "${CMAKE_C_COMPILER}" $<TARGET_FILE:example_overlap>)
+    pto_test(install.elsewhere "${scripts}/elsewhere.sh" "${CMAKE_COMMAND}"
+        "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}" "${stage}" "${CMAKE_C_COMPILER}")
     set_tests_properties(install.prefix PROPERTIES FIXTURES_SETUP installation)
-    set_tests_properties(install.find_package install.pkg_config install.readme PROPERTIES
-        FIXTURES_REQUIRED installation)
+    set_tests_properties(install.find_package install.pkg_config install.readme install.elsewhere
+        PROPERTIES FIXTURES_REQUIRED installation)
 endif()

@@ -1,9 +1,9 @@
 /* overlap.c - sees which bytes two views share, and what the runtime concludes from it.
  *
- * Without arguments it shows a few pairs of views of one small piece of memory as maps of bytes, with
- * the verdict of the runtime and the stage of the cascade that gave it, checks each verdict byte by
- * byte, and then lets a TensorMap find who must wait for whom. With two arguments it compares two
- * views of your own.
+ * Without arguments it shows a few pairs of views of one small piece of memory as maps of bytes,
+ * with the verdict of the runtime and the stage of the cascade that gave it, checks each verdict
+ * byte by byte, and then lets a TensorMap find who must wait for whom. With two arguments it
+ * compares two views of your own.
  */
 #include <errno.h>
 #include <pto/pto.h>
@@ -192,9 +192,9 @@ static void show_map(void)
 /* ---- Views of your own: dtype:shape:strides:offset ---- */
 
 static const char usage[] =
-    "usage: overlap             a tour of views, verdicts and a TensorMap\n"
-    "       overlap A B         compare two views of the same %d bytes\n"
-    "       overlap --help\n"
+    "usage: ./dev run           a tour of views, verdicts and a TensorMap\n"
+    "       ./dev run A B       compare two views of the same %d bytes\n"
+    "       ./dev run --help\n"
     "\n"
     "A view is dtype:shape[:strides[:offset]], all but the dtype in elements:\n"
     "    float32:6,16            a dense matrix of 6 x 16\n"
@@ -204,7 +204,7 @@ static const char usage[] =
 
 static void refuse(const char *text, const char *why)
 {
-    fprintf(stderr, "overlap: view '%s': %s\n  see overlap --help\n", text, why);
+    fprintf(stderr, "overlap: view '%s': %s\n  see ./dev run --help\n", text, why);
     exit(2);
 }
 

@@ -3,9 +3,9 @@
  * A function that can fail returns a `pto_status`. Nothing aborts, nothing prints. After a
  * failure, on the same thread:
  *
- *     pto_status_text(s)    what the code means        "index or size out of bounds"
- *     pto_status_hint(s)    what to do about it        "check start and size against ..."
- *     pto_error_detail()    this very failure          "slice: stop 12 of dim 1, which has 8"
+ *     pto_status_text(s)  what the code means   "no such dimension"
+ *     pto_status_hint(s)  what to do about it   "dimensions count from 0 (outermost) to ndim - 1"
+ *     pto_error_detail()  this very failure     "slice: dim 3 of a tensor with 2 dims"
  *
  * All codes stand in one table, PTO_STATUS_MAP; there is no second list to keep in step.
  */
@@ -48,7 +48,7 @@ extern "C" {
     X(NOT_BROADCASTABLE, 11, "the shapes do not broadcast",                                        \
       "aligned at the last dimension, each size must be equal or 1 in the source")                 \
     X(BUFFER_TOO_SMALL, 12, "the memory given is too small",                                       \
-      "give at least as many bytes as the detail asks for (see pto_tensor_nbytes)")                \
+      "give at least as much as the detail asks for (for copies see pto_tensor_nbytes)")           \
     X(OVERLAP, 13, "source and destination share memory", "give storage of its own")               \
     X(BAD_DEVICE, 14, "unsupported device or memory that the CPU cannot reach",                    \
       "move the data to a supported device first")                                                 \
@@ -65,7 +65,9 @@ extern "C" {
       "insert in submission order; a watermark only ever rises")                                   \
     X(BAD_LEVEL, 20, "no such ring level", "levels count from 0 to the configured number - 1")     \
     X(CORRUPT, 21, "an internal invariant does not hold",                                          \
-      "this is a bug, in the runtime or in code that wrote over its memory: please report it")
+      "this is a bug, in the runtime or in code that wrote over its memory: please report it")     \
+    X(BAD_ACCESS, 22, "neither a read nor a write",                                                \
+      "use PTO_MAP_READ, or PTO_MAP_WRITE also for what is read and written")
 
 typedef enum pto_status {
 #define PTO_STATUS_ENUM(name, value, text, hint) PTO_##name = (value),

@@ -110,7 +110,7 @@ typedef enum pto_extraction {
 } pto_extraction;
 
 typedef struct pto_tensor {
-    void *storage;          /* the memory it lives in; NULL only with storage_bytes == 0 */
+    void *storage;          /* the memory it lives in; NULL if it has no bytes, or is managed */
     uint64_t storage_bytes; /* no element may lie outside of it */
     int64_t offset;         /* of element [0, 0, ...], in elements; never negative */
     uint64_t owner;         /* 0: memory of the user; else the managed block, set by the runtime */
@@ -178,7 +178,8 @@ PTO_API pto_status pto_tensor_contiguous(const pto_tensor *src, void *storage,
 
 /* ---- Questions -------------------------------------------------------------------------- */
 
-/* Number of elements; 0 if any size is 0, 1 for a tensor of no dims, -1 if the tensor is unsound. */
+/* Number of elements; 0 if any size is 0, 1 for a tensor of no dims, -1 if the tensor is unsound.
+ */
 PTO_API int64_t pto_tensor_numel(const pto_tensor *t);
 
 /* Whether the elements lie one after the other, last dim fastest. Sizes of 1 do not matter; an
@@ -199,7 +200,8 @@ PTO_API size_t pto_tensor_format(const pto_tensor *t, char *text, size_t size);
  * the place in it). Nothing is guessed: where the question is hard (it is a bounded Diophantine
  * problem) an exact search answers it, within a budget of steps; past that *overlaps* says true,
  * *covers* says false, the answers that are always safe, and the hit is counted.
- * Unsound tensors get the safe answer too; pto_error_detail says why. */
+ * Unsound tensors get the safe answer too; pto_error_detail says why. (Only what decides where
+ * bytes lie is looked at here and in the map: a wrong device or kind does not matter.) */
 PTO_API bool pto_tensor_overlaps(const pto_tensor *a, const pto_tensor *b);
 PTO_API bool pto_tensor_covers(const pto_tensor *a, const pto_tensor *b);
 

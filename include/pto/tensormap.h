@@ -24,8 +24,8 @@
  *   covers the whole access. An access that two writes cover between them stays until it retires:
  *   it is reported, and rightly so, for the bytes do meet.)
  * - An answer never contains the asking task's own accesses where a task is given.
- * - The memory of a map is fixed at init. When all entries of a level belong to live tasks an insert
- *   returns PTO_FULL and changes nothing; nothing live is ever overwritten.
+ * - The memory of a map is fixed at init. When all entries of a level belong to live tasks an
+ *   insert returns PTO_FULL and changes nothing; nothing live is ever overwritten.
  * - A map belongs to one thread at a time.
  *
  * Two doors lead to the one engine. Tensors: absolute addresses of the user's memory, or a place in
@@ -85,7 +85,7 @@ typedef struct pto_region {
 } pto_region;
 
 /* Task `task` writes / reads the memory. A tensor without elements is remembered by nobody. A task
- * with id 0, older than the newest one inserted, retired, or now on another level is PTO_BAD_ORDER. */
+ * with id 0, older than the newest one, retired, or now on another level is PTO_BAD_ORDER. */
 PTO_API pto_status pto_tensormap_insert(pto_tensormap *map, const pto_tensor *t, pto_map_task task);
 PTO_API pto_status pto_tensormap_insert_read(pto_tensormap *map, const pto_tensor *t,
                                              pto_map_task task);
@@ -109,8 +109,8 @@ typedef struct pto_map_hit {
 /* Called once for each answer; must not use the map. */
 typedef void (*pto_map_visitor)(void *context, const pto_map_hit *hit);
 
-/* The newest live task that wrote any byte of the tensor. *found says whether there is one; only then
- * is *producer set. Both pointers are needed. */
+/* The newest live task that wrote any byte of the tensor. *found says whether there is one; only
+ * then is *producer set. Both pointers are needed. */
 PTO_API pto_status pto_tensormap_lookup(pto_tensormap *map, const pto_tensor *t, bool *found,
                                         pto_map_task *producer);
 PTO_API pto_status pto_tensormap_lookup_region(pto_tensormap *map, const pto_region *r, bool *found,
@@ -141,10 +141,10 @@ typedef struct pto_map_param {
     pto_map_access access; /* PTO_MAP_WRITE also for what is read and written */
 } pto_map_param;
 
-/* Looks up and inserts all accesses of one task: the fast way, each region is found once. Either all
- * are inserted or, on an error, none. Writes into `hits` what the task must wait for and returns in
- * *n_hits how many there are; the same task may come more than once. If there are more than
- * `max_hits` nothing is inserted, *n_hits is the number that are there, and the status is
+/* Looks up and inserts all accesses of one task: the fast way, each region is found once. Either
+ * all are inserted or, on an error, none. Writes into `hits` what the task must wait for and
+ * returns in *n_hits how many there are; the same task may come more than once. If there are more
+ * than `max_hits` nothing is inserted, *n_hits is the number that are there, and the status is
  * PTO_BUFFER_TOO_SMALL: give a larger array and call again. */
 PTO_API pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params,
                                         size_t n_params, pto_map_task task, pto_map_hit *hits,

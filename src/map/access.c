@@ -18,10 +18,17 @@ static __attribute__((noinline, cold)) pto_status refuse_task(const pto_tensorma
         return ptoi_fail(PTO_BAD_ORDER, "map: task %llu is on level %u, now it says level %u",
                          (unsigned long long)task.id, map->last_level, task.level);
     }
+    if (task.id == 0) {
+        return ptoi_fail(PTO_BAD_ORDER, "map: task 0 on level %u; ids begin at 1", task.level);
+    }
+    if (task.id < map->last_task) {
+        return ptoi_fail(PTO_BAD_ORDER, "map: task %llu on level %u comes after task %llu",
+                         (unsigned long long)task.id, task.level,
+                         (unsigned long long)map->last_task);
+    }
     return ptoi_fail(PTO_BAD_ORDER,
-                     "map: task %llu on level %u comes after task %llu; tasks of the level below "
-                     "%llu have retired",
-                     (unsigned long long)task.id, task.level, (unsigned long long)map->last_task,
+                     "map: task %llu on level %u has retired, as all below %llu have there",
+                     (unsigned long long)task.id, task.level,
                      (unsigned long long)map->level[task.level].watermark);
 }
 
@@ -210,8 +217,8 @@ static inline void begin_task(pto_tensormap *map, pto_map_task task)
     map->last_level = task.level;
 }
 
-/* Writes entry `e` of the task, an access of `region`, and lets the region know. A write takes the place
- * of all earlier accesses of its own region. */
+/* Writes entry `e` of the task, an access of `region`, and lets the region know. A write takes the
+ * place of all earlier accesses of its own region. */
 static inline void write_entry(ptoi_level *level, uint32_t e, uint32_t first, ptoi_region *r,
                                uint32_t region, pto_map_access access, pto_map_task task)
 {
@@ -302,6 +309,10 @@ static __attribute__((noinline)) pto_status submit_any(pto_tensormap *map,
         if (!params[i].tensor) {
             return ptoi_fail(PTO_NULL_ARGUMENT, "submit: the tensor of parameter %zu is NULL", i);
         }
+        if (params[i].access != PTO_MAP_READ && params[i].access != PTO_MAP_WRITE) {
+            return ptoi_fail(PTO_BAD_ACCESS, "submit: access %d of parameter %zu",
+                             (int)params[i].access, i);
+        }
         s = find(map, params[i].tensor, &found);
         if (s != PTO_OK) {
             return s;
@@ -353,7 +364,7 @@ static inline bool submit_known(pto_tensormap *map, const pto_map_param *params,
     }
     /* All buckets first: what has to come from afar then comes at the same time. */
     for (size_t i = 0; i < n_params; i++) {
-        if (UNLIKELY(!params[i].tensor)) {
+        if (UNLIKELY(!params[i].tensor || (unsigned)params[i].access > PTO_MAP_READ)) {
             return false;
         }
         known[i] = ptoi_recall_begin(map, params[i].tensor);

@@ -50,6 +50,12 @@ static inline uint32_t key_slot(const ptoi_node *node, const ptoi_range *box, ui
 
 /* ---- Nodes and slots ---- */
 
+/* The box of a slot, to be written. */
+static inline ptoi_range *slot_box(ptoi_node *node, uint32_t slot, uint32_t digits)
+{
+    return &node->box[(size_t)slot * digits];
+}
+
 static inline bool is_node(uint32_t child)
 {
     return !(child & PTOI_REF_BITS);
@@ -71,21 +77,21 @@ static void set_slot(const tree *t, ptoi_node *node, uint32_t slot, uint32_t chi
                      const ptoi_range *box)
 {
     node->child[slot] = child;
-    memmove(&node->box[slot * t->digits], box, t->digits * sizeof *box);
+    memmove(slot_box(node, slot, t->digits), box, t->digits * sizeof *box);
 }
 
 static void clear_slot(const tree *t, ptoi_node *node, uint32_t slot)
 {
     node->child[slot] = PTOI_NONE;
     for (uint32_t d = 0; d < t->digits; d++) {
-        node->box[slot * t->digits + d] = (ptoi_range){UINT64_MAX, 0}; /* meets next to nothing */
+        slot_box(node, slot, t->digits)[d] = (ptoi_range){UINT64_MAX, 0}; /* meets nearly nothing */
     }
 }
 
 static void move_slot(const tree *t, ptoi_node *node, uint32_t from, uint32_t to)
 {
     if (from != to) {
-        set_slot(t, node, to, node->child[from], &node->box[from * t->digits]);
+        set_slot(t, node, to, node->child[from], ptoi_slot_box(node, from, t->digits));
         clear_slot(t, node, from);
     }
 }
@@ -145,15 +151,15 @@ static void box_around(const ptoi_node *node, uint32_t digits, ptoi_range *box)
     memcpy(box, node->box, digits * sizeof *box); /* slot 0 is always used */
     for (uint32_t slot = 1; slot < PTOI_SLOTS; slot++) {
         if (node->child[slot] != PTOI_NONE) {
-            grow(box, &node->box[slot * digits], digits);
+            grow(box, ptoi_slot_box(node, slot, digits), digits);
         }
     }
 }
 
 /* ---- In ---- */
 
-/* A new node with one fork: a new child, and an old one, on their sides. Returns it; *around is the box
- * around both. */
+/* A new node with one fork: a new child, and an old one, on their sides. Returns it; *around is the
+ * box around both. */
 static uint32_t fork_of(const tree *t, uint16_t rank, uint32_t child, const ptoi_range *box,
                         uint32_t old, const ptoi_range *old_box, ptoi_range *around)
 {
@@ -183,7 +189,8 @@ static inline bool goes_below(const tree *t, uint32_t child, uint16_t rank)
     return is_node(child) && ptoi_node_at(t->pool, child)->rank[0] > rank;
 }
 
-/* Puts the item into one node; the slot to go on with if it belongs further down, else PTOI_SLOTS. */
+/* Puts the item into one node; the slot to go on with if it belongs further down, else PTOI_SLOTS.
+ */
 static uint32_t place(const tree *t, ptoi_node *node, uint16_t rank, uint32_t item,
                       const ptoi_range *box)
 {
@@ -198,7 +205,7 @@ static uint32_t place(const tree *t, ptoi_node *node, uint16_t rank, uint32_t it
         return PTOI_SLOTS;
     }
     if (rank > side_rank) { /* above the fork of this side, which gets a node of its own */
-        const ptoi_range *left = &node->box[slot * t->digits];
+        const ptoi_range *left = ptoi_slot_box(node, slot, t->digits);
         uint32_t below = fork_of(t, side_rank, node->child[slot], left, node->child[slot + 1],
                                  left + t->digits, around);
         clear_slot(t, node, slot + 1);
@@ -210,8 +217,8 @@ static uint32_t place(const tree *t, ptoi_node *node, uint16_t rank, uint32_t it
     if (goes_below(t, node->child[slot], rank)) {
         return slot;
     }
-    uint32_t below = fork_of(t, rank, item, box, node->child[slot], &node->box[slot * t->digits],
-                             around);
+    uint32_t below = fork_of(t, rank, item, box, node->child[slot],
+                             ptoi_slot_box(node, slot, t->digits), around);
     set_slot(t, node, slot, below, around);
     return PTOI_SLOTS;
 }
@@ -240,12 +247,12 @@ void ptoi_boxtree_insert(ptoi_forest *forest, uint32_t *root, const ptoi_range *
         return;
     }
 
-    /* Any item on the way of the key shares with it all bits that the tree tests above the place where
-     * they part, so it tells that place. */
+    /* Any item on the way of the key shares with it all bits that the tree tests above the place
+     * where they part, so it tells that place. */
     uint32_t slot;
     uint16_t rank;
     ptoi_node *node = ptoi_node_at(t.pool, descend(t.pool, *root, box, digits, &slot));
-    if (!first_difference(box, &node->box[slot * digits], digits, &rank)) {
+    if (!first_difference(box, ptoi_slot_box(node, slot, digits), digits, &rank)) {
         uint32_t old = node->child[slot];
         uint32_t next = old & PTOI_REF_ITEM
                             ? take_cell(&forest->cells, old & ~PTOI_REF_BITS, PTOI_NONE)
@@ -267,7 +274,7 @@ void ptoi_boxtree_insert(ptoi_forest *forest, uint32_t *root, const ptoi_range *
         *root = fork_of(&t, rank, item, box, *root, around, around);
     } else {
         while ((slot = place(&t, node, rank, item, box)) != PTOI_SLOTS) {
-            grow(&node->box[slot * digits], box, digits);
+            grow(slot_box(node, slot, digits), box, digits);
             node = ptoi_node_at(t.pool, node->child[slot]);
         }
     }
@@ -278,7 +285,7 @@ void ptoi_boxtree_insert(ptoi_forest *forest, uint32_t *root, const ptoi_range *
 /* A side whose only child is a node with one fork takes that fork in. */
 static void take_in(const tree *t, ptoi_node *node, uint32_t side)
 {
-    uint32_t child = node->child[2 * side];
+    uint32_t slot = 2 * side, child = node->child[slot];
     if (node->rank[0] == PTOI_NO_RANK || node->rank[1 + side] != PTOI_NO_RANK || !is_node(child)) {
         return;
     }
@@ -288,11 +295,12 @@ static void take_in(const tree *t, ptoi_node *node, uint32_t side)
     }
     node->rank[1 + side] = below->rank[0];
     set_slot(t, node, 2 * side, below->child[0], below->box);
-    set_slot(t, node, 2 * side + 1, below->child[2], &below->box[2 * t->digits]);
+    set_slot(t, node, 2 * side + 1, below->child[2], ptoi_slot_box(below, 2, t->digits));
     give_node(t, child);
 }
 
-/* Empties a slot and restores T4. Returns false if the node is left with a single child, in slot 0. */
+/* Empties a slot and restores T4. Returns false if the node is left with a single child, in slot 0.
+ */
 static bool empty_slot(const tree *t, ptoi_node *node, uint32_t slot)
 {
     uint32_t side = slot / 2, other = !side;
@@ -338,14 +346,15 @@ void ptoi_boxtree_remove(ptoi_forest *forest, uint32_t *root, const ptoi_range *
 {
     tree t = tree_of(forest, digits);
     uint32_t way[PTOI_TREE_DEPTH + 1], slots[PTOI_TREE_DEPTH + 1], depth = 0;
+    uint32_t at = *root, last = 0;
     ptoi_node *node;
-    for (uint32_t at = *root; is_node(at); at = node->child[slots[depth++]]) {
+    do { /* the root is a node */
+        last = depth++;
         node = ptoi_node_at(t.pool, at);
-        way[depth] = at;
-        slots[depth] = key_slot(node, box, digits);
-    }
-    uint32_t last = depth - 1;
-    node = ptoi_node_at(t.pool, way[last]);
+        way[last] = at;
+        slots[last] = key_slot(node, box, digits);
+        at = node->child[slots[last]];
+    } while (is_node(at));
     if (node->child[slots[last]] & PTOI_REF_CELL) {
         remove_twin(&forest->cells, &node->child[slots[last]], item);
         return;
@@ -375,7 +384,7 @@ void ptoi_boxtree_remove(ptoi_forest *forest, uint32_t *root, const ptoi_range *
             return;
         }
         ptoi_range around[PTOI_MAX_DIGITS];
-        ptoi_range *old = &ptoi_node_at(t.pool, way[last - 1])->box[slots[last - 1] * digits];
+        ptoi_range *old = slot_box(ptoi_node_at(t.pool, way[last - 1]), slots[last - 1], digits);
         box_around(node, digits, around);
         memcpy(old, around, digits * sizeof *old);
     }
@@ -394,7 +403,8 @@ bool ptoi_boxtree_holds(const ptoi_forest *forest, uint32_t root, const ptoi_ran
     }
     const ptoi_node *node = ptoi_node_at(pool, descend(pool, root, box, digits, &slot));
     uint32_t child = node->child[slot];
-    if (child == PTOI_NONE || first_difference(box, &node->box[slot * digits], digits, &rank)) {
+    if (child == PTOI_NONE ||
+        first_difference(box, ptoi_slot_box(node, slot, digits), digits, &rank)) {
         return false;
     }
     if (child & PTOI_REF_ITEM) {
@@ -436,8 +446,8 @@ static pto_status check_node(const ptoi_node_pool *pool, uint32_t at, bool is_ro
         if (child != PTOI_NONE && is_node(child)) {
             ptoi_range around[PTOI_MAX_DIGITS];
             box_around(ptoi_node_at(pool, child), pool->digits, around);
-            if (memcmp(around, &node->box[slot * pool->digits], pool->digits * sizeof around[0]) !=
-                0) {
+            if (memcmp(around, ptoi_slot_box(node, slot, pool->digits),
+                       pool->digits * sizeof around[0]) != 0) {
                 return ptoi_fail(PTO_CORRUPT, "box tree: T3 broken, slot %u of node %u", slot, at);
             }
         }
@@ -472,7 +482,7 @@ pto_status ptoi_boxtree_check(const ptoi_forest *forest, uint32_t root, uint32_t
             }
             /* T2: the key leads back to this very slot. */
             uint32_t found;
-            if (descend(pool, root, &node->box[slot * digits], digits, &found) != at ||
+            if (descend(pool, root, ptoi_slot_box(node, slot, digits), digits, &found) != at ||
                 found != slot) {
                 return ptoi_fail(PTO_CORRUPT, "box tree: T2 broken, slot %u of node %u", slot, at);
             }

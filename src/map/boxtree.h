@@ -1,7 +1,7 @@
 /* boxtree.h - a tree of boxes: finds those that meet a given box without looking at the others.
  *
- * A box is a closed range in each of up to seven digits (index.h says what the digits are). Its key is
- * the string of bits that takes turns through all low ends and all high ends, highest bits first
+ * A box is a closed range in each of up to seven digits (index.h says what the digits are). Its key
+ * is the string of bits that takes turns through all low ends and all high ends, highest bits first
  * (a Z-order curve through both corners). The tree is the binary trie over these keys with all
  * one-way paths left out: a fork tests one bit, the *rank* of which falls from fork to fork on the
  * way down. Two levels of forks are kept in one node, next to the boxes around all that lies below:
@@ -24,7 +24,7 @@
  *   T3  the box of a slot is the smallest around all items below it
  *   T4  both sides of a node are used; items of equal boxes, and only those, share a list of cells
  *
- * Nodes and cells come from pools that the caller sized: n items need at most n - 1 nodes and n cells.
+ * Nodes and cells come from pools that the caller sized: n items need at most n of each.
  */
 #ifndef PTOI_BOXTREE_H
 #define PTOI_BOXTREE_H
@@ -39,8 +39,9 @@
 #define PTOI_MAX_DIGITS 7
 #define PTOI_TREE_DEPTH (64 * 2 * PTOI_MAX_DIGITS)
 
-/* Children that wait at once in a walk: a node leaves at most two behind for each rank on the way down
- * (two where the way goes through a side without a rank, three for two ranks where it does not). */
+/* Children that wait at once in a walk: a node leaves at most two behind for each rank on the way
+ * down (two where the way goes through a side without a rank, three for two ranks where it does
+ * not). */
 #define PTOI_WALK_DEPTH (2 * PTOI_TREE_DEPTH + 4)
 
 /* A child is a node (no bits set), an item, or a cell. The other bits are its number. */
@@ -98,7 +99,13 @@ static inline ptoi_node *ptoi_node_at(const ptoi_node_pool *pool, uint32_t at)
     return (ptoi_node *)(void *)(pool->nodes + (size_t)at * pool->bytes);
 }
 
-/* A tree is the number of its root node, or PTOI_NONE. A root may have one child only, in slot 0. */
+/* The box of a slot. */
+static inline const ptoi_range *ptoi_slot_box(const ptoi_node *node, uint32_t slot, uint32_t digits)
+{
+    return &node->box[(size_t)slot * digits];
+}
+
+/* A tree is the number of its root node, or PTOI_NONE. A root may have one child, in slot 0. */
 
 /* Adds an item, a number below 2^30, and takes it out again: with the same box. */
 void ptoi_boxtree_insert(ptoi_forest *forest, uint32_t *root, const ptoi_range *box,
@@ -164,8 +171,8 @@ static inline uint32_t ptoi_walk_item(ptoi_walk *w, uint32_t child)
 /* Whether a child whose box meets that of the walk is worth a visit. */
 typedef bool (*ptoi_walk_filter)(const void *context, const ptoi_range *box, uint32_t child);
 
-/* The next item; PTOI_NONE at the end. Slots that are not used have boxes that meet nothing but the box
- * of everything. */
+/* The next item; PTOI_NONE at the end. Slots that are not used have boxes that meet nothing but the
+ * box of everything. */
 static inline uint32_t ptoi_walk_next_if(ptoi_walk *w, ptoi_walk_filter wanted, const void *context)
 {
     while (w->depth) {
@@ -175,7 +182,7 @@ static inline uint32_t ptoi_walk_next_if(ptoi_walk *w, ptoi_walk_filter wanted, 
         }
         const ptoi_node *node = ptoi_node_at(w->pool, at);
         for (uint32_t slot = PTOI_SLOTS; slot-- > 0;) {
-            const ptoi_range *box = &node->box[slot * w->digits];
+            const ptoi_range *box = ptoi_slot_box(node, slot, w->digits);
             uint32_t child = node->child[slot];
             if (ptoi_boxes_meet(box, w->box, w->digits) && child != PTOI_NONE &&
                 (!wanted || wanted(context, box, child))) {

@@ -169,7 +169,8 @@ pto_status pto_tensormap_check(const pto_tensormap *map)
 
     uint32_t hashed = 0;
     for (uint64_t b = 0; b < UINT64_C(1) << (32 - map->bucket_shift); b++) {
-        for (uint32_t r = map->buckets[b]; r != PTOI_NONE; r = map->regions[r].next) {
+        for (uint32_t r = ptoi_chain_at(map->buckets[b]); r != PTOI_NONE;
+             r = ptoi_chain_at(map->regions[r].next)) {
             if (map->regions[r].hash >> map->bucket_shift != b || hashed > known) {
                 return ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u in bucket %llu", r,
                                  (unsigned long long)b);
@@ -183,7 +184,8 @@ pto_status pto_tensormap_check(const pto_tensormap *map)
                  map->regions[r].form != PTOI_FORM_NONE;
     }
     for (uint64_t b = 0; b < UINT64_C(1) << (32 - map->bucket_shift); b++) {
-        for (uint32_t r = map->aliases[b]; r != PTOI_NONE; r = map->regions[r].alias_next) {
+        for (uint32_t r = ptoi_chain_at(map->aliases[b]); r != PTOI_NONE;
+             r = ptoi_chain_at(map->regions[r].alias_next)) {
             if (map->regions[r].alias_bucket != b || ++aliases > named) {
                 return ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u in alias bucket %llu", r,
                                  (unsigned long long)b);

@@ -2,8 +2,8 @@
 #include "base/error.h"
 #include "map/map.h"
 
-/* Every so many entries all regions forget readers that are gone, long before their numbers could be
- * taken for those of new entries. */
+/* Every so many entries all regions forget readers that are gone, long before their numbers could
+ * be taken for those of new entries. */
 #define SWEEP_SHIFT 28
 
 static void sweep(pto_tensormap *map, uint32_t l)
@@ -64,6 +64,12 @@ pto_status ptoi_entry_make_room(pto_tensormap *map, uint32_t l, size_t count)
         return PTO_OK;
     }
     map->stats.full++;
+    if (count > capacity) {
+        return ptoi_fail(PTO_FULL,
+                         "map: %zu entries wanted at once on level %u, which has %zu in all: it "
+                         "takes a map configured with at least %zu",
+                         count, l, capacity, count);
+    }
     return ptoi_fail(
         PTO_FULL,
         "map: %zu entries wanted on level %u, %zu of %zu are free; the oldest belongs to "

@@ -29,9 +29,9 @@ uint32_t ptoi_space_find(const pto_tensormap *map, const ptoi_space_key *key)
     if (key->kind == PTOI_SPACE_USER) {
         return 0;
     }
-    uint32_t at = map->space_buckets[space_bucket(map, key)];
+    uint32_t at = ptoi_chain_at(map->space_buckets[space_bucket(map, key)]);
     while (at != PTOI_NONE && !same_space(&map->spaces[at], key)) {
-        at = map->spaces[at].next;
+        at = ptoi_chain_at(map->spaces[at].next);
     }
     return at;
 }
@@ -43,9 +43,9 @@ static uint32_t space_create(pto_tensormap *map, const ptoi_space_key *key)
     if (at == map->space_free.freed) {
         map->space_free.freed = s->next;
     }
-    uint32_t *bucket = &map->space_buckets[space_bucket(map, key)];
+    ptoi_chain *bucket = &map->space_buckets[space_bucket(map, key)];
     *s = (ptoi_space){key->a, key->b, (uint32_t)key->kind, *bucket, PTOI_NONE, 0};
-    *bucket = at;
+    *bucket = ptoi_chain_to(at);
     return at;
 }
 
@@ -53,9 +53,9 @@ static void space_release(pto_tensormap *map, uint32_t at)
 {
     ptoi_space *s = &map->spaces[at];
     ptoi_space_key key = {s->a, s->b, (ptoi_space_kind)s->kind};
-    uint32_t *link = &map->space_buckets[space_bucket(map, &key)];
-    while (*link != at) {
-        link = &map->spaces[*link].next;
+    ptoi_chain *link = &map->space_buckets[space_bucket(map, &key)];
+    while (ptoi_chain_at(*link) != at) {
+        link = &map->spaces[ptoi_chain_at(*link)].next;
     }
     *link = s->next;
     s->next = map->space_free.freed;
@@ -91,7 +91,8 @@ static bool group_fits(const ptoi_group *g, uint32_t space, const ptoi_layout *a
     return true;
 }
 
-/* Writes the box around a layout in the digits of a group; says whether the layout is all of its box.
+/* Writes the box around a layout in the digits of a group; says whether the layout is all of its
+ * box.
  *
  * Cut by s, a term of the layout whose stride is a multiple of s moves the digit alone; the other
  * terms move what is left over, from r to r + rest. If that stays below s, the digit and the
@@ -143,8 +144,8 @@ static bool group_box(const ptoi_group *g, const ptoi_layout *a, ptoi_range *box
     return exact && !left;
 }
 
-/* The range of a group grows in steps of about its own size, so that it seldom has to move in the tree
- * of its memory: each time it does, it doubles. */
+/* The range of a group grows in steps of about its own size, so that it seldom has to move in the
+ * tree of its memory: each time it does, it doubles. */
 static void group_widen(pto_tensormap *map, uint32_t at, const ptoi_layout *a)
 {
     ptoi_group *g = &map->groups[at];
@@ -176,10 +177,11 @@ static void group_widen(pto_tensormap *map, uint32_t at, const ptoi_layout *a)
 static uint32_t group_of(pto_tensormap *map, uint32_t space, const ptoi_layout *a, uint64_t origin)
 {
     uint32_t hash = group_hash(space, a);
-    uint32_t *bucket = &map->group_buckets[hash & map->index_mask];
-    for (uint32_t at = *bucket; at != PTOI_NONE; at = map->groups[at].next) {
-        if (group_fits(&map->groups[at], space, a)) {
-            return at;
+    ptoi_chain *bucket = &map->group_buckets[hash & map->index_mask];
+    for (uint32_t known = ptoi_chain_at(*bucket); known != PTOI_NONE;
+         known = ptoi_chain_at(map->groups[known].next)) {
+        if (group_fits(&map->groups[known], space, a)) {
+            return known;
         }
     }
 
@@ -194,7 +196,7 @@ static uint32_t group_of(pto_tensormap *map, uint32_t space, const ptoi_layout *
     }
     g->shift = a->dim[0].s - origin % a->dim[0].s;
     g->root = PTOI_NONE;
-    *bucket = at;
+    *bucket = ptoi_chain_to(at);
     map->groups_used++;
     return at;
 }
@@ -203,9 +205,9 @@ static void group_release(pto_tensormap *map, uint32_t at)
 {
     ptoi_group *g = &map->groups[at];
     ptoi_boxtree_remove(&map->forest, &map->spaces[g->space].root, &g->range, 1, at | GROUP_BIT);
-    uint32_t *link = &map->group_buckets[g->hash & map->index_mask];
-    while (*link != at) {
-        link = &map->groups[*link].next;
+    ptoi_chain *link = &map->group_buckets[g->hash & map->index_mask];
+    while (ptoi_chain_at(*link) != at) {
+        link = &map->groups[ptoi_chain_at(*link)].next;
     }
     *link = g->next;
     g->next = map->group_free.freed;
@@ -415,8 +417,8 @@ pto_status ptoi_index_check(const pto_tensormap *map)
     uint32_t groups = 0;
     pto_status s = check_space(map, 0, &groups);
     for (uint32_t b = 0; s == PTO_OK && b <= map->index_mask; b++) {
-        for (uint32_t at = map->space_buckets[b]; s == PTO_OK && at != PTOI_NONE;
-             at = map->spaces[at].next) {
+        for (uint32_t at = ptoi_chain_at(map->space_buckets[b]); s == PTO_OK && at != PTOI_NONE;
+             at = ptoi_chain_at(map->spaces[at].next)) {
             s = check_space(map, at, &groups);
         }
     }

@@ -1,8 +1,8 @@
 /* index.h - which other regions share a byte with this one?
  *
- * Each memory has a box tree over byte ranges. Its leaves are the dense regions, and the *groups*: all
- * strided regions of that memory with the same strides, one leaf for the range around them. Byte
- * ranges alone would not do: the column tiles of a row-major matrix all have nearly the same
+ * Each memory has a box tree over byte ranges. Its leaves are the dense regions, and the *groups*:
+ * all strided regions of that memory with the same strides, one leaf for the range around them.
+ * Byte ranges alone would not do: the column tiles of a row-major matrix all have nearly the same
  * range. So a group has a box tree of its own, over *digits*: with strides s1 > s2 > ... > sm an
  * address is written as
  *
@@ -11,8 +11,8 @@
  * and a tile becomes a box: rows d1 .. d1', bytes in the row rest .. rest'. Column tiles become
  * disjoint boxes. `shift` puts digit boundaries where the storage of the first member begins, so
  * that rows of its matrix do not run over the end of a digit. A region that does run over one gets
- * the box of whole rows around it: boxes may be too large, never too small. Whatever the boxes
- * let through is compared exactly (ptoi_overlaps), so boxes decide about speed, never about answers.
+ * the box of whole rows around it: boxes may be too large, never too small. Whatever the boxes let
+ * through is compared exactly (ptoi_overlaps), so boxes decide about speed, never about answers.
  *
  * A question of any other layout is put into the digits of each group it meets in the same way.
  */

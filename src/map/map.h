@@ -3,15 +3,16 @@
  *      a tensor ──canonical layout──> region            one piece of memory, known once
  *                                       │  writer       the newest task that wrote exactly it
  *                                       │  readers      who read exactly it since, by level
- *                                       │  near         links to *other* regions that share a byte
+ *                                       │  near         links to *others* that share a byte
  *                                       v
  *      entries, a ring for each level:  [w][r][r][w][r]....   one for each access, oldest first
  *       tail ─────^  recycled as tasks retire     ^── head
  *
  *      index (index.h): finds the regions that share a byte with a place that is new
  *
- * The fast way: find the region by the tensor's fields (recall.h); nothing is near, so its writer and
- * readers are the whole answer. Where different regions overlap, links lead to the others (near.h).
+ * The fast way: find the region by the tensor's fields (recall.h); nothing is near, so its writer
+ * and readers are the whole answer. Where different regions overlap, links lead to the others
+ * (near.h).
  *
  * Retirement is lazy: watermark[level] rises and all accesses below it are dead at once. What is
  * dead stays where it is until it is met: chains are cut there, and links to entries that have
@@ -19,14 +20,14 @@
  *
  * Invariants (pto_tensormap_check):
  *   M1  head - tail <= capacity, for each level; task ids do not fall from tail to head
- *   M2  the writer of a region, while it is alive, and its newest live reader on each level are entries
- *       in use, of this region. Numbers of readers that a region keeps beyond that are at most 2^30
- *       entries before the tail of their level, so that they are told from entries in use
- *   M3  regions with a live access <= entries in use <= regions in all; so there is a region for every
- *       free entry. The others are *idle*: still known, in case they are touched again, and taken
- *       when one is needed. Idle ones of managed blocks do not come back: when their entries are
- *       recycled they go on the list of dead ones, to be taken first (some may come back to life)
- *   M4  every region in use stands in exactly one bucket, the one of its hash, and in the index once
+ *   M2  the writer of a region, while it is alive, and its newest live reader on each level are
+ *       entries in use, of this region. Numbers of readers that a region keeps beyond that are at
+ *       most 2^30 entries before the tail of their level, so they are told from entries in use
+ *   M3  regions with a live access <= entries in use <= regions in all; so there is a region for
+ *       every free entry. The others are *idle*: still known, in case they are touched again, and
+ *       taken when one is needed. Idle ones of managed blocks do not come back: when their entries
+ *       are recycled they go on the list of dead ones, to be taken first (some may live again)
+ *   M4  every region in use stands in one bucket, the one of its hash, and in the index once
  *   M5  a region is linked with every other that is proved to share a byte, or is marked incomplete
  *   M6  chains of readers fall in entry number, and do not rise in task id, within one level
  *
@@ -39,6 +40,20 @@
 
 #include "map/boxtree.h"
 #include "tensor/layout.h"
+
+/* A link in a chain of a hash table: the number of the next one, all bits inverted, so that memory
+ * of zeros, which costs nothing until it is touched, is a table of empty chains. */
+typedef uint32_t ptoi_chain;
+
+static inline uint32_t ptoi_chain_at(ptoi_chain link)
+{
+    return ~link;
+}
+
+static inline ptoi_chain ptoi_chain_to(uint32_t at)
+{
+    return ~at;
+}
 
 /* Which memory a layout is in: places in different memories never meet. */
 typedef enum ptoi_space_kind {
@@ -85,15 +100,15 @@ typedef struct ptoi_region {
     uint8_t kind;                         /* ptoi_space_kind */
     uint32_t readers[PTO_MAP_MAX_LEVELS]; /* entry of the newest reader on each level */
     uint32_t near;                        /* links to others that share a byte: see near.h */
-    uint32_t alias_next;                  /* in the bucket of the alias */
+    ptoi_chain alias_next;                /* in the bucket of the alias */
     uint64_t form;                        /* of the alias: see recall.h */
     /* 64 bytes so far */
     ptoi_alias alias;
     /* 224 bytes so far */
-    uint32_t group; /* of the index; PTOI_NONE for a dense one */
-    uint32_t space; /* the memory it is in */
-    uint32_t hash;  /* of the place */
-    uint32_t next;  /* in the bucket of the hash */
+    uint32_t group;  /* of the index; PTOI_NONE for a dense one */
+    uint32_t space;  /* the memory it is in */
+    uint32_t hash;   /* of the place */
+    ptoi_chain next; /* in the bucket of the hash; of a free one, the next free one as it is */
     uint32_t alias_bucket;
     uint32_t dead_next;  /* in the list of dead ones */
     uint32_t evict_next; /* in a list of regions about to be taken out */
@@ -140,7 +155,7 @@ _Static_assert(sizeof(ptoi_level) == 64, "a level is one line of cache");
 typedef struct ptoi_space {
     uint64_t a, b;
     uint32_t kind;
-    uint32_t next;    /* in the bucket, or in the list of free ones */
+    ptoi_chain next;  /* in the bucket; of a free one, the next free one as it is */
     uint32_t root;    /* box tree of byte ranges: dense regions and groups */
     uint32_t regions; /* in use in it */
 } ptoi_space;
@@ -153,7 +168,7 @@ typedef struct ptoi_group {
     ptoi_range range; /* that contains all members, not the smallest */
     uint32_t count;   /* strides used */
     uint32_t space;
-    uint32_t next; /* in the bucket, or in the list of free ones */
+    ptoi_chain next; /* in the bucket; of a free one, the next free one as it is */
     uint32_t hash;
     uint32_t root; /* box tree of the members */
     uint32_t members;
@@ -168,8 +183,8 @@ typedef struct ptoi_free {
 struct pto_tensormap {
     /* hot */
     ptoi_region *regions;
-    uint32_t *aliases;     /* buckets of regions by alias */
-    uint32_t *buckets;     /* buckets of regions by place */
+    ptoi_chain *aliases;   /* buckets of regions by alias */
+    ptoi_chain *buckets;   /* buckets of regions by place */
     uint32_t bucket_shift; /* bucket of hash h: h >> bucket_shift */
     uint32_t levels;
     uint32_t question;  /* number of the question being asked; 0 is never one */
@@ -194,10 +209,10 @@ struct pto_tensormap {
     /* index */
     ptoi_forest forest;
     ptoi_space *spaces; /* 0 is the user's memory, always there */
-    uint32_t *space_buckets;
+    ptoi_chain *space_buckets;
     ptoi_free space_free;
     ptoi_group *groups;
-    uint32_t *group_buckets;
+    ptoi_chain *group_buckets;
     ptoi_free group_free;
     uint32_t index_mask; /* of the buckets of spaces and of groups */
     uint32_t groups_used;
@@ -249,8 +264,8 @@ typedef struct ptoi_found {
 pto_status ptoi_access_find(pto_tensormap *map, const pto_tensor *t, ptoi_found *found);
 pto_status ptoi_access_find_region(pto_tensormap *map, const pto_region *r, ptoi_found *found);
 
-/* Called with each access that a question meets; entry `e` of level `l` is where it stands. It is an
- * answer only if `live`: whether that is so can hardly be predicted, so the hot path wants to
+/* Called with each access that a question meets; entry `e` of level `l` is where it stands. It is
+ * an answer only if `live`: whether that is so can hardly be predicted, so the hot path wants to
  * count with it rather than branch on it. */
 typedef void (*ptoi_emit)(void *context, uint64_t task, uint32_t l, uint32_t e,
                           pto_map_access access, bool live);
@@ -259,7 +274,8 @@ typedef void (*ptoi_emit)(void *context, uint64_t task, uint32_t l, uint32_t e,
 void ptoi_access_ask(pto_tensormap *map, const ptoi_found *found, pto_map_access access,
                      ptoi_emit emit, void *context);
 
-/* Remembers an access, which has been found just now. An entry has been reserved, the task checked. */
+/* Remembers an access, which has been found just now. An entry has been reserved, the task checked.
+ */
 void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access access,
                         pto_map_task task);
 

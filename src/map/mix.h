@@ -19,24 +19,19 @@ static inline uint64_t ptoi_mix_space(const ptoi_space_key *key)
     return ptoi_mix(ptoi_mix(key->a) + key->b * PTOI_MIX_2 + (uint64_t)key->kind) * PTOI_MIX_1;
 }
 
-/* A place is hashed by its lowest byte and the number of its bytes: for the tensors that people mostly
- * use both are at hand without working out the layout. */
-static inline uint32_t ptoi_mix_place(uint64_t lo, uint64_t bytes, const ptoi_space_key *space)
-{
-    uint64_t h = lo + bytes * PTOI_MIX_2;
-    if (space->kind != PTOI_SPACE_USER) {
-        h += ptoi_mix_space(space);
-    }
-    return (uint32_t)(((h ^ (h >> 32)) * PTOI_MIX_1) >> 32);
-}
-
+/* A place is hashed by its lowest byte and the number of its bytes, which differ between nearly all
+ * places that programs use. */
 static inline uint32_t ptoi_mix_layout(const ptoi_layout *layout, const ptoi_space_key *space)
 {
     uint64_t bytes = layout->run;
     for (uint32_t j = 0; j < layout->k; j++) {
         bytes *= layout->dim[j].n;
     }
-    return ptoi_mix_place(layout->lo, bytes, space);
+    uint64_t h = layout->lo + bytes * PTOI_MIX_2;
+    if (space->kind != PTOI_SPACE_USER) {
+        h += ptoi_mix_space(space);
+    }
+    return (uint32_t)(((h ^ (h >> 32)) * PTOI_MIX_1) >> 32);
 }
 
 #endif /* PTOI_MIX_H */

@@ -1,19 +1,20 @@
-/* near.h - which known regions share a byte with which: links, made once and used by every question.
+/* near.h - which known regions share a byte with which: links, made once and used by every
+ * question.
  *
- * When a region becomes known, the index finds the others that share a byte with it, and each such pair
- * is linked. From then on a question about either follows its links and searches nothing: the cost
- * is that of the answers.
+ * When a region becomes known, the index finds the others that share a byte with it, and each such
+ * pair is linked. From then on a question about either follows its links and searches nothing: the
+ * cost is that of the answers.
  *
  *     region A: near ──> [A's end of A-B] ──> [A's end of A-C] ──> none
  *                             ║ pair: numbers 2p and 2p + 1
  *     region B: near ──> [B's end of A-B] ──> ...
  *
- * Links are bounded as all else here. A pair that finds none left, or whose overlap the budget did not
- * let prove, leaves both regions *incomplete*: they ask the index each time, until they are taken
- * out. (Why not only one: the other would not know of it.)
+ * Links are bounded as all else here. A pair that finds none left, or whose overlap the budget did
+ * not let prove, leaves both regions *incomplete*: they ask the index each time, until they are
+ * taken out. (Why not only one: the other would not know of it.)
  *
  * Invariants (M5 of map.h):
- *   - ends come in pairs; an end in the list of A that names B is paired with one of B's that names A
+ *   - ends come in pairs: one in the list of A that names B with one in that of B that names A
  *   - a region that is complete is linked with every other that shares a byte with it, once
  */
 #ifndef PTOI_NEAR_H
@@ -30,7 +31,8 @@ typedef struct ptoi_link {
 
 typedef enum ptoi_covered { PTOI_COVERS_UNKNOWN, PTOI_COVERS_NO, PTOI_COVERS_YES } ptoi_covered;
 
-/* `near` of a region: the number of its first link, or PTOI_NEAR_NONE; with the bit if incomplete. */
+/* `near` of a region: the number of its first link, or PTOI_NEAR_NONE; with the bit if incomplete.
+ */
 #define PTOI_NEAR_NONE 0x7fffffffu
 #define PTOI_INCOMPLETE 0x80000000u
 

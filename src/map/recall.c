@@ -6,9 +6,9 @@ void ptoi_recall_forget(pto_tensormap *map, uint32_t region)
     if (r->form == PTOI_FORM_NONE) {
         return;
     }
-    uint32_t *link = &map->aliases[r->alias_bucket];
-    while (*link != region) {
-        link = &map->regions[*link].alias_next;
+    ptoi_chain *link = &map->aliases[r->alias_bucket];
+    while (ptoi_chain_at(*link) != region) {
+        link = &map->regions[ptoi_chain_at(*link)].alias_next;
     }
     *link = r->alias_next;
     r->form = PTOI_FORM_NONE;
@@ -30,5 +30,5 @@ void ptoi_recall_name(pto_tensormap *map, uint32_t region, const pto_tensor *t)
     }
     r->alias_bucket = ptoi_alias_bucket(map, t);
     r->alias_next = map->aliases[r->alias_bucket];
-    map->aliases[r->alias_bucket] = region;
+    map->aliases[r->alias_bucket] = ptoi_chain_to(region);
 }

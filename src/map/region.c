@@ -1,4 +1,5 @@
-/* region.c - the pieces of memory that the map knows: found by hash, kept while they may be useful. */
+/* region.c - the pieces of memory that the map knows: found by hash, kept while they may be useful.
+ */
 #include "map/index.h"
 #include "map/near.h"
 #include "map/recall.h"
@@ -6,23 +7,15 @@
 
 static bool same_place(const ptoi_region *r, const ptoi_place *p)
 {
-    if (r->layout.lo != p->layout.lo || r->layout.run != p->layout.run ||
-        r->layout.k != p->layout.k || r->kind != p->space.kind) {
-        return false;
-    }
-    for (uint32_t j = 0; j < p->layout.k; j++) {
-        if (r->layout.dim[j].n != p->layout.dim[j].n || r->layout.dim[j].s != p->layout.dim[j].s) {
-            return false;
-        }
-    }
-    return p->space.kind == PTOI_SPACE_USER || (r->a == p->space.a && r->b == p->space.b);
+    return ptoi_layout_equal(&r->layout, &p->layout) && r->kind == p->space.kind &&
+           r->a == p->space.a && r->b == p->space.b;
 }
 
 uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place)
 {
-    uint32_t at = map->buckets[place->hash >> map->bucket_shift];
+    uint32_t at = ptoi_chain_at(map->buckets[place->hash >> map->bucket_shift]);
     while (at != PTOI_NONE && !same_place(&map->regions[at], place)) {
-        at = map->regions[at].next;
+        at = ptoi_chain_at(map->regions[at].next);
     }
     return at;
 }
@@ -36,9 +29,9 @@ static void take_out(pto_tensormap *map, uint32_t region)
     ptoi_near_unlink(map, region);
     ptoi_index_remove(map, region);
     ptoi_recall_forget(map, region);
-    uint32_t *link = &map->buckets[r->hash >> map->bucket_shift];
-    while (*link != region) {
-        link = &map->regions[*link].next;
+    ptoi_chain *link = &map->buckets[r->hash >> map->bucket_shift];
+    while (ptoi_chain_at(*link) != region) {
+        link = &map->regions[ptoi_chain_at(*link)].next;
     }
     *link = r->next;
     r->flags &= PTOI_REGION_DEAD;
@@ -103,8 +96,8 @@ static uint32_t take_idle(pto_tensormap *map)
     }
 }
 
-/* The cheapest region to be had: one just freed, one that will not come back, one never used, and only
- * then one that might have been touched again. */
+/* The cheapest region to be had: one just freed, one that will not come back, one never used, and
+ * only then one that might have been touched again. */
 static uint32_t allocate(pto_tensormap *map)
 {
     uint32_t at = map->region_free.freed;
@@ -147,9 +140,9 @@ uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place)
         ptoi_region_evict(map, s.idle);
     }
     ptoi_index_insert(map, region, place->origin);
-    uint32_t *bucket = &map->buckets[r->hash >> map->bucket_shift];
+    ptoi_chain *bucket = &map->buckets[r->hash >> map->bucket_shift];
     r->next = *bucket;
-    *bucket = region;
+    *bucket = ptoi_chain_to(region);
     r->flags |= PTOI_REGION_USED;
     map->regions_used++;
     return region;

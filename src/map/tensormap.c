@@ -1,6 +1,4 @@
 /* tensormap.c - the life of a map, and the doors into it. */
-#include <string.h>
-
 #include "base/error.h"
 #include "base/os.h"
 #include "map/near.h"
@@ -49,10 +47,10 @@ static void *cut(void *base, size_t *used, size_t bytes)
     return base ? (char *)base + at : NULL;
 }
 
-/* Lays out all arrays and returns how many bytes they take. The counts follow from the number of entries
- * n: a region with a live access has an entry, so n regions are enough (M3). Each has at most one
- * group and one memory to itself, so that n items are the most in all trees of one number of
- * digits, and a tree has no more nodes than items. */
+/* Lays out all arrays and returns how many bytes they take. The counts follow from the number of
+ * entries n: a region with a live access has an entry, so n regions are enough (M3). Each has at
+ * most one group and one memory to itself, so that n items are the most in all trees of one number
+ * of digits, and a tree has no more nodes than items. */
 static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, uint32_t first)
 {
     size_t used = 0, n = 0;
@@ -85,12 +83,6 @@ static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, u
         pool->digits = digits;
         pool->freed = PTOI_NONE;
         pool->nodes = cut(base, &used, n * pool->bytes);
-    }
-    if (base) {
-        memset(map->aliases, 0xff, buckets * sizeof *map->aliases);
-        memset(map->buckets, 0xff, buckets * sizeof *map->buckets);
-        memset(map->space_buckets, 0xff, index_buckets * sizeof *map->space_buckets);
-        memset(map->group_buckets, 0xff, index_buckets * sizeof *map->group_buckets);
     }
     return used;
 }
@@ -246,7 +238,8 @@ typedef struct visiting {
     void *context;
 } visiting;
 
-/* The first entry of a task remembers the question that named it last, so that each is named once. */
+/* The first entry of a task remembers the question that named it last, so that each is named once.
+ */
 static void emit_once(void *context, uint64_t task, uint32_t l, uint32_t e, pto_map_access access,
                       bool live)
 {

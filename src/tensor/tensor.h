@@ -1,7 +1,7 @@
 /* tensor.h - what the files of this folder share about tensors: the one check, and its by-products.
  *
- * Every public function begins with ptoi_tensor_extent on each tensor it is given. What holds after
- * that, and saves overflow checks later on:
+ * Every public function but the questions about bytes (see layout.h) begins with ptoi_tensor_extent
+ * on each tensor it is given. What holds after that, and saves overflow checks later on:
  *   E1  numel fits in 63 bits, and so does every product of some of the sizes (unless numel == 0)
  *   E2  if numel > 0: every element index offset + sum(i * stride) lies in 0 .. 2^63 - 1, in
  *       elements and in bytes; for a dim of two or more elements (size - 1) * |stride| does, too

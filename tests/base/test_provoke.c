@@ -193,7 +193,7 @@ static pto_status out_of_memory(void)
     pto_tensormap *map = NULL;
     pto_tensormap_config config = PTO_TENSORMAP_CONFIG_INIT;
     config.levels = PTO_MAP_MAX_LEVELS;
-    config.entries = UINT32_C(1) << 27;
+    config.entries = UINT32_C(1) << 26;
     pto_status status = pto_tensormap_init(&map, &config);
 
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
@@ -231,6 +231,18 @@ static pto_status bad_level(void)
     pto_tensormap *map = small_map(2, 16);
     pto_tensor t = whole();
     pto_status status = pto_tensormap_insert(map, &t, (pto_map_task){.id = 1, .level = 6});
+    pto_tensormap_destroy(&map);
+    return status;
+}
+
+static pto_status bad_access(void)
+{
+    pto_tensormap *map = small_map(1, 16);
+    pto_tensor t = whole();
+    size_t n_hits = 0;
+    pto_map_param params[] = {{&t, PTO_MAP_READ}, {&t, (pto_map_access)7}};
+    pto_status status = pto_tensormap_submit(map, params, 2, (pto_map_task){.id = 1}, NULL, 0,
+                                             &n_hits);
     pto_tensormap_destroy(&map);
     return status;
 }
@@ -273,11 +285,12 @@ static const provocation provocations[] = {
     [PTO_BAD_DEVICE] = {bad_device, {"nvidia", "3"}},
     [PTO_BAD_DLPACK] = {bad_dlpack, {"19"}},
     [PTO_BAD_CONFIG] = {bad_config, {"levels", "99", "8"}},
-    [PTO_OUT_OF_MEMORY] = {out_of_memory, {"bytes", "1073741824", "8"}},
+    [PTO_OUT_OF_MEMORY] = {out_of_memory, {"bytes", "536870912", "8"}},
     [PTO_FULL] = {full, {"1", "16"}},
     [PTO_BAD_ORDER] = {bad_order, {"567", "1234"}},
     [PTO_BAD_LEVEL] = {bad_level, {"6", "2"}},
     [PTO_CORRUPT] = {corrupt, {"8191"}},
+    [PTO_BAD_ACCESS] = {bad_access, {"7", "1"}},
 };
 
 /* Whether `word` stands in `text` by itself: the 8 of "18" or of "82" does not count. */

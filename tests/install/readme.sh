@@ -1,8 +1,8 @@
 #!/bin/sh
 # readme.sh STAGE SOURCE CC EXAMPLE
 #
-# What the README shows is true: its C program, built against the installation in STAGE/prefix,
-# prints the text that follows it, and the drawing is part of what EXAMPLE prints.
+# What the README shows is true: its C program, built by its commands against the installation in
+# STAGE/prefix, prints the text that follows it, and the drawing is part of what EXAMPLE prints.
 set -eu
 
 stage=$1
@@ -25,10 +25,15 @@ block() {
 }
 
 block c 1 >"$out/first.c"
-# shellcheck disable=SC2046 # pkg-config prints words
-"$cc" "$out/first.c" -o "$out/first" $(pkg-config --cflags --libs pto)
+# All but the installation, which is there already; cc is the compiler under test.
+{
+    printf 'cc() {\n    "%s" "$@"\n}\n' "$cc"
+    block sh 2 | grep -v '^\./dev install '
+} >"$out/commands"
 block text 2 >"$out/expected"
-LD_LIBRARY_PATH=$(pkg-config --variable=libdir pto) "$out/first" >"$out/printed"
+LD_LIBRARY_PATH=$(pkg-config --variable=libdir pto)
+export LD_LIBRARY_PATH
+(cd "$out" && sh -eu commands) >"$out/printed"
 diff -u "$out/expected" "$out/printed"
 
 block text 1 >"$out/drawing"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # symbols.sh SOURCE SHARED STATIC
 #
-# The shared library exports what the public headers declare: no more, no less. The static one
-# cannot hide symbols, so all its global ones carry our prefixes. Neither is empty.
+# What the public headers declare is what the shared library exports and what is global in the
+# static one: no more, no less.
 set -eu
 
 source=$1
@@ -35,8 +35,9 @@ if [ "$declarations" -ne "$(wc -l <"$work/declared")" ]; then
     echo "$declarations lines begin with PTO_API, but not every one has its function beside it"
     bad=1
 fi
-comm -23 "$work/declared" "$work/exported" | complain "declared but not exported"
-comm -13 "$work/declared" "$work/exported" | complain "exported but declared in no public header"
-grep -v '^pto_' "$work/exported" | complain "exported without the prefix pto_"
-grep -Ev '^(pto|ptoi)_' "$work/global" | complain "global in the static library without prefix"
+for list in exported global; do
+    comm -23 "$work/declared" "$work/$list" | complain "declared but not $list"
+    comm -13 "$work/declared" "$work/$list" | complain "$list but declared in no public header"
+    grep -v '^pto_' "$work/$list" | complain "$list without the prefix pto_"
+done
 [ $bad -eq 0 ] && [ ! -e "$work/bad" ]

@@ -1,23 +1,45 @@
 /* support.h - what tests and benches share: seeded random numbers, effort, and names for failures.
  *
  * PTO_TEST_SEED=N    another seed (default 1), so that a failure can be run again
- * PTO_TEST_EFFORT=P  percent of the usual number of random cases (default 100); the sanitizers use
- *                    less, a long night more
+ * PTO_TEST_EFFORT=P  percent of the usual number of random cases (default 100, at most 100000); the
+ *                    sanitizers use less, a long night more
+ *
+ * A value that is no such number ends the program before its first test.
  */
 #ifndef PTO_TEST_SUPPORT_H
 #define PTO_TEST_SUPPORT_H
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct test_rng {
     uint64_t state;
 } test_rng;
 
-static inline uint64_t test_env(const char *name, uint64_t otherwise)
+static inline uint64_t test_env_within(const char *name, uint64_t otherwise, uint64_t low,
+                                       uint64_t high)
 {
     const char *text = getenv(name);
-    return text && *text ? strtoull(text, NULL, 0) : otherwise;
+    if (!text || !*text) {
+        return otherwise;
+    }
+    errno = 0;
+    const uint64_t value = strtoull(text, NULL, 10);
+    if (text[strspn(text, "0123456789")] || errno || value < low || value > high) {
+        fprintf(stderr, "%s=%s: must be a decimal number from %" PRIu64 " to %" PRIu64 "\n", name,
+                text, low, high);
+        exit(2);
+    }
+    return value;
+}
+
+static inline uint64_t test_env(const char *name, uint64_t otherwise)
+{
+    return test_env_within(name, otherwise, 0, UINT64_MAX);
 }
 
 static inline uint64_t test_seed(void)
@@ -25,11 +47,23 @@ static inline uint64_t test_seed(void)
     return test_env("PTO_TEST_SEED", 1);
 }
 
+static inline uint64_t test_percent(void)
+{
+    return test_env_within("PTO_TEST_EFFORT", 100, 1, 100000);
+}
+
 /* `count` scaled by the effort, at least 1. */
 static inline uint64_t test_effort(uint64_t count)
 {
-    uint64_t scaled = count * test_env("PTO_TEST_EFFORT", 100) / 100;
+    uint64_t scaled = count * test_percent() / 100;
     return scaled ? scaled : 1;
+}
+
+/* Before main, so that a typing error costs no minutes. */
+__attribute__((constructor)) static void test_env_check(void)
+{
+    test_seed();
+    test_percent();
 }
 
 static inline test_rng test_rng_make(uint64_t seed)

@@ -1,0 +1,56 @@
+#!/bin/sh
+# elsewhere.sh CMAKE BUILD SOURCE STAGE CC
+#
+# Installs straight into a folder where nothing looks by itself, as `./dev install PREFIX` does, and
+# runs the lines that it prints: after them pkg-config, the loader and CMake find it.
+set -eu
+
+cmake=$1
+build=$2
+source=$3
+stage=$4
+cc=$5
+
+out=$stage/elsewhere
+prefix=$out/prefix
+rm -rf "$out"
+mkdir -p "$out"
+unset DESTDIR PKG_CONFIG_PATH LD_LIBRARY_PATH CMAKE_PREFIX_PATH
+"$cmake" --install "$build" --prefix "$prefix" >"$out/install.log"
+"$source/cmake/use-prefix.sh" "$prefix" "$build/install_manifest.txt" | tee "$out/lines"
+[ "$(grep -c '^export ' "$out/lines")" -eq "$(wc -l <"$out/lines")" ]
+# What a variable holds already stays, behind ours.
+PKG_CONFIG_PATH=/first:/second
+# shellcheck source=/dev/null
+. "$out/lines"
+case $PKG_CONFIG_PATH in
+"$prefix"/*:/first:/second) ;;
+*) echo "PKG_CONFIG_PATH=$PKG_CONFIG_PATH"; exit 1 ;;
+esac
+case $LD_LIBRARY_PATH in
+*:) echo "the loader would look into the current folder: $LD_LIBRARY_PATH"; exit 1 ;;
+esac
+
+consumer=$source/tests/install/consumer
+# shellcheck disable=SC2046 # pkg-config prints words
+"$cc" "$consumer/consumer.c" -o "$out/by_pkg_config" $(pkg-config --cflags --libs pto)
+"$out/by_pkg_config"
+found=$(ldd "$out/by_pkg_config" | awk '/libpto\.so/ { print $3 }')
+case $found in
+"$prefix"/*) ;;
+*) echo "loads $found"; exit 1 ;;
+esac
+
+"$cmake" -S "$consumer" -B "$out/cmake" -G Ninja -DCMAKE_C_COMPILER="$cc" >"$out/cmake.log"
+grep -F "pto_DIR:PATH=$prefix/" "$out/cmake/CMakeCache.txt"
+
+# A folder's name is no shell code, whatever is in it.
+odd="$out/a \"b\" \$HOME \`id\` \\c"
+printf '%s\n' "$odd/lib/pkgconfig/pto.pc" "$odd/lib/libpto.so" >"$out/manifest"
+unset PKG_CONFIG_PATH LD_LIBRARY_PATH CMAKE_PREFIX_PATH
+"$source/cmake/use-prefix.sh" "$odd" "$out/manifest" >"$out/lines"
+# shellcheck source=/dev/null
+. "$out/lines"
+[ "$PKG_CONFIG_PATH" = "$odd/lib/pkgconfig" ]
+[ "$LD_LIBRARY_PATH" = "$odd/lib" ]
+[ "$CMAKE_PREFIX_PATH" = "$odd" ]
