@@ -56,7 +56,6 @@ static __attribute__((noinline)) pto_status find_place(pto_tensormap *map, ptoi_
     if (s != PTO_OK || found->empty) {
         return s;
     }
-    found->placed = true;
     found->region = ptoi_region_find(map, &found->place);
     if (found->region != PTOI_NONE) {
         ptoi_recall_name(map, found->region, found->tensor);
@@ -68,7 +67,6 @@ static inline pto_status find(pto_tensormap *map, const pto_tensor *t, ptoi_foun
 {
     found->tensor = t;
     found->empty = false;
-    found->placed = false;
     found->region = ptoi_recall(map, t);
     return found->region != PTOI_NONE ? PTO_OK : find_place(map, found);
 }
@@ -81,7 +79,6 @@ pto_status ptoi_access_find(pto_tensormap *map, const pto_tensor *t, ptoi_found 
 pto_status ptoi_access_find_region(pto_tensormap *map, const pto_region *r, ptoi_found *found)
 {
     found->tensor = NULL;
-    found->placed = true;
     found->region = PTOI_NONE;
     pto_status s = ptoi_place_of_region(r, &found->place, &found->empty);
     if (s == PTO_OK && !found->empty) {

@@ -112,11 +112,10 @@ typedef struct ptoi_region {
     uint32_t alias_bucket;
     uint32_t dead_next;  /* in the list of dead ones */
     uint32_t evict_next; /* in a list of regions about to be taken out */
-    uint32_t unused_too;
-    /* 256 bytes so far */
+    /* 256 bytes so far, with four to fill up */
     ptoi_layout layout; /* up to two dims in one line of cache */
     uint64_t a, b;      /* key of the memory it is in, with `kind` */
-    uint8_t unused[16];
+    uint8_t unused[16]; /* fill the last line */
 } ptoi_region;
 
 _Static_assert(offsetof(ptoi_region, layout) == 256, "a layout begins a line of cache");
@@ -146,7 +145,7 @@ typedef struct ptoi_level {
     uint64_t cleaned;   /* the watermark at the last clean-up */
     uint32_t peak;      /* the most entries in use at any recycling */
     uint32_t blocks;    /* entries in use whose region is not of the user's memory */
-    uint32_t unused[4];
+    uint32_t unused[4]; /* fill the line */
 } ptoi_level;
 
 _Static_assert(sizeof(ptoi_level) == 64, "a level is one line of cache");
@@ -257,8 +256,7 @@ typedef struct ptoi_found {
     const pto_tensor *tensor; /* NULL at the simple door */
     uint32_t region;          /* PTOI_NONE: not known */
     bool empty;               /* touches nothing: there is nothing to ask or to remember */
-    bool placed;              /* `place` is set; always so if the region is not known */
-    ptoi_place place;
+    ptoi_place place;         /* set if the region is not known */
 } ptoi_found;
 
 pto_status ptoi_access_find(pto_tensormap *map, const pto_tensor *t, ptoi_found *found);
