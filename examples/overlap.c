@@ -290,6 +290,7 @@ int main(int argc, char **argv)
         return show("Two views of the same memory", &a, &b, 64) ? 0 : 1;
     }
     if (argc != 1) {
+        fprintf(stderr, "overlap: %d arguments; it takes none, or two views\n\n", argc - 1);
         fprintf(stderr, usage, ARENA);
         return 2;
     }

@@ -52,7 +52,8 @@ typedef struct pto_tensormap_config {
     uint32_t entries; /* accesses remembered per level, up to 2^26, rounded up to a power of
                                 two; default 4096 */
     uint32_t level_entries[PTO_MAP_MAX_LEVELS]; /* the same for one level, over `entries` */
-    uint32_t cleanup_every;  /* retired tasks between two clean-ups; default 64 */
+    uint32_t cleanup_every; /* clean-up of a level when its watermark has moved by so many ids since
+                                the last; default 64 */
     uint64_t overlap_budget; /* steps of search for one overlap; default PTO_OVERLAP_BUDGET */
     uint32_t first_entry;    /* where the counters of entries start, for tests of their wrap */
 } pto_tensormap_config;
@@ -153,7 +154,7 @@ PTO_API pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param 
 /* ---- Retirement -------------------------------------------------------------------------- */
 
 /* All tasks of `level` with an id below `oldest_alive` are gone: they never show up again. Clean-up
- * follows by itself every `cleanup_every` calls' worth of tasks. Never goes back. */
+ * follows by itself, every `cleanup_every` ids. Never goes back. */
 PTO_API pto_status pto_tensormap_sync_validity(pto_tensormap *map, uint32_t level,
                                                uint64_t oldest_alive);
 
@@ -173,7 +174,8 @@ typedef struct pto_tensormap_stats {
     uint64_t hits;             /* answers given */
     uint64_t searches;         /* questions and inserts that had to search the index */
     uint64_t candidates;       /* regions that such a search compared exactly */
-    uint64_t superseded;       /* live accesses dropped because a newer write covers them */
+    uint64_t superseded;       /* live accesses dropped because a newer write covers them, counted
+                                  for each such write */
     uint64_t truncated;        /* chains of readers cut at a retired one */
     uint64_t recycled;         /* entries recycled */
     uint64_t full;             /* inserts refused because a level was full */

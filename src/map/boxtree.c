@@ -156,6 +156,23 @@ static void box_around(const ptoi_node *node, uint32_t digits, ptoi_range *box)
     }
 }
 
+/* A side whose only child is a node with one fork takes that fork in. */
+static void take_in(const tree *t, ptoi_node *node, uint32_t side)
+{
+    uint32_t slot = 2 * side, child = node->child[slot];
+    if (node->rank[0] == PTOI_NO_RANK || node->rank[1 + side] != PTOI_NO_RANK || !is_node(child)) {
+        return;
+    }
+    const ptoi_node *below = ptoi_node_at(t->pool, child);
+    if (below->rank[1] != PTOI_NO_RANK || below->rank[2] != PTOI_NO_RANK) {
+        return;
+    }
+    node->rank[1 + side] = below->rank[0];
+    set_slot(t, node, 2 * side, below->child[0], below->box);
+    set_slot(t, node, 2 * side + 1, below->child[2], ptoi_slot_box(below, 2, t->digits));
+    give_node(t, child);
+}
+
 /* ---- In ---- */
 
 /* A new node with one fork: a new child, and an old one, on their sides. Returns it; *around is the
@@ -167,6 +184,8 @@ static uint32_t fork_of(const tree *t, uint16_t rank, uint32_t child, const ptoi
     ptoi_node *node = ptoi_node_at(t->pool, at);
     set_slot(t, node, 2 * side, child, box);
     set_slot(t, node, 2 * !side, old, old_box);
+    take_in(t, node, 0);
+    take_in(t, node, 1);
     box_around(node, t->digits, around);
     return at;
 }
@@ -281,23 +300,6 @@ void ptoi_boxtree_insert(ptoi_forest *forest, uint32_t *root, const ptoi_range *
 }
 
 /* ---- Out ---- */
-
-/* A side whose only child is a node with one fork takes that fork in. */
-static void take_in(const tree *t, ptoi_node *node, uint32_t side)
-{
-    uint32_t slot = 2 * side, child = node->child[slot];
-    if (node->rank[0] == PTOI_NO_RANK || node->rank[1 + side] != PTOI_NO_RANK || !is_node(child)) {
-        return;
-    }
-    const ptoi_node *below = ptoi_node_at(t->pool, child);
-    if (below->rank[1] != PTOI_NO_RANK || below->rank[2] != PTOI_NO_RANK) {
-        return;
-    }
-    node->rank[1 + side] = below->rank[0];
-    set_slot(t, node, 2 * side, below->child[0], below->box);
-    set_slot(t, node, 2 * side + 1, below->child[2], ptoi_slot_box(below, 2, t->digits));
-    give_node(t, child);
-}
 
 /* Empties a slot and restores T4. Returns false if the node is left with a single child, in slot 0.
  */
@@ -418,7 +420,7 @@ bool ptoi_boxtree_holds(const ptoi_forest *forest, uint32_t root, const ptoi_ran
     return false;
 }
 
-/* T1, T3 and T4 of one node, the root or below a fork of rank `above`. */
+/* T1 and T3 to T5 of one node, the root or below a fork of rank `above`. */
 static pto_status check_node(const ptoi_node_pool *pool, uint32_t at, bool is_root, uint32_t above)
 {
     const ptoi_node *node = ptoi_node_at(pool, at);
@@ -446,6 +448,11 @@ static pto_status check_node(const ptoi_node_pool *pool, uint32_t at, bool is_ro
         if (child != PTOI_NONE && is_node(child)) {
             ptoi_range around[PTOI_MAX_DIGITS];
             box_around(ptoi_node_at(pool, child), pool->digits, around);
+            const ptoi_node *below = ptoi_node_at(pool, child);
+            if (!single && rank == PTOI_NO_RANK && below->rank[1] == PTOI_NO_RANK &&
+                below->rank[2] == PTOI_NO_RANK) {
+                return ptoi_fail(PTO_CORRUPT, "box tree: T5 broken, slot %u of node %u", slot, at);
+            }
             if (memcmp(around, ptoi_slot_box(node, slot, pool->digits),
                        pool->digits * sizeof around[0]) != 0) {
                 return ptoi_fail(PTO_CORRUPT, "box tree: T3 broken, slot %u of node %u", slot, at);

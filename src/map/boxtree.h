@@ -13,16 +13,18 @@
  *          slot 0  slot 1  slot 2  slot 3          a side with one child only has no rank,
  *                                                  and its child in slot 0 or 2
  *
- * Why this shape: it depends on the boxes alone, not on the order they came in; there is nothing to
- * balance; tiles of a matrix fall into disjoint subtrees; one visit of a node decides about four
- * subtrees without touching them. Depth is at most the number of key bits (64 * 14), for n tiles
- * of a grid about log2(n) / 2.
+ * Why this shape: the forks depend on the boxes alone, not on the order they came in, so there is
+ * nothing to balance; tiles of a matrix fall into disjoint subtrees; one visit of a node decides
+ * about four subtrees without touching them. There are at most as many forks on a way as key bits
+ * (64 * 14), for n tiles of a grid about log2(n); how they are packed into nodes does depend on the
+ * order.
  *
  * Invariants (ptoi_boxtree_check):
  *   T1  ranks fall strictly on every way down, inside of nodes and from node to node
  *   T2  below a fork the bit of its rank is 0 on the left and 1 on the right, in every item
  *   T3  the box of a slot is the smallest around all items below it
  *   T4  both sides of a node are used; items of equal boxes, and only those, share a list of cells
+ *   T5  no side has as its only child a node with one fork: that fork would fit in here
  *
  * Nodes and cells come from pools that the caller sized: n items need at most n of each.
  */

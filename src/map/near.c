@@ -74,16 +74,26 @@ bool ptoi_near_covers(pto_tensormap *map, uint32_t region, ptoi_link *link)
     return link->covers == PTOI_COVERS_YES;
 }
 
+/* How often a region is linked with another. */
+static uint32_t links_to(const pto_tensormap *map, const ptoi_region *r, uint32_t other)
+{
+    uint32_t count = 0;
+    for (uint32_t end = ptoi_near_first(r); end != PTOI_NEAR_NONE; end = map->links[end].next) {
+        count += map->links[end].region == other;
+    }
+    return count;
+}
+
 pto_status ptoi_near_check(const pto_tensormap *map, uint32_t region)
 {
     const ptoi_region *r = &map->regions[region];
-    uint32_t before = PTOI_NEAR_NONE, linked = 0, proved = 0, possible = 0;
+    uint32_t before = PTOI_NEAR_NONE, ends = 0;
     for (uint32_t end = ptoi_near_first(r); end != PTOI_NEAR_NONE; end = map->links[end].next) {
         const ptoi_link *link = &map->links[end];
         if (end >= map->link_free.fresh || link->prev != before ||
             link->region >= map->region_free.fresh || map->links[end ^ 1].region != region ||
             !(map->regions[link->region].flags & PTOI_REGION_USED) ||
-            linked++ > map->region_free.fresh) {
+            map->regions[link->region].space != r->space || ends++ > map->region_free.fresh) {
             return ptoi_fail(PTO_CORRUPT, "map: M5 broken, region %u has bad link %u", region, end);
         }
         before = end;
@@ -93,15 +103,14 @@ pto_status ptoi_near_check(const pto_tensormap *map, uint32_t region)
         if (o == region || !(other->flags & PTOI_REGION_USED) || other->space != r->space) {
             continue;
         }
-        pto_overlap_result result = ptoi_overlaps(&r->layout, &other->layout, map->budget);
-        proved += result.yes && result.stage != PTO_STAGE_BUDGET;
-        possible += result.yes;
-    }
-    /* Boxes of the index may have proved what the budget does not suffice for here. */
-    if (linked > possible || (linked < proved && !(r->near & PTOI_INCOMPLETE))) {
-        return ptoi_fail(PTO_CORRUPT,
-                         "map: M5 broken, region %u meets %u to %u others, %u are linked", region,
-                         proved, possible, linked);
+        pto_overlap_result met = ptoi_overlaps(&r->layout, &other->layout, map->budget);
+        bool proved = met.yes && met.stage != PTO_STAGE_BUDGET;
+        uint32_t linked = links_to(map, r, o);
+        /* Boxes of the index may have proved what the budget does not suffice for here. */
+        if (linked > met.yes || (!linked && proved && !(r->near & PTOI_INCOMPLETE))) {
+            return ptoi_fail(PTO_CORRUPT, "map: M5 broken, region %u has %u links to region %u",
+                             region, linked, o);
+        }
     }
     return PTO_OK;
 }
