@@ -107,7 +107,7 @@ pto_status ptoi_near_check(const pto_tensormap *map, uint32_t region)
         bool proved = met.yes && met.stage != PTO_STAGE_BUDGET;
         uint32_t linked = links_to(map, r, o);
         /* Boxes of the index may have proved what the budget does not suffice for here. */
-        if (linked > met.yes || (!linked && proved && !(r->near & PTOI_INCOMPLETE))) {
+        if (linked > (met.yes ? 1u : 0u) || (!linked && proved && !(r->near & PTOI_INCOMPLETE))) {
             return ptoi_fail(PTO_CORRUPT, "map: M5 broken, region %u has %u links to region %u",
                              region, linked, o);
         }
