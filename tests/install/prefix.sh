@@ -12,9 +12,9 @@ stage=$4
 
 rm -rf "$stage"
 mkdir -p "$stage"
-DESTDIR=$stage/root "$cmake" --install "$build" --prefix /opt/pto >"$stage/install.log"
-mv "$stage/root/opt/pto" "$stage/prefix"
-left=$(find "$stage/root" -type f)
+DESTDIR=$stage/destdir "$cmake" --install "$build" --prefix /opt/pto >"$stage/install.log"
+mv "$stage/destdir/opt/pto" "$stage/prefix"
+left=$(find "$stage/destdir" -type f)
 if [ -n "$left" ]; then
     echo "installed outside of the prefix: $left"
     exit 1
