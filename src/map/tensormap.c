@@ -236,10 +236,22 @@ typedef struct visiting {
     pto_tensormap *map;
     pto_map_visitor visit;
     void *context;
+    bool any, marked; /* the first answer has come; it has been marked */
+    uint32_t first_level, first_entry;
+    pto_map_access first_access;
 } visiting;
 
-/* The first entry of a task remembers the question that named it last, so that each is named once.
- */
+/* Where the first entry of a task keeps the question that named it last, so that each is named
+ * once. */
+static inline uint32_t *name_of(const pto_tensormap *map, uint32_t l, uint32_t e,
+                                pto_map_access access)
+{
+    const ptoi_level *level = &map->level[l];
+    return &ptoi_entry_at(level, ptoi_entry_at(level, e)->first)->named[access];
+}
+
+/* The first answer is not marked before there is a second: most questions have one answer, and its
+ * entry may be far away. */
 static void emit_once(void *context, uint64_t task, uint32_t l, uint32_t e, pto_map_access access,
                       bool live)
 {
@@ -247,12 +259,22 @@ static void emit_once(void *context, uint64_t task, uint32_t l, uint32_t e, pto_
     if (!live) {
         return;
     }
-    const ptoi_level *level = &v->map->level[l];
-    uint32_t *named = &ptoi_entry_at(level, ptoi_entry_at(level, e)->first)->named[access];
-    if (*named == v->map->question) {
-        return;
+    if (!v->any) {
+        v->any = true;
+        v->first_level = l;
+        v->first_entry = e;
+        v->first_access = access;
+    } else {
+        if (!v->marked) {
+            v->marked = true;
+            *name_of(v->map, v->first_level, v->first_entry, v->first_access) = v->map->question;
+        }
+        uint32_t *named = name_of(v->map, l, e, access);
+        if (*named == v->map->question) {
+            return;
+        }
+        *named = v->map->question;
     }
-    *named = v->map->question;
     v->visit(v->context, &(pto_map_hit){{task, l}, access});
 }
 
@@ -280,7 +302,8 @@ static void next_question(pto_tensormap *map)
         if (!visit)                                                                                \
             return ptoi_fail(PTO_NULL_ARGUMENT, "map: visit is NULL");                             \
         next_question(map);                                                                        \
-        ptoi_access_ask(map, &place, access, emit_once, &(visiting){map, visit, context});         \
+        ptoi_access_ask(map, &place, access, emit_once,                                            \
+                        &(visiting){.map = map, .visit = visit, .context = context});              \
         return PTO_OK;                                                                             \
     }
 
