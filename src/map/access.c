@@ -159,9 +159,13 @@ ask_near(pto_tensormap *map, uint32_t region, pto_map_access access, ptoi_emit e
     }
     size_t count = 0;
     uint32_t idle = PTOI_NONE;
-    for (uint32_t end = r->near; end != PTOI_NEAR_NONE; end = map->links[end].next) {
+    for (uint32_t end = r->near, next; end != PTOI_NEAR_NONE; end = next) {
         uint32_t at = map->links[end].region;
         ptoi_region *other = &map->regions[at];
+        next = map->links[end].next;
+        if (next != PTOI_NEAR_NONE) { /* it has time to come from afar */
+            __builtin_prefetch(&map->regions[map->links[next].region]);
+        }
         count += ask_region(map, other, access, emit, context);
         if (ptoi_region_idle(map, other)) {
             other->evict_next = idle;
