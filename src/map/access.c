@@ -337,11 +337,6 @@ static __attribute__((noinline)) pto_status submit_any(pto_tensormap *map,
     return PTO_OK;
 }
 
-/* The task that is hoped for: few parameters, all of regions known that nothing else overlaps. Then
- * what is asked and remembered is in the regions themselves, and nothing moves between the two.
- * Says false, with nothing done, if it is another one. */
-#define FEW 16
-
 /* The readers that a write waits for, apart: it leaves the loop below all its registers. Takes and
  * returns the number of hits. */
 static __attribute__((noinline)) size_t hit_readers(pto_tensormap *map, const ptoi_region *r,
@@ -352,6 +347,11 @@ static __attribute__((noinline)) size_t hit_readers(pto_tensormap *map, const pt
     return list.count;
 }
 
+#define FEW 16
+
+/* The task that is hoped for: few parameters, all of regions known that nothing else overlaps. Then
+ * what is asked and remembered is in the regions themselves, and nothing moves between the two.
+ * Says false, with nothing done, if it is another one. */
 static inline bool submit_known(pto_tensormap *map, const pto_map_param *params, size_t n_params,
                                 pto_map_task task, hit_list *out)
 {
@@ -369,6 +369,9 @@ static inline bool submit_known(pto_tensormap *map, const pto_map_param *params,
             return false;
         }
         known[i] = ptoi_recall_begin(map, params[i].tensor);
+        if (UNLIKELY(known[i] == PTOI_NONE)) {
+            return false;
+        }
         __builtin_prefetch(&map->regions[known[i]]);
         __builtin_prefetch(&map->regions[known[i]].alias);
     }

@@ -19,8 +19,8 @@ static void sweep(pto_tensormap *map, uint32_t l)
 /* The first entry whose task is alive, or the head. Tasks rise along the ring. */
 static uint32_t first_alive(const ptoi_level *level)
 {
-    uint32_t dead = 0,
-             rest = ptoi_entry_used(level); /* entries from the tail on known to be dead */
+    uint32_t dead = 0; /* so many from the tail on are known to be */
+    uint32_t rest = ptoi_entry_used(level);
     while (rest) {
         uint32_t half = rest / 2;
         if (ptoi_entry_at(level, level->tail + dead + half)->task < level->watermark) {

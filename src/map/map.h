@@ -272,8 +272,7 @@ typedef void (*ptoi_emit)(void *context, uint64_t task, uint32_t l, uint32_t e,
 void ptoi_access_ask(pto_tensormap *map, const ptoi_found *found, pto_map_access access,
                      ptoi_emit emit, void *context);
 
-/* Remembers an access, which has been found just now. An entry has been reserved, the task checked.
- */
+/* Remembers an access that was found just now. An entry is reserved, the task is checked. */
 void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access access,
                         pto_map_task task);
 

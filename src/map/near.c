@@ -63,13 +63,19 @@ void ptoi_near_unlink(pto_tensormap *map, uint32_t region)
     map->regions[region].near = PTOI_NEAR_NONE;
 }
 
+bool ptoi_region_covers(pto_tensormap *map, uint32_t a, uint32_t b)
+{
+    pto_overlap_result all = ptoi_covers(&map->regions[a].layout, &map->regions[b].layout,
+                                         map->budget);
+    map->stats.budget_hits += all.stage == PTO_STAGE_BUDGET;
+    return all.yes;
+}
+
 bool ptoi_near_covers(pto_tensormap *map, uint32_t region, ptoi_link *link)
 {
     if (link->covers == PTOI_COVERS_UNKNOWN) {
-        pto_overlap_result all = ptoi_covers(&map->regions[region].layout,
-                                             &map->regions[link->region].layout, map->budget);
-        map->stats.budget_hits += all.stage == PTO_STAGE_BUDGET;
-        link->covers = all.yes ? PTOI_COVERS_YES : PTOI_COVERS_NO;
+        link->covers = ptoi_region_covers(map, region, link->region) ? PTOI_COVERS_YES
+                                                                     : PTOI_COVERS_NO;
     }
     return link->covers == PTOI_COVERS_YES;
 }

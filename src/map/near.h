@@ -50,6 +50,9 @@ void ptoi_near_suspect(pto_tensormap *map, uint32_t a, uint32_t b);
 /* Takes a region out of the lists of all others. */
 void ptoi_near_unlink(pto_tensormap *map, uint32_t region);
 
+/* Whether region a covers region b; counts where the budget ran out. */
+bool ptoi_region_covers(pto_tensormap *map, uint32_t a, uint32_t b);
+
 /* Whether the region at this end of a link covers the one at the other: found out once. */
 bool ptoi_near_covers(pto_tensormap *map, uint32_t region, ptoi_link *link);
 

@@ -1,9 +1,7 @@
-/* region.c - the pieces of memory that the map knows: found by hash, kept while they may be useful.
- */
+/* region.c - the pieces of memory that the map knows: found by hash, kept while of use. */
 #include "map/index.h"
 #include "map/near.h"
 #include "map/recall.h"
-#include "tensor/overlap.h"
 
 static bool same_place(const ptoi_region *r, const ptoi_place *p)
 {
@@ -188,9 +186,7 @@ static void supersede_by_search(pto_tensormap *map, uint32_t region)
     ptoi_search s;
     ptoi_search_begin(&s, map, r->space, &r->layout, region);
     for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
-        pto_overlap_result all = ptoi_covers(&r->layout, &map->regions[other].layout, map->budget);
-        map->stats.budget_hits += all.stage == PTO_STAGE_BUDGET;
-        if (all.yes) {
+        if (ptoi_region_covers(map, region, other)) {
             supersede_one(map, other);
         }
     }
