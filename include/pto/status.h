@@ -67,7 +67,43 @@ extern "C" {
     X(CORRUPT, 21, "an internal invariant does not hold",                                          \
       "this is a bug, in the runtime or in code that wrote over its memory: please report it")     \
     X(BAD_ACCESS, 22, "neither a read nor a write",                                                \
-      "use PTO_MAP_READ, or PTO_MAP_WRITE also for what is read and written")
+      "use PTO_MAP_READ, or PTO_MAP_WRITE also for what is read and written")                      \
+    X(PENDING, 23, "not done yet", "a kernel returns it when pto_task_complete will follow")       \
+    X(KERNEL_FAILED, 24, "a kernel failed", "the detail has the kernel's own words")               \
+    X(TASK_FAILED, 25, "a task failed",                                                            \
+      "the detail names task, kernel and submit site; pto_clear_error lets the runtime go on")     \
+    X(POISONED, 26, "the memory was to be written by a task that failed or was skipped",           \
+      "see pto_wait for the first failure; write it anew, or pto_clear_error")                     \
+    X(CANCELLED, 27, "cancelled", "pto_clear_error lets the runtime go on")                        \
+    X(STALLED, 28, "waiting for room would never end",                                             \
+      "end the scope that the detail names, use boundary scopes, or configure a larger ring")      \
+    X(TOO_LARGE, 29, "it can never fit into the ring",                                             \
+      "configure the ring with at least the size that the detail gives")                           \
+    X(BAD_TASK, 30, "no such task, or not in this state",                                          \
+      "use a handle that this runtime gave, and complete a pending task once")                     \
+    X(BAD_KERNEL, 31, "no such kernel", "use what pto_kernel_register gave for this runtime")      \
+    X(BAD_WORKER, 32, "wrong worker type, or no worker serves it",                                 \
+      "submit with the type of the kernel, and configure a worker for it")                         \
+    X(BAD_PARAM, 33, "a parameter that cannot be",                                                 \
+      "make parameters with pto_input, pto_output, pto_inout, pto_scalar and pto_after")           \
+    X(STALE, 34, "the managed tensor outlived its scope",                                          \
+      "use it inside of the scope it was created in, or create it further out")                    \
+    X(BAD_VERSION, 35, "another version of the buffer than the current one",                       \
+      "read and update the current version, or write the next one as an output")                   \
+    X(NO_SCOPE, 36, "managed memory outside of every scope", "open one: PTO_SCOPE(rt) { ... }")    \
+    X(OPEN_SCOPE, 37, "a scope is still open", "end it, or destroy with PTO_CANCEL")               \
+    X(BAD_SCOPE, 38, "no scope is open", "pair every end with a begin; PTO_SCOPE does it")         \
+    X(NOT_CONTIGUOUS, 39, "the tensor must be whole and dense here",                               \
+      "write all of it first, or give it memory with pto_alloc and write views of it")             \
+    X(NOT_WRITTEN, 40, "the managed tensor has no memory yet",                                     \
+      "write it first, as an output, with pto_write or through pto_alloc")                         \
+    X(BAD_MEMORY, 41, "user memory inside of the runtime's own",                                   \
+      "use the managed tensor itself rather than its address")                                     \
+    X(WRONG_THREAD, 42, "called on another thread than the orchestrating one, or in a kernel",     \
+      "only the thread that created the runtime submits, scopes, waits and reads")                 \
+    X(BAD_OPCODE, 43, "unknown operation of a work request", "use one of pto_work_opcode")         \
+    X(BAD_INDEX, 44, "an index out of range", "the detail names index and range")                  \
+    X(SYSTEM, 45, "the operating system refused", "the detail has its words")
 
 typedef enum pto_status {
 #define PTO_STATUS_ENUM(name, value, text, hint) PTO_##name = (value),

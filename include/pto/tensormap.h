@@ -105,6 +105,7 @@ typedef enum pto_map_access {
 typedef struct pto_map_hit {
     pto_map_task task;
     pto_map_access access;
+    uint32_t param; /* of pto_tensormap_submit: the parameter that met it; otherwise 0 */
 } pto_map_hit;
 
 /* Called once for each answer; must not use the map. */

@@ -1,12 +1,75 @@
 /* atomic.h - the one place that spells memory orders.
  *
- * Code elsewhere names what it needs, and the reason why an order suffices stands here.
+ * Code elsewhere names what it needs, and the reason why an order suffices stands here or beside
+ * the field. Shared fields are ptoi_a32 and ptoi_a64, so that nobody touches one by accident.
+ *
+ *   get, set          relaxed: the value alone matters, or another edge orders it
+ *   acquire, release  a pair: what was written before `release` is seen after `acquire` has read it
+ *   see, put, swap,   sequentially consistent, for Dekker's pattern: one side puts A and then sees
+ *   add               B, the other puts B and then sees A; at least one of them sees. (An exchange
+ *                     rather than a fence: it costs the same, and thread sanitizer follows it.)
+ *   cas               acquire and release on success, acquire on failure
+ *
+ * Counters with a single writer are raised by get and set: no locked instruction.
  */
 #ifndef PTOI_ATOMIC_H
 #define PTOI_ATOMIC_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+
+#define PTOI_ATOMIC_OF(bits)                                                                       \
+    typedef struct ptoi_a##bits {                                                                  \
+        _Atomic uint##bits##_t value;                                                              \
+    } ptoi_a##bits;                                                                                \
+                                                                                                   \
+    static inline uint##bits##_t ptoi_get##bits(const ptoi_a##bits *a)                             \
+    {                                                                                              \
+        return atomic_load_explicit(&a->value, memory_order_relaxed);                              \
+    }                                                                                              \
+    static inline void ptoi_set##bits(ptoi_a##bits *a, uint##bits##_t value)                       \
+    {                                                                                              \
+        atomic_store_explicit(&a->value, value, memory_order_relaxed);                             \
+    }                                                                                              \
+    static inline uint##bits##_t ptoi_acquire##bits(const ptoi_a##bits *a)                         \
+    {                                                                                              \
+        return atomic_load_explicit(&a->value, memory_order_acquire);                              \
+    }                                                                                              \
+    static inline void ptoi_release##bits(ptoi_a##bits *a, uint##bits##_t value)                   \
+    {                                                                                              \
+        atomic_store_explicit(&a->value, value, memory_order_release);                             \
+    }                                                                                              \
+    static inline uint##bits##_t ptoi_see##bits(const ptoi_a##bits *a)                             \
+    {                                                                                              \
+        return atomic_load_explicit(&a->value, memory_order_seq_cst);                              \
+    }                                                                                              \
+    static inline void ptoi_put##bits(ptoi_a##bits *a, uint##bits##_t value)                       \
+    {                                                                                              \
+        (void)atomic_exchange_explicit(&a->value, value, memory_order_seq_cst);                    \
+    }                                                                                              \
+    static inline uint##bits##_t ptoi_swap##bits(ptoi_a##bits *a, uint##bits##_t value)            \
+    {                                                                                              \
+        return atomic_exchange_explicit(&a->value, value, memory_order_seq_cst);                   \
+    }                                                                                              \
+    static inline uint##bits##_t ptoi_add##bits(ptoi_a##bits *a, uint##bits##_t amount)            \
+    {                                                                                              \
+        return atomic_fetch_add_explicit(&a->value, amount, memory_order_seq_cst);                 \
+    }                                                                                              \
+    static inline bool ptoi_cas##bits(ptoi_a##bits *a, uint##bits##_t *expected,                   \
+                                      uint##bits##_t desired)                                      \
+    {                                                                                              \
+        return atomic_compare_exchange_strong_explicit(                                            \
+            &a->value, expected, desired, memory_order_acq_rel, memory_order_acquire);             \
+    }                                                                                              \
+    /* One more, by the only writer. */                                                            \
+    static inline void ptoi_count##bits(ptoi_a##bits *a, uint##bits##_t amount)                    \
+    {                                                                                              \
+        ptoi_set##bits(a, ptoi_get##bits(a) + amount);                                             \
+    }
+
+PTOI_ATOMIC_OF(32)
+PTOI_ATOMIC_OF(64)
 
 /* A number that many threads raise and anybody reads. Relaxed: nothing else is published through
  * it, so a reader needs no more than that no increment is lost. */
@@ -22,6 +85,16 @@ static inline void ptoi_counter_add(ptoi_counter *counter, uint64_t amount)
 static inline uint64_t ptoi_counter_read(const ptoi_counter *counter)
 {
     return atomic_load_explicit(&counter->value, memory_order_relaxed);
+}
+
+/* Tells the core that we wait in a loop. */
+static inline void ptoi_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
 }
 
 #endif /* PTOI_ATOMIC_H */

@@ -1,6 +1,8 @@
 /* error.c - the table of codes in words, and the detail of this thread's last failure. */
 #include "base/error.h"
 
+#include <pto/kernel.h>
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +10,7 @@
 enum { DETAIL_BYTES = 512 };
 
 static _Thread_local char detail[DETAIL_BYTES];
+static _Thread_local uint64_t serial; /* how many details were written on this thread */
 
 const char *pto_status_name(pto_status status)
 {
@@ -50,16 +53,12 @@ const char *pto_error_detail(void)
     return detail;
 }
 
-pto_status ptoi_fail(pto_status status, const char *format, ...)
+/* The arguments may point into the old detail, so the new one is made beside it. */
+static PTO_PRINTF(2, 0) pto_status fail(pto_status status, const char *format, va_list args)
 {
     static const char cut[] = "...";
-    /* The arguments may point into the old detail, so the new one is made beside it. */
     char text[DETAIL_BYTES];
-    va_list args;
-    va_start(args, format);
     int length = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-
     if (length < 0) {
         snprintf(text, sizeof text, "%s (no detail: bad format \"%s\")", pto_status_text(status),
                  format);
@@ -67,7 +66,31 @@ pto_status ptoi_fail(pto_status status, const char *format, ...)
         memcpy(text + sizeof text - sizeof cut, cut, sizeof cut);
     }
     memcpy(detail, text, strlen(text) + 1);
+    serial++;
     return status;
+}
+
+pto_status ptoi_fail(pto_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail(status, format, args);
+    va_end(args);
+    return status;
+}
+
+pto_status pto_fail(pto_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail(status, format, args);
+    va_end(args);
+    return status;
+}
+
+uint64_t ptoi_error_serial(void)
+{
+    return serial;
 }
 
 const char *pto_version(void)

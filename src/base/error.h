@@ -2,10 +2,15 @@
 #ifndef PTOI_ERROR_H
 #define PTOI_ERROR_H
 
+#include <stdint.h>
+
 #include <pto/status.h>
 
 /* Sets this thread's detail string and returns `status`, so that a check reads
  *     return ptoi_fail(PTO_BAD_DIM, "slice: dim %d of a tensor with %d dims", dim, t->ndim); */
 pto_status ptoi_fail(pto_status status, const char *format, ...) PTO_PRINTF(2, 3);
+
+/* How many failures this thread has had words for: tells a new detail from an old one. */
+uint64_t ptoi_error_serial(void);
 
 #endif /* PTOI_ERROR_H */

@@ -1,7 +1,17 @@
-#define _GNU_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
+#define _GNU_SOURCE /* memfd_create, MAP_ANONYMOUS, MAP_NORESERVE, syscall */
 #include "base/os.h"
 
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+_Thread_local char ptoi_os_mark;
 
 void *ptoi_os_reserve(size_t bytes)
 {
@@ -15,4 +25,56 @@ void ptoi_os_release(void *memory, size_t bytes)
     if (memory) {
         munmap(memory, bytes);
     }
+}
+
+pto_status ptoi_os_file_create(const char *name, size_t bytes, int *file)
+{
+    int made = memfd_create(name, MFD_CLOEXEC);
+    if (made < 0) {
+        return ptoi_fail(PTO_SYSTEM, "memfd_create for %zu bytes: %s", bytes, strerror(errno));
+    }
+    if (ftruncate(made, (off_t)bytes) != 0) {
+        int why = errno;
+        close(made);
+        return ptoi_fail(PTO_OUT_OF_MEMORY, "a memory file of %zu bytes: %s", bytes, strerror(why));
+    }
+    *file = made;
+    return PTO_OK;
+}
+
+pto_status ptoi_os_file_map(int file, size_t bytes, void **memory)
+{
+    void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    if (mapped == MAP_FAILED) {
+        return ptoi_fail(PTO_OUT_OF_MEMORY, "mapping %zu bytes: %s", bytes, strerror(errno));
+    }
+    *memory = mapped;
+    return PTO_OK;
+}
+
+void ptoi_os_file_close(int file)
+{
+    if (file >= 0) {
+        close(file);
+    }
+}
+
+void ptoi_os_sleep(ptoi_a32 *word, uint32_t value)
+{
+    syscall(SYS_futex, &word->value, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+void ptoi_os_wake(ptoi_a32 *word)
+{
+    syscall(SYS_futex, &word->value, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+int ptoi_os_thread(pthread_t *thread, void *(*run)(void *), void *context)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int why = pthread_create(thread, NULL, run, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return why;
 }

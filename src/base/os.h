@@ -2,11 +2,38 @@
 #ifndef PTOI_OS_H
 #define PTOI_OS_H
 
+#include <pthread.h>
 #include <stddef.h>
+
+#include <pto/status.h>
+
+#include "base/atomic.h"
 
 /* Zeroed memory that costs nothing until it is touched, aligned to a page; NULL if there is none.
  * Freed with the same size. */
 void *ptoi_os_reserve(size_t bytes);
 void ptoi_os_release(void *memory, size_t bytes);
+
+/* A file in memory that others can map too. Its pages cost nothing until they are touched. */
+pto_status ptoi_os_file_create(const char *name, size_t bytes, int *file);
+pto_status ptoi_os_file_map(int file, size_t bytes, void **memory);
+void ptoi_os_file_close(int file);
+
+/* Sleeps while *word is `value`; may return early. Wakes one such sleeper. Safe in a handler. */
+void ptoi_os_sleep(ptoi_a32 *word, uint32_t value);
+void ptoi_os_wake(ptoi_a32 *word);
+
+/* Starts a thread that no signal is delivered to: handlers run on the program's own threads. Returns
+ * 0 or an error number. */
+int ptoi_os_thread(pthread_t *thread, void *(*run)(void *), void *context);
+
+/* A byte of each thread; only its address is used. */
+extern _Thread_local char ptoi_os_mark __attribute__((tls_model("initial-exec")));
+
+/* A number for the calling thread that no other thread has at the same time. */
+static inline uintptr_t ptoi_os_self(void)
+{
+    return (uintptr_t)&ptoi_os_mark;
+}
 
 #endif /* PTOI_OS_H */

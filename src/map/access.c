@@ -207,6 +207,12 @@ void ptoi_access_ask(pto_tensormap *map, const ptoi_found *found, pto_map_access
 
 /* ---- Remembering ---- */
 
+/* Whether the task has accesses in the map already. (Levels may count their tasks on their own.) */
+static inline bool is_newest(const pto_tensormap *map, pto_map_task task)
+{
+    return task.id == map->last_task && task.level == map->last_level;
+}
+
 /* A task begins with the entry that comes next. */
 static inline void begin_task(pto_tensormap *map, pto_map_task task)
 {
@@ -256,7 +262,7 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
             ptoi_recall_name(map, found->region, found->tensor);
         }
     }
-    if (task.id != map->last_task) {
+    if (!is_newest(map, task)) {
         begin_task(map, task);
     }
     ptoi_region *r = &map->regions[found->region];
@@ -272,12 +278,20 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
     map->stats.inserts++;
 }
 
+void ptoi_access_record_fresh(pto_tensormap *map, const pto_tensor *t, pto_map_task task)
+{
+    ptoi_found found = {.tensor = t, .region = PTOI_NONE, .empty = false};
+    ptoi_place_of_block(t->owner, t->generation, t->storage_bytes, &found.place);
+    ptoi_access_record(map, &found, PTO_MAP_WRITE, task);
+}
+
 /* ---- A whole task ---- */
 
 typedef struct hit_list {
     pto_map_hit *hits;
     size_t max, count;
     uint64_t self;
+    uint32_t param; /* the parameter that is asked about */
 } hit_list;
 
 static inline void emit_hit(void *context, uint64_t task, uint32_t l, uint32_t e,
@@ -286,7 +300,7 @@ static inline void emit_hit(void *context, uint64_t task, uint32_t l, uint32_t e
     hit_list *list = context;
     (void)e;
     if (list->count < list->max) {
-        list->hits[list->count] = (pto_map_hit){{task, l}, access};
+        list->hits[list->count] = (pto_map_hit){{task, l}, access, list->param};
     }
     list->count += live;
 }
@@ -318,6 +332,7 @@ static __attribute__((noinline)) pto_status submit_any(pto_tensormap *map,
         if (s != PTO_OK) {
             return s;
         }
+        list->param = (uint32_t)i;
         ask(map, &found, params[i].access, emit_other, list);
         entries += !found.empty;
     }
@@ -340,9 +355,10 @@ static __attribute__((noinline)) pto_status submit_any(pto_tensormap *map,
 /* The readers that a write waits for, apart: it leaves the loop below all its registers. Takes and
  * returns the number of hits. */
 static __attribute__((noinline)) size_t hit_readers(pto_tensormap *map, const ptoi_region *r,
-                                                    pto_map_hit *hits, size_t max, size_t count)
+                                                    pto_map_hit *hits, size_t max, size_t count,
+                                                    uint32_t param)
 {
-    hit_list list = {hits, max, count, 0};
+    hit_list list = {hits, max, count, 0, param};
     ask_readers(map, r, emit_hit, &list);
     return list.count;
 }
@@ -359,7 +375,7 @@ static inline bool submit_known(pto_tensormap *map, const pto_map_param *params,
     ptoi_level *level = &map->level[task.level];
     hit_list list = *out; /* no one else sees it, so it stays in registers */
     size_t superseded = 0;
-    if (n_params > FEW || n_params == 0 || task.id == map->last_task ||
+    if (n_params > FEW || n_params == 0 || is_newest(map, task) ||
         ptoi_entry_room(level) < n_params) {
         return false;
     }
@@ -386,10 +402,11 @@ static inline bool submit_known(pto_tensormap *map, const pto_map_param *params,
         }
         known[i] = region;
         size_t before = list.count;
+        list.param = (uint32_t)i;
         ask_region(map, r, PTO_MAP_READ, emit_hit, &list);
         if (params[i].access == PTO_MAP_WRITE) {
             if (r->read_levels) {
-                list.count = hit_readers(map, r, list.hits, list.max, list.count);
+                list.count = hit_readers(map, r, list.hits, list.max, list.count, list.param);
             }
             superseded += list.count - before;
         }
@@ -411,6 +428,18 @@ static inline bool submit_known(pto_tensormap *map, const pto_map_param *params,
     return true;
 }
 
+bool ptoi_access_submit(pto_tensormap *map, const pto_map_param *params, size_t n_params,
+                        pto_map_task task, pto_map_hit *hits, size_t max_hits, size_t *n_hits)
+{
+    hit_list list = {hits, max_hits, 0, task.id, 0};
+    if (!submit_known(map, params, n_params, task, &list) || UNLIKELY(list.count > max_hits)) {
+        return false;
+    }
+    *n_hits = list.count;
+    ptoi_map_debug_check(map);
+    return true;
+}
+
 pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params, size_t n_params,
                                 pto_map_task task, pto_map_hit *hits, size_t max_hits,
                                 size_t *n_hits)
@@ -427,7 +456,7 @@ pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params,
         return s;
     }
 
-    hit_list list = {hits, max_hits, 0, task.id};
+    hit_list list = {hits, max_hits, 0, task.id, 0};
     if (!submit_known(map, params, n_params, task, &list)) {
         list.count = 0;
         s = submit_any(map, params, n_params, task, &list);

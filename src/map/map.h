@@ -229,6 +229,9 @@ struct pto_tensormap {
 pto_status ptoi_place_of_tensor(const pto_tensor *t, ptoi_place *place, bool *empty);
 pto_status ptoi_place_of_region(const pto_region *r, ptoi_place *place, bool *empty);
 
+/* The place of all of a managed block. */
+void ptoi_place_of_block(uint64_t owner, uint64_t generation, uint64_t bytes, ptoi_place *place);
+
 /* ---- Regions (region.c) ---- */
 
 /* The region of exactly this place; PTOI_NONE if it is not known. */
@@ -275,6 +278,16 @@ void ptoi_access_ask(pto_tensormap *map, const ptoi_found *found, pto_map_access
 /* Remembers an access that was found just now. An entry is reserved, the task is checked. */
 void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access access,
                         pto_map_task task);
+
+/* Remembers that the task writes all of a managed block that nobody has touched before, under the
+ * tensor given. There is nothing to ask. An entry is reserved. */
+void ptoi_access_record_fresh(pto_tensormap *map, const pto_tensor *t, pto_map_task task);
+
+/* Looks up and inserts all accesses of a new task, if that can be done the fast way: all regions are
+ * known, nothing else is near, there is room. Otherwise says false and has done nothing. The caller
+ * vouches for the order of tasks, which need only rise within a level. */
+bool ptoi_access_submit(pto_tensormap *map, const pto_map_param *params, size_t n_params,
+                        pto_map_task task, pto_map_hit *hits, size_t max_hits, size_t *n_hits);
 
 /* Whether a task may be inserted now: level and order must be right. */
 pto_status ptoi_access_check_task(const pto_tensormap *map, pto_map_task task);

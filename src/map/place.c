@@ -19,6 +19,14 @@ pto_status ptoi_place_of_tensor(const pto_tensor *t, ptoi_place *place, bool *em
     return PTO_OK;
 }
 
+void ptoi_place_of_block(uint64_t owner, uint64_t generation, uint64_t bytes, ptoi_place *place)
+{
+    place->layout = (ptoi_layout){.lo = 0, .len = bytes, .run = bytes, .nested = true};
+    place->space = (ptoi_space_key){owner, generation, PTOI_SPACE_BLOCK};
+    place->origin = 0;
+    place->hash = ptoi_mix_layout(&place->layout, &place->space);
+}
+
 pto_status ptoi_place_of_region(const pto_region *r, ptoi_place *place, bool *empty)
 {
     *empty = r->size == 0;

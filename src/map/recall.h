@@ -69,7 +69,8 @@ static inline bool ptoi_is_alias(const ptoi_region *r, const pto_tensor *t, uint
  * more evenly than chance would, so they go in as they are. */
 static inline uint32_t ptoi_alias_bucket(const pto_tensormap *map, const pto_tensor *t)
 {
-    uint64_t h = (uint64_t)(uintptr_t)t->storage + (uint64_t)t->offset + t->owner * PTOI_MIX_2;
+    uint64_t h = (uint64_t)(uintptr_t)t->storage + (uint64_t)t->offset +
+                 (t->owner + t->generation) * PTOI_MIX_2;
     h ^= (uint64_t)t->shape[0] << 36 ^ (uint64_t)t->shape[1] << 48;
     return (uint32_t)((h * PTOI_MIX_1) >> (map->bucket_shift + 32));
 }

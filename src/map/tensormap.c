@@ -275,7 +275,7 @@ static void emit_once(void *context, uint64_t task, uint32_t l, uint32_t e, pto_
         }
         *named = v->map->question;
     }
-    v->visit(v->context, &(pto_map_hit){{task, l}, access});
+    v->visit(v->context, &(pto_map_hit){{task, l}, access, 0});
 }
 
 static void next_question(pto_tensormap *map)

@@ -1,102 +1,185 @@
-/* copy.c - dense copies into memory of the caller: clone and contiguous.
+/* copy.c - elements from one strided place to another, and the dense copies of the public header:
+ * clone and contiguous.
  *
- * Both give the destination dense strides, in an order of the dims that they choose, and walk the
- * elements in that order: the destination is then written from its first byte to its last, and
- * only the source jumps.
+ * A copy walks the destination upwards in memory wherever it may, and lets the source jump. The
+ * dense destinations of clone and contiguous are so written from the first byte to the last.
  */
+#include "copy.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "tensor.h"
 
-/* The source as the destination sees it: loops from the outermost to the innermost, those that
- * chain in the source merged (in the destination all do), single elements left out. */
-typedef struct walk {
-    int32_t ndim;
-    int64_t count[PTO_MAX_DIMS];
-    int64_t step[PTO_MAX_DIMS]; /* bytes in the source */
-} walk;
+/* One loop of a copy; steps count bytes. */
+typedef struct loop {
+    int64_t count, to, from;
+} loop;
 
-/* order[0 .. ndim-1] are the dims, the outermost in memory first. */
-static void plan_walk(const pto_tensor *src, const int32_t *order, int64_t size, walk *w)
+static uint64_t reach_of(int64_t step)
 {
-    w->ndim = 0;
-    for (int32_t i = 0; i < src->ndim; i++) {
-        int64_t n = src->shape[order[i]], chained;
-        if (n == 1) {
-            continue;
+    return step < 0 ? 0 - (uint64_t)step : (uint64_t)step;
+}
+
+/* Puts the loops into the order in which the destination lies in memory, upwards, if they are free
+ * to take it: if no two elements of the destination meet, which is certain where each step moves
+ * past all that the loops inside of it touch. Else nothing changes. */
+static void sort_loops(loop *loops, int32_t n, ptoi_copy *copy)
+{
+    loop sorted[PTO_MAX_DIMS];
+    for (int32_t i = 0; i < n; i++) {
+        int32_t at = i;
+        for (; at > 0 && reach_of(sorted[at - 1].to) < reach_of(loops[i].to); at--) {
+            sorted[at] = sorted[at - 1];
         }
-        int64_t step = src->strides[order[i]] * size; /* fits, by E2 */
-        int32_t last = w->ndim - 1;
-        if (last >= 0 && !__builtin_mul_overflow(step, n, &chained) && w->step[last] == chained) {
-            w->count[last] *= n;
-            w->step[last] = step;
-        } else {
-            w->count[w->ndim] = n;
-            w->step[w->ndim] = step;
-            w->ndim++;
+        sorted[at] = loops[i];
+    }
+    uint64_t span = (uint64_t)copy->size; /* fits, by E2 */
+    for (int32_t i = n - 1; i >= 0; i--) {
+        if (reach_of(sorted[i].to) < span) {
+            return;
+        }
+        span += (uint64_t)(sorted[i].count - 1) * reach_of(sorted[i].to);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        loops[i] = sorted[i];
+        if (loops[i].to < 0) {
+            copy->to_start += (loops[i].count - 1) * loops[i].to;
+            copy->from_start += (loops[i].count - 1) * loops[i].from;
+            loops[i].to = -loops[i].to;
+            loops[i].from = -loops[i].from;
         }
     }
 }
 
-/* Moves of a fixed size become one load and one store, aligned or not. */
-#define DEFINE_GATHER(size)                                                                        \
-    static void gather_##size(char *to, const char *from, int64_t count, int64_t step)             \
+/* Whether `outer` goes on where `inner` ends, so that one loop does for both. */
+static bool chains(int64_t outer, int64_t inner, int64_t count)
+{
+    int64_t end;
+    return !__builtin_mul_overflow(inner, count, &end) && outer == end;
+}
+
+void ptoi_copy_plan(ptoi_copy *copy, int32_t ndim, const int64_t *shape, const int64_t *to_strides,
+                    const int64_t *from_strides, uint64_t size)
+{
+    loop loops[PTO_MAX_DIMS];
+    int32_t n = 0;
+    *copy = (ptoi_copy){.size = (int64_t)size};
+    for (int32_t d = 0; d < ndim; d++) {
+        if (shape[d] == 0) {
+            copy->empty = true;
+            return;
+        }
+    }
+    for (int32_t d = 0; d < ndim; d++) {
+        if (shape[d] > 1) {
+            /* fit, by E2 */
+            loops[n++] = (loop){shape[d], to_strides[d] * copy->size, from_strides[d] * copy->size};
+        }
+    }
+    sort_loops(loops, n, copy);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t last = copy->ndim - 1;
+        int64_t count = loops[i].count;
+        if (last >= 0 && chains(copy->to[last], loops[i].to, count) &&
+            chains(copy->from[last], loops[i].from, count)) {
+            count *= copy->count[last]; /* fits, by E1 */
+        } else {
+            last = copy->ndim++;
+        }
+        copy->count[last] = count;
+        copy->to[last] = loops[i].to;
+        copy->from[last] = loops[i].from;
+    }
+}
+
+/* Moves of a fixed size become one load and one store, aligned or not; a step known to be the size
+ * lets stores go together. */
+static inline __attribute__((always_inline)) void
+move(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count, size_t size)
+{
+    if (!from_step) {
+        uint64_t element = 0;
+        memcpy(&element, from, size);
+        for (int64_t i = 0; i < count; i++) {
+            memcpy(to + i * to_step, &element, size);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(to + i * to_step, from + i * from_step, size);
+    }
+}
+
+#define DEFINE_MOVE(size)                                                                          \
+    static void move_##size(char *to, int64_t to_step, const char *from, int64_t from_step,        \
+                            int64_t count)                                                         \
     {                                                                                              \
-        for (int64_t i = 0; i < count; i++) {                                                      \
-            memcpy(to + i * (size), from + i * step, (size));                                      \
+        if (to_step == (size)) {                                                                   \
+            move(to, (size), from, from_step, count, (size));                                      \
+        } else {                                                                                   \
+            move(to, to_step, from, from_step, count, (size));                                     \
         }                                                                                          \
     }
-DEFINE_GATHER(1)
-DEFINE_GATHER(2)
-DEFINE_GATHER(4)
-DEFINE_GATHER(8)
-#undef DEFINE_GATHER
+DEFINE_MOVE(1)
+DEFINE_MOVE(2)
+DEFINE_MOVE(4)
+DEFINE_MOVE(8)
+#undef DEFINE_MOVE
 
-static void gather(char *to, const char *from, int64_t count, int64_t step, int64_t size)
+/* One row: `count` elements on each side. */
+static void move_row(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count,
+                     int64_t size)
 {
-    if (step == size) {
+    if (to_step == size && from_step == size) {
         memcpy(to, from, (size_t)(count * size));
         return;
     }
     switch (size) {
     case 1:
-        gather_1(to, from, count, step);
+        move_1(to, to_step, from, from_step, count);
         break;
     case 2:
-        gather_2(to, from, count, step);
+        move_2(to, to_step, from, from_step, count);
         break;
     case 4:
-        gather_4(to, from, count, step);
+        move_4(to, to_step, from, from_step, count);
         break;
     default:
-        gather_8(to, from, count, step);
+        move_8(to, to_step, from, from_step, count);
         break;
     }
 }
 
-static void run_walk(const walk *w, char *to, const char *from, int64_t size)
+void ptoi_copy_run(const ptoi_copy *copy, void *to, const void *from)
 {
-    if (!w->ndim) {
-        gather(to, from, 1, size, size);
+    if (copy->empty) {
         return;
     }
-    int32_t inner = w->ndim - 1;
-    int64_t index[PTO_MAX_DIMS] = {0}, at = 0;
+    char *target = (char *)to + copy->to_start;
+    const char *source = (const char *)from + copy->from_start;
+    if (!copy->ndim) {
+        move_row(target, copy->size, source, copy->size, 1, copy->size);
+        return;
+    }
+    int32_t inner = copy->ndim - 1;
+    int64_t index[PTO_MAX_DIMS] = {0};
     for (;;) {
-        gather(to, from + at, w->count[inner], w->step[inner], size);
-        to += w->count[inner] * size;
+        move_row(target, copy->to[inner], source, copy->from[inner], copy->count[inner],
+                 copy->size);
         int32_t d = inner - 1;
-        while (d >= 0 && index[d] == w->count[d] - 1) {
-            at -= index[d] * w->step[d];
+        while (d >= 0 && index[d] == copy->count[d] - 1) {
+            target -= index[d] * copy->to[d];
+            source -= index[d] * copy->from[d];
             index[d--] = 0;
         }
         if (d < 0) {
             return;
         }
         index[d]++;
-        at += w->step[d];
+        target += copy->to[d];
+        source += copy->from[d];
     }
 }
 
@@ -184,9 +267,9 @@ static pto_status copy_in_order(const char *op, const pto_tensor *src, const pto
             made.strides[order[i]] = stride;
             stride *= made.shape[order[i]]; /* fits, by E1 */
         }
-        walk w;
-        plan_walk(src, order, size, &w);
-        run_walk(&w, storage, (const char *)src->storage + src->offset * size, size);
+        ptoi_copy copy;
+        ptoi_copy_plan(&copy, made.ndim, made.shape, made.strides, src->strides, extent->size);
+        ptoi_copy_run(&copy, storage, (const char *)src->storage + src->offset * size);
     }
     *out = made;
     return PTO_OK;

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <ctype.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 
 #include <pto/dlpack.h>
 #include <pto/pto.h>
+#include <pto/work.h>
 
 #include "tensor/layout.h"
 
@@ -260,6 +262,295 @@ static pto_status corrupt(void)
     return ptoi_layout_check(&layout);
 }
 
+/* ---- provocations of a runtime ------------------------------------------------------------ */
+
+static pto_status quick_kernel(const pto_call *call)
+{
+    (void)call;
+    return PTO_OK;
+}
+
+static pto_status failing_kernel(const pto_call *call)
+{
+    return pto_fail(PTO_KERNEL_FAILED, "pivot %d of task %d is zero", 17, (int)(call->task & 7));
+}
+
+/* It ends its task itself, before it returns. */
+static pto_status pending_kernel(const pto_call *call)
+{
+    if (pto_task_complete(call->rt, call->task, PTO_OK) != PTO_OK) {
+        return PTO_CORRUPT;
+    }
+    return pto_fail(PTO_PENDING, "transfer %d is under way", 12);
+}
+
+/* Everything runs on this thread, and the rings are small. */
+typedef struct machine {
+    pto_runtime *rt;
+    pto_kernel quick, failing, pending;
+} machine;
+
+static machine machine_start(void)
+{
+    machine m;
+    pto_config config = PTO_CONFIG_INIT;
+    config.workers = PTO_NO_WORKERS;
+    config.levels = 1;
+    config.window = 16;
+    config.heap_bytes = 4096;
+    m.rt = NULL;
+    assert_int_equal(pto_runtime_create(&m.rt, &config), PTO_OK);
+    assert_int_equal(pto_kernel_register(m.rt, "quick", PTO_CUBE, quick_kernel, NULL, &m.quick),
+                     PTO_OK);
+    assert_int_equal(
+        pto_kernel_register(m.rt, "failing", PTO_CUBE, failing_kernel, NULL, &m.failing), PTO_OK);
+    assert_int_equal(
+        pto_kernel_register(m.rt, "pending", PTO_CUBE, pending_kernel, NULL, &m.pending), PTO_OK);
+    return m;
+}
+
+/* Ends the machine, and keeps the words that were provoked. */
+static pto_status machine_stop(machine *m, pto_status status)
+{
+    char detail[512];
+    snprintf(detail, sizeof detail, "%s", pto_error_detail());
+    assert_int_equal(pto_runtime_destroy(&m->rt, PTO_CANCEL), PTO_OK);
+    assert_null(m->rt);
+    return status == PTO_OK ? PTO_OK : pto_fail(status, "%s", detail);
+}
+
+/* What the first task that failed has returned. */
+static pto_status failure_of(machine *m)
+{
+    bool failed = false;
+    pto_failure failure;
+    assert_int_equal(pto_wait(m->rt), PTO_TASK_FAILED);
+    assert_int_equal(pto_get_failure(m->rt, &failed, &failure), PTO_OK);
+    assert_true(failed);
+    return machine_stop(m, failure.status);
+}
+
+static pto_tensor managed(machine *m, int64_t bytes)
+{
+    pto_tensor t;
+    assert_int_equal(pto_temp(m->rt, PTO_UINT8, 1, &bytes, &t), PTO_OK);
+    return t;
+}
+
+/* The one code that a kernel gives to the runtime rather than the other way round. */
+static pto_status pending(void)
+{
+    machine m = machine_start();
+    assert_int_equal(pto_submit_task(m.rt, m.pending, PTO_CUBE, NULL, 0, NULL), PTO_OK);
+    assert_int_equal(pto_wait(m.rt), PTO_OK);
+    return machine_stop(&m, PTO_PENDING);
+}
+
+static pto_status kernel_failed(void)
+{
+    machine m = machine_start();
+    assert_int_equal(pto_submit_task(m.rt, m.failing, PTO_CUBE, NULL, 0, NULL), PTO_OK);
+    return failure_of(&m);
+}
+
+static pto_status task_failed(void)
+{
+    machine m = machine_start();
+    assert_int_equal(pto_submit_task(m.rt, m.quick, PTO_CUBE, NULL, 0, NULL), PTO_OK);
+    assert_int_equal(pto_submit_task(m.rt, m.failing, PTO_CUBE, NULL, 0, NULL), PTO_OK);
+    return machine_stop(&m, pto_wait(m.rt));
+}
+
+static pto_status poisoned(void)
+{
+    machine m = machine_start();
+    pto_tensor t = whole();
+    assert_int_equal(pto_submit(m.rt, m.failing, pto_output(&t)), PTO_OK);
+    float copy[4][8];
+    return machine_stop(&m, pto_read(m.rt, &t, copy, sizeof copy));
+}
+
+static pto_status cancelled(void)
+{
+    machine m = machine_start();
+    assert_int_equal(pto_submit_task(m.rt, m.quick, PTO_CUBE, NULL, 0, NULL), PTO_OK);
+    pto_cancel(m.rt);
+    return machine_stop(&m, pto_wait(m.rt));
+}
+
+static pto_status stalled(void)
+{
+    machine m = machine_start();
+    assert_int_equal(pto_scope_begin(m.rt), PTO_OK);
+    pto_status status = PTO_OK;
+    for (int i = 0; status == PTO_OK && i < 100; i++) {
+        status = pto_submit_task(m.rt, m.quick, PTO_CUBE, NULL, 0, NULL);
+    }
+    return machine_stop(&m, status);
+}
+
+static pto_status too_large(void)
+{
+    machine m = machine_start();
+    assert_int_equal(pto_scope_begin(m.rt), PTO_OK);
+    pto_tensor a = managed(&m, 4096), b = managed(&m, 1);
+    return machine_stop(&m, pto_submit(m.rt, m.quick, pto_output(&a), pto_output(&b)));
+}
+
+static pto_status bad_task(void)
+{
+    machine m = machine_start();
+    return machine_stop(&m, pto_task_complete(m.rt, 80, PTO_OK));
+}
+
+static pto_status bad_kernel(void)
+{
+    machine m = machine_start();
+    return machine_stop(&m, pto_submit_task(m.rt, 4242, PTO_KERNEL_TYPE, NULL, 0, NULL));
+}
+
+static pto_status bad_worker(void)
+{
+    machine m = machine_start();
+    pto_kernel kernel = 0;
+    return machine_stop(
+        &m, pto_kernel_register(m.rt, "k", (pto_worker_type)9, quick_kernel, NULL, &kernel));
+}
+
+static pto_status bad_param(void)
+{
+    machine m = machine_start();
+    pto_param unknown = pto_scalar(0);
+    unknown.kind = (pto_param_kind)55;
+    return machine_stop(&m, pto_submit(m.rt, m.quick, pto_scalar(1), unknown));
+}
+
+static pto_status stale(void)
+{
+    machine m = machine_start();
+    assert_int_equal(pto_scope_begin(m.rt), PTO_OK);
+    pto_tensor t = managed(&m, 64);
+    assert_int_equal(pto_scope_end(m.rt), PTO_OK);
+    return machine_stop(&m, pto_submit(m.rt, m.quick, pto_output(&t)));
+}
+
+static pto_status bad_version(void)
+{
+    machine m = machine_start();
+    assert_int_equal(pto_scope_begin(m.rt), PTO_OK);
+    pto_tensor t = managed(&m, 64);
+    assert_int_equal(pto_submit(m.rt, m.quick, pto_output(&t)), PTO_OK);
+    t.version = 31;
+    return machine_stop(&m, pto_submit(m.rt, m.quick, pto_input(&t)));
+}
+
+static pto_status no_scope(void)
+{
+    machine m = machine_start();
+    pto_buffer buffer;
+    return machine_stop(&m, pto_create_buffer(m.rt, 321, &buffer));
+}
+
+static pto_status open_scope(void)
+{
+    machine m = machine_start();
+    assert_int_equal(pto_scope_begin_at(m.rt, 0, "outer.c", 43), PTO_OK);
+    assert_int_equal(pto_scope_begin_at(m.rt, 0, "inner.c", 44), PTO_OK);
+    pto_status status = pto_runtime_destroy(&m.rt, PTO_WAIT);
+    assert_non_null(m.rt);
+    return machine_stop(&m, status);
+}
+
+static pto_status bad_scope(void)
+{
+    machine m = machine_start();
+    return machine_stop(&m, pto_scope_end(m.rt));
+}
+
+static pto_status not_contiguous(void)
+{
+    machine m = machine_start();
+    assert_int_equal(pto_scope_begin(m.rt), PTO_OK);
+    pto_tensor t = managed(&m, 64);
+    assert_int_equal(pto_tensor_slice(&t, 0, 0, 63, 1, &t), PTO_OK);
+    return machine_stop(&m, pto_submit(m.rt, m.quick, pto_output(&t)));
+}
+
+static pto_status not_written(void)
+{
+    machine m = machine_start();
+    assert_int_equal(pto_scope_begin(m.rt), PTO_OK);
+    pto_tensor t = managed(&m, 77);
+    return machine_stop(&m, pto_submit(m.rt, m.quick, pto_input(&t)));
+}
+
+static pto_status bad_memory(void)
+{
+    machine m = machine_start();
+    void *address = NULL;
+    int64_t size = 48;
+    assert_int_equal(pto_scope_begin(m.rt), PTO_OK);
+    pto_tensor t = managed(&m, 64);
+    assert_int_equal(pto_submit(m.rt, m.quick, pto_output(&t)), PTO_OK);
+    assert_int_equal(pto_get_buffer_addr(m.rt, &t, &address), PTO_OK);
+    return machine_stop(&m, pto_external_tensor(m.rt, address, PTO_UINT8, 1, &size, &t));
+}
+
+static void *wait_elsewhere(void *argument)
+{
+    static char detail[512];
+    machine *m = argument;
+    pto_status status = pto_wait(m->rt);
+    snprintf(detail, sizeof detail, "%s", pto_error_detail());
+    return status == PTO_WRONG_THREAD ? detail : NULL;
+}
+
+static pto_status wrong_thread(void)
+{
+    machine m = machine_start();
+    pthread_t thread;
+    void *detail = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, wait_elsewhere, &m), 0);
+    assert_int_equal(pthread_join(thread, &detail), 0);
+    assert_non_null(detail);
+    pto_fail(PTO_WRONG_THREAD, "%s", (char *)detail);
+    return machine_stop(&m, PTO_WRONG_THREAD);
+}
+
+static pto_status bad_opcode(void)
+{
+    machine m = machine_start();
+    pto_work work = {.opcode = 96};
+    pto_status status = pto_submit_work(m.rt, &work, NULL);
+    return status == PTO_OK ? failure_of(&m) : machine_stop(&m, status);
+}
+
+static pto_status bad_index(void)
+{
+    machine m = machine_start();
+    pto_tensor t;
+    assert_int_equal(pto_submit_task(m.rt, m.quick, PTO_CUBE, NULL, 0, NULL), PTO_OK);
+    assert_int_equal(pto_scope_begin(m.rt), PTO_OK);
+    pto_task task = 0;
+    assert_int_equal(pto_submit_task(m.rt, m.quick, PTO_CUBE, NULL, 0, &task), PTO_OK);
+    return machine_stop(&m, pto_task_get_output(m.rt, task, 65, &t));
+}
+
+/* A runtime needs a file, and no file is to be had. */
+static pto_status system_refuses(void)
+{
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit none = before;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    pto_runtime *rt = NULL;
+    pto_status status = pto_runtime_create(&rt, NULL);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_null(rt);
+    return status;
+}
+
 /* ---- the table --------------------------------------------------------------------------- */
 
 typedef struct provocation {
@@ -291,6 +582,29 @@ static const provocation provocations[] = {
     [PTO_BAD_LEVEL] = {bad_level, {"6", "2"}},
     [PTO_CORRUPT] = {corrupt, {"8191"}},
     [PTO_BAD_ACCESS] = {bad_access, {"7", "1"}},
+    [PTO_PENDING] = {pending, {"12"}},
+    [PTO_KERNEL_FAILED] = {kernel_failed, {"failing", "17"}},
+    [PTO_TASK_FAILED] = {task_failed, {"1", "failing", "17"}},
+    [PTO_POISONED] = {poisoned, {"failed"}},
+    [PTO_CANCELLED] = {cancelled, {"cancelled"}},
+    [PTO_STALLED] = {stalled, {"window", "16", "quick"}},
+    [PTO_TOO_LARGE] = {too_large, {"4096", "4160"}},
+    [PTO_BAD_TASK] = {bad_task, {"80"}},
+    [PTO_BAD_KERNEL] = {bad_kernel, {"4242"}},
+    [PTO_BAD_WORKER] = {bad_worker, {"9"}},
+    [PTO_BAD_PARAM] = {bad_param, {"1", "55"}},
+    [PTO_STALE] = {stale, {"1"}},
+    [PTO_BAD_VERSION] = {bad_version, {"31", "0"}},
+    [PTO_NO_SCOPE] = {no_scope, {"321"}},
+    [PTO_OPEN_SCOPE] = {open_scope, {"2", "inner", "44"}},
+    [PTO_BAD_SCOPE] = {bad_scope, {"end"}},
+    [PTO_NOT_CONTIGUOUS] = {not_contiguous, {"64"}},
+    [PTO_NOT_WRITTEN] = {not_written, {"0", "77"}},
+    [PTO_BAD_MEMORY] = {bad_memory, {"48"}},
+    [PTO_WRONG_THREAD] = {wrong_thread, {"wait", "thread"}},
+    [PTO_BAD_OPCODE] = {bad_opcode, {"96"}},
+    [PTO_BAD_INDEX] = {bad_index, {"65", "0"}},
+    [PTO_SYSTEM] = {system_refuses, {"files"}},
 };
 
 /* Whether `word` stands in `text` by itself: the 8 of "18" or of "82" does not count. */
@@ -344,9 +658,12 @@ static void every_code_can_be_provoked(void **state)
                 fail_msg("PTO_%s: \"%s\" does not say %s", codes[i].name, detail, p->says[w]);
             }
         }
-        /* All but the codes about pointers are about numbers. */
-        if (status != PTO_NULL_ARGUMENT) {
-            assert_non_null(strpbrk(detail, "0123456789"));
+        /* All but these few are about numbers. */
+        bool wordy = status == PTO_NULL_ARGUMENT || status == PTO_POISONED ||
+                     status == PTO_CANCELLED || status == PTO_BAD_SCOPE ||
+                     status == PTO_WRONG_THREAD || status == PTO_SYSTEM;
+        if (!wordy && !strpbrk(detail, "0123456789")) {
+            fail_msg("PTO_%s: \"%s\" has no number", codes[i].name, detail);
         }
     }
 }

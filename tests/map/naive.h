@@ -235,7 +235,7 @@ static inline void naive_ask(const naive_map *m, int32_t space, const naive_byte
         }
         if (at == out->count) {
             out->answer = naive_grow(out->answer, out->count, &out->room, sizeof *out->answer);
-            out->answer[out->count++] = (naive_answer){{a->task, a->kind}, false, false};
+            out->answer[out->count++] = (naive_answer){{a->task, a->kind, 0}, false, false};
         }
         out->answer[at].must = out->answer[at].must || !a->shadowed;
     }

@@ -196,7 +196,7 @@ static void bridge(const pto_tensor part[3])
                     const bool wrote = (writes >> other & 1) != 0;
                     if ((which == 2 || other == 2) && (wrote || writer)) {
                         answers_add(&want, &(pto_map_hit){TASK(j + 1),
-                                                          wrote ? PTO_MAP_WRITE : PTO_MAP_READ});
+                                                          wrote ? PTO_MAP_WRITE : PTO_MAP_READ, 0});
                     }
                 }
                 assert_string_equal(writer ? WRITE_DEPS(map, &part[which])

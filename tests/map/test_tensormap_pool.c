@@ -50,7 +50,7 @@ static const char *readers_text(uint64_t first, uint64_t last)
 {
     answers a = {0};
     for (uint64_t id = first; id <= last; id++) {
-        answers_add(&a, &(pto_map_hit){TASK(id), PTO_MAP_READ});
+        answers_add(&a, &(pto_map_hit){TASK(id), PTO_MAP_READ, 0});
     }
     const char *line = answers_text(&a);
     answers_free(&a);
@@ -280,8 +280,9 @@ static void test_truncation_drops_exactly_the_stale(void **state)
                     OK(writes ? pto_tensormap_insert(map, &tile, TASK_AT(id, level))
                               : pto_tensormap_insert_read(map, &tile, TASK_AT(id, level)));
                     if (id >= oldest[level]) {
-                        answers_add(&want, &(pto_map_hit){TASK_AT(id, level),
-                                                          writes ? PTO_MAP_WRITE : PTO_MAP_READ});
+                        answers_add(&want,
+                                    &(pto_map_hit){TASK_AT(id, level),
+                                                   writes ? PTO_MAP_WRITE : PTO_MAP_READ, 0});
                     }
                 }
                 OK(pto_tensormap_sync_validity(map, 1, second));
@@ -300,7 +301,7 @@ static void test_truncation_drops_exactly_the_stale(void **state)
                 assert_int_equal(stats_of(map).entries, want.count);
                 /* A new reader goes in front of what is left. */
                 OK(pto_tensormap_insert_read(map, &tile, TASK_AT(9, levels & 1)));
-                answers_add(&want, &(pto_map_hit){TASK_AT(9, levels & 1), PTO_MAP_READ});
+                answers_add(&want, &(pto_map_hit){TASK_AT(9, levels & 1), PTO_MAP_READ, 0});
                 assert_string_equal(WRITE_DEPS(map, &tile), answers_text(&want));
                 answers_free(&want);
                 drop_map(&map);

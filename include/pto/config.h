@@ -1,0 +1,91 @@
+/* pto/config.h - what can be set about a runtime. Nothing has to be.
+ *
+ * Every field has an environment variable, a default and a sentence of help, in one table
+ * (pto_options_print shows it). A field that is set wins over the environment, which wins over the
+ * default; zero means not set.
+ *
+ *     pto_config config = PTO_CONFIG_INIT;
+ *     config.heap_bytes = 1 << 20;
+ *     pto_runtime_create(&rt, &config);
+ */
+#ifndef PTO_CONFIG_H
+#define PTO_CONFIG_H
+
+#include <stdio.h>
+
+#include <pto/kernel.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PTO_MAX_LEVELS 8
+#define PTO_MAX_WORKERS 1024
+
+/* Where the scheduler's step is taken. */
+typedef enum pto_place {
+    PTO_PLACE_DEFAULT = 0,
+    PTO_PLACE_INLINE, /* by whoever submits or completes a task */
+    PTO_PLACE_THREAD, /* on a thread of its own */
+} pto_place;
+
+typedef struct pto_config {
+    size_t size; /* sizeof(pto_config) */
+
+    /* Rings. Each level has its own; level_...[l] is over the common one for level l. */
+    uint32_t levels;      /* ring levels, 1 to 8: boundary scopes that nest deeper share the last */
+    uint32_t window;      /* tasks alive at once, per level; rounded up to a power of two */
+    uint64_t heap_bytes;  /* memory for managed tensors, per level */
+    uint32_t deps;        /* edges kept at once, per level; rounded up to a power of two */
+    uint64_t arg_bytes;   /* arguments of live tasks, per level */
+    uint32_t map_entries; /* accesses remembered, per level; rounded up to a power of two */
+    uint32_t level_window[PTO_MAX_LEVELS];
+    uint64_t level_heap_bytes[PTO_MAX_LEVELS];
+    uint32_t level_deps[PTO_MAX_LEVELS];
+    uint64_t level_arg_bytes[PTO_MAX_LEVELS];
+    uint32_t level_map_entries[PTO_MAX_LEVELS];
+    uint32_t buffers; /* managed tensors in open scopes, all levels together */
+
+    /* Workers. Three ways to say it: a number of threads that serve all types; so many threads for
+     * each type; a set of types for each thread. PTO_NO_WORKERS: none, the orchestrating thread
+     * does all the work while it waits. */
+    uint32_t workers;
+    uint32_t type_workers[PTO_WORKER_TYPES];
+    const uint32_t *worker_types; /* `workers` sets of types */
+    uint32_t
+        caller_types; /* what the orchestrating thread helps with while it waits; PTO_NO_TYPES */
+
+    pto_place place;         /* of the scheduler */
+    uint32_t spin;           /* looks for work before a thread goes to sleep; PTO_NO_SPIN */
+    uint64_t overlap_budget; /* steps of search for one overlap (pto/tensor.h) */
+
+    /* For tests. */
+    uint64_t first_task; /* where the counters of tasks and edges begin */
+    uint32_t map_twice;  /* the scheduler's side sees the window at another address */
+    uint32_t reserved;   /* zero */
+} pto_config;
+
+#define PTO_NO_WORKERS UINT32_MAX
+#define PTO_NO_TYPES UINT32_MAX
+#define PTO_NO_SPIN UINT32_MAX
+
+#ifdef __cplusplus
+#define PTO_CONFIG_INIT                                                                            \
+    {                                                                                              \
+        sizeof(pto_config)                                                                         \
+    }
+#else
+#define PTO_CONFIG_INIT                                                                            \
+    {                                                                                              \
+        .size = sizeof(pto_config)                                                                 \
+    }
+#endif
+
+/* All options with their variables, defaults and meaning, as a program would print for --help. */
+PTO_API void pto_options_print(FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PTO_CONFIG_H */

@@ -1,0 +1,83 @@
+/* pto/observe.h - looking into a runtime: one task, or counts of everything. */
+#ifndef PTO_OBSERVE_H
+#define PTO_OBSERVE_H
+
+#include <pto/config.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum pto_task_state {
+    PTO_TASK_PENDING,   /* some task before it is not complete */
+    PTO_TASK_READY,     /* could run now */
+    PTO_TASK_RUNNING,   /* runs, or its kernel has returned PTO_PENDING */
+    PTO_TASK_COMPLETED, /* done, failed or skipped; its memory is still held */
+    PTO_TASK_CONSUMED,  /* recycled: slot and memory may be another task's */
+} pto_task_state;
+
+PTO_API const char *pto_task_state_name(pto_task_state state);
+
+/* One task. Of a consumed one only `task` and `state` are set. */
+typedef struct pto_task_report {
+    pto_task task;
+    pto_task_state state;
+    uint64_t order;        /* how many were submitted before it, on all levels */
+    uint32_t level;        /* ring level */
+    const char *kernel;    /* name; "alloc" for the memory of pto_alloc */
+    const char *file;      /* where it was submitted */
+    int32_t line;          /* */
+    pto_worker_type type;  /* */
+    uint32_t fanin_count;  /* distinct tasks it had to wait for, as far as was known at its submit:
+                               one that had just completed may be among them */
+    uint32_t fanin_left;   /* of those, not complete now */
+    uint32_t fanout_count; /* scopes around it at its birth, plus tasks that ever held its memory */
+    uint32_t fanout_left;  /* of those, scopes still open and tasks not complete */
+    uint64_t heap_bytes;   /* of its packed outputs */
+    bool failed;           /* its kernel failed, or it was skipped */
+    bool skipped;          /* it never ran: a task it depends on failed, or pto_cancel */
+} pto_task_report;
+
+/* From the orchestrating thread. */
+PTO_API pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report);
+
+typedef struct pto_level_stats {
+    uint32_t tasks, tasks_peak, window;        /* alive, the most ever, room */
+    uint64_t heap_used, heap_peak, heap_bytes; /* */
+    uint64_t args_used, args_peak, arg_bytes;  /* */
+    uint32_t deps_used, deps_peak, deps;       /* */
+    uint32_t map_used, map_peak, map_entries;  /* */
+    uint64_t stalls_window, stalls_heap, stalls_args, stalls_deps, stalls_map; /* submits that had
+                                                       to wait for room */
+} pto_level_stats;
+
+typedef struct pto_runtime_stats {
+    uint64_t submitted;
+    uint64_t completed; /* of those: done, failed or skipped */
+    uint64_t failed;
+    uint64_t skipped;
+    uint64_t raw, war, waw, after; /* edges, by reason; each pair of tasks once, see fanin_count */
+    uint64_t overlap_budget_hits;  /* overlaps answered the safe way */
+    uint64_t helped;               /* tasks that the orchestrating thread ran */
+    uint64_t parks;                /* times a thread went to sleep */
+    uint64_t scope_depth;          /* now */
+    uint64_t buffers, buffers_peak;
+    uint32_t pending; /* tasks whose kernel returned PTO_PENDING and that are not complete */
+    pto_task oldest;  /* the oldest task that is not complete, 0 if none */
+    const char *oldest_kernel; /* its kernel: whoever seems to hang hangs here */
+    uint32_t levels;
+    pto_level_stats level[PTO_MAX_LEVELS];
+} pto_runtime_stats;
+
+/* A snapshot; any thread may take one. Counts are each right, and need not belong to one instant. */
+PTO_API pto_status pto_stats(const pto_runtime *rt, pto_runtime_stats *stats);
+
+/* Checks every invariant of the runtime, which takes time; PTO_CORRUPT names the first one broken.
+ * From the orchestrating thread. */
+PTO_API pto_status pto_check(pto_runtime *rt);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PTO_OBSERVE_H */

@@ -1,0 +1,7 @@
+#include "base/mutant.h"
+
+#ifdef PTO_MUTANTS
+ptoi_mutant_name ptoi_mutant = PTOI_MUTANT_NONE;
+#else
+typedef int ptoi_nothing_here; /* C has no empty file */
+#endif

@@ -1,0 +1,33 @@
+/* mutant.h - switches that break one thing each, to prove that the tests would notice.
+ *
+ * Only the library that the mutant tests link (built with PTO_MUTANTS) has them; everywhere else
+ * PTOI_MUTANT(...) is a constant 0 and nothing is left of it.
+ */
+#ifndef PTOI_MUTANT_H
+#define PTOI_MUTANT_H
+
+/* X(name, what is broken) */
+#define PTOI_MUTANT_MAP(X)                                                                         \
+    X(NO_RAW, "a read does not wait for the writer")                                               \
+    X(NO_WAR, "a write does not wait for readers")                                                 \
+    X(NO_WAW, "a write does not wait for the writer before it")                                    \
+    X(NO_CLOSE, "a consumer joins the list of a producer without looking whether it is closed")    \
+    X(NO_SCOPE_REF, "memory is recycled although its scope is open")                               \
+    X(NO_LIFETIME, "memory is recycled although a task still uses it")
+
+typedef enum ptoi_mutant_name {
+    PTOI_MUTANT_NONE,
+#define PTOI_MUTANT_ENUM(name, text) PTOI_MUTANT_##name,
+    PTOI_MUTANT_MAP(PTOI_MUTANT_ENUM)
+#undef PTOI_MUTANT_ENUM
+        PTOI_MUTANT_COUNT
+} ptoi_mutant_name;
+
+#ifdef PTO_MUTANTS
+extern ptoi_mutant_name ptoi_mutant; /* set before a runtime is created */
+#define PTOI_MUTANT(name) (ptoi_mutant == PTOI_MUTANT_##name)
+#else
+#define PTOI_MUTANT(name) 0
+#endif
+
+#endif /* PTOI_MUTANT_H */

@@ -1,0 +1,295 @@
+/* option.c - the one table of options, and how it is shown. */
+#include "base/option.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#define TEXT_OF(macro) #macro
+#define TEXT(macro) TEXT_OF(macro)
+#define FIELD(name)                                                                                \
+    .field = #name, .at = offsetof(pto_config, name), .width = sizeof(((pto_config *)0)->name)
+#define LEVEL_FIELD(name)                                                                          \
+    FIELD(name), .kind = PTOI_OPTION_LEVELS, .level_at = offsetof(pto_config, level_##name)
+#define RANGE(lowest, highest) .low = (lowest), .high = (highest)
+#define POWER(n) (UINT64_C(1) << (n))
+
+const ptoi_option ptoi_options[] = {
+    {"PTO_LEVELS", FIELD(levels), RANGE(1, PTO_MAX_LEVELS), .otherwise = 4, .unit = "levels",
+     .help = "Ring levels. Boundary scopes that nest deeper share the last one."},
+    {"PTO_WINDOW", LEVEL_FIELD(window), RANGE(2, POWER(22)), .round = PTOI_ROUND_POWER,
+     .otherwise = 1024, .unit = "tasks",
+     .help = "Tasks alive at once, per level; rounded up to a power of two."},
+    {"PTO_HEAP", LEVEL_FIELD(heap_bytes), RANGE(PTOI_OPTION_LINE, POWER(46)),
+     .round = PTOI_ROUND_LINE, .otherwise = POWER(28), .unit = "bytes",
+     .help = "Memory for managed tensors, per level; rounded up to 64. It is reserved, and costs "
+             "nothing until tasks fill it."},
+    {"PTO_DEPS", LEVEL_FIELD(deps), RANGE(1, POWER(26)), .round = PTOI_ROUND_POWER,
+     .otherwise = 8192, .unit = "edges",
+     .help = "Edges kept at once, per level; rounded up to a power of two."},
+    {"PTO_ARGS", LEVEL_FIELD(arg_bytes), RANGE(PTOI_OPTION_LINE, POWER(36)),
+     .round = PTOI_ROUND_LINE, .per_task = 256, .otherwise = POWER(18), .unit = "bytes",
+     .help = "Arguments of live tasks, per level; rounded up to 64. By default at least 256 for "
+             "each task of the window."},
+    {"PTO_MAP_ENTRIES", LEVEL_FIELD(map_entries), RANGE(1, POWER(26)), .round = PTOI_ROUND_POWER,
+     .otherwise = 4096, .unit = "accesses",
+     .help = "Reads and writes of memory that are remembered, per level; rounded up to a power of "
+             "two."},
+    {"PTO_BUFFERS", FIELD(buffers), RANGE(1, POWER(26)), .otherwise = 65536, .unit = "tensors",
+     .help = "Managed tensors in open scopes, all levels together."},
+    {"PTO_WORKERS", FIELD(workers), RANGE(0, PTO_MAX_WORKERS), .kind = PTOI_OPTION_WORKERS,
+     .may_be_none = true, .unit = "threads",
+     .help = "Worker threads: how many, serving all types; or each with its types and, after a "
+             "colon, how many of them. By default one less than the cores, at least 1."},
+    {"PTO_CALLER", FIELD(caller_types), .kind = PTOI_OPTION_TYPES, .otherwise = PTO_ALL_TYPES,
+     .help = "What the orchestrating thread helps with while it waits."},
+    {"PTO_SCHEDULER", FIELD(place), .kind = PTOI_OPTION_PLACE, .otherwise = PTO_PLACE_INLINE,
+     .help = "Who takes the scheduler's steps: whoever submits or completes a task, or a thread of "
+             "its own."},
+    {"PTO_SPIN", FIELD(spin), RANGE(0, POWER(31)), .may_be_none = true, .otherwise = 4096,
+     .unit = "looks", .help = "Looks for work before a thread goes to sleep."},
+    {"PTO_OVERLAP_BUDGET", FIELD(overlap_budget), RANGE(0, UINT64_MAX), .otherwise = 0,
+     .unit = "steps",
+     .help = "Steps of search for one overlap, past which the safe answer is taken. 0 is the "
+             "library's own choice, " TEXT(PTO_OVERLAP_BUDGET) "."},
+    {"PTO_FIRST_TASK", FIELD(first_task), RANGE(0, POWER(60)), .otherwise = 0, .unit = "tasks",
+     .help = "For tests: where the counters of tasks and edges begin."},
+    {"PTO_MAP_TWICE", FIELD(map_twice), RANGE(0, 1), .otherwise = 0,
+     .help = "For tests: 1 shows the window to the scheduler's side at another address."},
+};
+const size_t ptoi_n_options = sizeof ptoi_options / sizeof *ptoi_options;
+
+const char *const ptoi_type_names[PTO_WORKER_TYPES] = {
+#define TYPE_NAME(name, value, text) [value] = (text),
+    PTO_WORKER_MAP(TYPE_NAME)
+#undef TYPE_NAME
+};
+
+const char *const ptoi_place_names[PTOI_PLACES] = {
+    [PTO_PLACE_INLINE] = "inline",
+    [PTO_PLACE_THREAD] = "thread",
+};
+
+const char *ptoi_option_variable(const ptoi_option *o)
+{
+    const char *value = getenv(o->variable);
+    return value && *value ? value : NULL;
+}
+
+/* ---- Values as text ------------------------------------------------------------------------ */
+
+void ptoi_text_add(ptoi_text *t, const char *format, ...)
+{
+    static const char cut[] = "...";
+    const size_t room = sizeof t->s - t->length;
+    va_list args;
+    va_start(args, format);
+    const int more = vsnprintf(t->s + t->length, room, format, args);
+    va_end(args);
+    if (more >= 0 && (size_t)more < room) {
+        t->length += (size_t)more;
+    } else {
+        memcpy(t->s + sizeof t->s - sizeof cut, cut, sizeof cut);
+        t->length = sizeof t->s - 1;
+    }
+}
+
+static void add_number(ptoi_text *t, const ptoi_option *o, uint64_t value)
+{
+    static const char *const units[] = {"", "k", "m", "g", "t"};
+    const size_t last = sizeof units / sizeof *units - 1;
+    size_t unit = 0;
+    if (o->round == PTOI_ROUND_LINE) {
+        for (; value && value % 1024 == 0 && unit < last; unit++) {
+            value /= 1024;
+        }
+    }
+    ptoi_text_add(t, "%" PRIu64 "%s", value, units[unit]);
+}
+
+static void add_types(ptoi_text *t, uint32_t types)
+{
+    const char *plus = "";
+    if (!types || types == PTO_ALL_TYPES) {
+        ptoi_text_add(t, "%s", types ? "all" : "none");
+        return;
+    }
+    for (unsigned type = 0; type < PTO_WORKER_TYPES; type++) {
+        if (types & PTO_TYPE_BIT(type)) {
+            ptoi_text_add(t, "%s%s", plus, ptoi_type_names[type]);
+            plus = "+";
+        }
+    }
+}
+
+static void add_workers(ptoi_text *t, const ptoi_settings *s)
+{
+    uint32_t of_all = 0;
+    while (of_all < s->n_workers && s->worker_types[of_all] == PTO_ALL_TYPES) {
+        of_all++;
+    }
+    if (!s->n_workers) {
+        ptoi_text_add(t, "none");
+        return;
+    }
+    if (of_all == s->n_workers) {
+        ptoi_text_add(t, "%" PRIu32, of_all);
+        return;
+    }
+    for (uint32_t first = 0, next; first < s->n_workers; first = next) {
+        for (next = first + 1; next < s->n_workers; next++) {
+            if (s->worker_types[next] != s->worker_types[first]) {
+                break;
+            }
+        }
+        ptoi_text_add(t, "%s", first ? "," : "");
+        add_types(t, s->worker_types[first]);
+        if (next - first > 1) {
+            ptoi_text_add(t, ":%" PRIu32, next - first);
+        }
+    }
+}
+
+/* As a list, without what repeats at its end. */
+static void add_levels(ptoi_text *t, const ptoi_option *o, const pto_config *config)
+{
+    uint64_t values[PTO_MAX_LEVELS];
+    uint32_t n = config->levels;
+    for (uint32_t level = 0; level < n; level++) {
+        values[level] = ptoi_option_get(o, config, ptoi_option_level_at(o, level));
+    }
+    while (n > 1 && values[n - 1] == values[n - 2]) {
+        n--;
+    }
+    for (uint32_t level = 0; level < n; level++) {
+        ptoi_text_add(t, "%s", level ? "," : "");
+        add_number(t, o, values[level]);
+    }
+}
+
+/* The value that was decided, as one would write it into the variable. */
+static ptoi_text decided(const ptoi_option *o, const ptoi_settings *s)
+{
+    ptoi_text t = {.length = 0};
+    switch (o->kind) {
+    case PTOI_OPTION_NUMBER:
+        if (o->may_be_none && !ptoi_option_get(o, &s->config, o->at)) {
+            ptoi_text_add(&t, "none");
+        } else {
+            add_number(&t, o, ptoi_option_get(o, &s->config, o->at));
+        }
+        break;
+    case PTOI_OPTION_LEVELS:
+        add_levels(&t, o, &s->config);
+        break;
+    case PTOI_OPTION_WORKERS:
+        add_workers(&t, s);
+        break;
+    case PTOI_OPTION_TYPES:
+        add_types(&t, s->caller_types);
+        break;
+    case PTOI_OPTION_PLACE:
+        ptoi_text_add(&t, "%s", ptoi_place_names[s->config.place]);
+        break;
+    }
+    return t;
+}
+
+ptoi_text ptoi_option_takes(const ptoi_option *o)
+{
+    ptoi_text t = {.length = 0};
+    if (o->high) {
+        add_number(&t, o, o->low);
+        ptoi_text_add(&t, " .. ");
+        add_number(&t, o, o->high);
+        ptoi_text_add(&t, "%s%s", o->unit ? " " : "", o->unit ? o->unit : "");
+    }
+    switch (o->kind) {
+    case PTOI_OPTION_NUMBER:
+        ptoi_text_add(&t, "%s", o->may_be_none ? ", or none" : "");
+        break;
+    case PTOI_OPTION_LEVELS:
+        ptoi_text_add(&t, ", for all levels or a list by level");
+        break;
+    case PTOI_OPTION_WORKERS:
+        ptoi_text_add(&t, ", none, or a list like cube:2,vector+ai_cpu");
+        break;
+    case PTOI_OPTION_TYPES:
+        ptoi_text_add(&t, "all, none, or some of");
+        for (unsigned type = 0; type < PTO_WORKER_TYPES; type++) {
+            ptoi_text_add(&t, "%s%s", type ? "+" : " ", ptoi_type_names[type]);
+        }
+        break;
+    case PTOI_OPTION_PLACE:
+        for (unsigned place = PTO_PLACE_INLINE; place < PTOI_PLACES; place++) {
+            ptoi_text_add(&t, "%s%s", place > PTO_PLACE_INLINE ? " or " : "",
+                          ptoi_place_names[place]);
+        }
+        break;
+    }
+    return t;
+}
+
+/* ---- Printing ------------------------------------------------------------------------------ */
+
+enum { COLUMNS = 100, INDENT = 22, VALUE = 12 };
+
+/* From column INDENT on, with lines broken between words; a word that no line has room for is
+ * broken as well. */
+static void print_words(FILE *out, const char *words)
+{
+    int column = INDENT;
+    while (*words) {
+        int length = (int)strcspn(words, " ");
+        length = length < COLUMNS - INDENT ? length : COLUMNS - INDENT;
+        if (column > INDENT && column + 1 + length > COLUMNS) {
+            fprintf(out, "\n%*s", INDENT, "");
+            column = INDENT;
+        }
+        column += fprintf(out, "%s%.*s", column > INDENT ? " " : "", length, words);
+        words += length;
+        words += *words == ' ';
+    }
+    fputc('\n', out);
+}
+
+static void print_option(FILE *out, const ptoi_option *o, const ptoi_settings *now,
+                         const ptoi_settings *plain)
+{
+    const ptoi_text value = decided(o, now);
+    fprintf(out, "  %-*s", INDENT - 2, o->variable);
+    if (value.length > VALUE) {
+        fprintf(out, "%s\n%*s", value.s, INDENT, "");
+    } else {
+        fprintf(out, "%-*s  ", VALUE, value.s);
+    }
+    fprintf(out, "%s\n%*s", ptoi_option_takes(o).s, INDENT, "");
+    print_words(out, o->help);
+    if (now != plain && ptoi_option_variable(o)) {
+        fprintf(out, "%*sSet in the environment; default %s.\n", INDENT, "", decided(o, plain).s);
+    }
+}
+
+void pto_options_print(FILE *out)
+{
+    ptoi_settings plain;
+    ptoi_settings set;
+    const ptoi_settings *now = &plain;
+    if (!out || ptoi_config_resolve_from(NULL, false, &plain) != PTO_OK) {
+        return; /* without a file; the defaults themselves are good */
+    }
+    if (ptoi_config_resolve_from(NULL, true, &set) == PTO_OK) {
+        now = &set;
+    }
+    fprintf(out, "Options of PTO Runtime: variable, value now, what it takes, meaning. The field "
+                 "of pto_config\nwins over the variable. k, m, g or t multiply a number by 1024 "
+                 "once to four times. In a list\nby level, the last value serves the levels that "
+                 "are left.\n\n");
+    for (size_t i = 0; i < ptoi_n_options; i++) {
+        print_option(out, &ptoi_options[i], now, &plain);
+    }
+    if (now == &plain) {
+        fprintf(out, "\nThe environment has an error, so above are the defaults:\n%*s", INDENT, "");
+        print_words(out, pto_error_detail());
+    }
+}

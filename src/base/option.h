@@ -1,0 +1,115 @@
+/* option.h - the table of options, for the files that read, merge and print them.
+ *
+ *     option.c       the table; values as text; pto_options_print
+ *     option_read.c  variables of the environment into values
+ *     config.c       which value counts: ptoi_config_resolve
+ */
+#ifndef PTOI_OPTION_H
+#define PTOI_OPTION_H
+
+#include <string.h>
+
+#include "base/config.h"
+
+typedef enum ptoi_option_kind {
+    PTOI_OPTION_NUMBER,
+    PTOI_OPTION_LEVELS,  /* a number for each level */
+    PTOI_OPTION_WORKERS, /* threads and their types */
+    PTOI_OPTION_TYPES,   /* a set of worker types */
+    PTOI_OPTION_PLACE,   /* pto_place */
+} ptoi_option_kind;
+
+typedef enum ptoi_option_round {
+    PTOI_ROUND_NOT,
+    PTOI_ROUND_POWER, /* up to a power of two */
+    PTOI_ROUND_LINE,  /* bytes: up to cache lines of 64 */
+} ptoi_option_round;
+
+enum { PTOI_OPTION_LINE = 64 };
+
+typedef struct ptoi_option {
+    const char *variable;
+    const char *field;
+    uint16_t at;       /* of the field in pto_config */
+    uint16_t width;    /* of the number in bytes, 4 or 8 */
+    uint16_t level_at; /* of the array with one for each level */
+    ptoi_option_kind kind;
+    ptoi_option_round round;
+    bool may_be_none;   /* 0 can be said as "none" */
+    uint32_t per_task;  /* the default is at least so many for each task of the window */
+    uint64_t low, high; /* before rounding, which does not lead beyond; high == 0: no numbers */
+    uint64_t otherwise; /* the default; for workers the machine decides */
+    const char *unit;
+    const char *help;
+} ptoi_option;
+
+/* In the order in which they are to be decided: the levels before what exists once for each, the
+ * window before what depends on it. */
+extern const ptoi_option ptoi_options[];
+extern const size_t ptoi_n_options;
+
+extern const char *const ptoi_type_names[PTO_WORKER_TYPES];
+
+enum { PTOI_PLACES = PTO_PLACE_THREAD + 1 };
+extern const char *const ptoi_place_names[PTOI_PLACES]; /* of PTO_PLACE_DEFAULT: NULL */
+
+/* The number that lies at a place in the struct: o->at, or that of a level. */
+static inline size_t ptoi_option_level_at(const ptoi_option *o, uint32_t level)
+{
+    return o->level_at + (size_t)level * o->width;
+}
+
+static inline uint64_t ptoi_option_get(const ptoi_option *o, const pto_config *config, size_t at)
+{
+    uint32_t narrow = 0;
+    uint64_t wide = 0;
+    if (o->width == sizeof narrow) {
+        memcpy(&narrow, (const char *)config + at, sizeof narrow);
+        return narrow;
+    }
+    memcpy(&wide, (const char *)config + at, sizeof wide);
+    return wide;
+}
+
+static inline void ptoi_option_set(const ptoi_option *o, pto_config *config, size_t at,
+                                   uint64_t value)
+{
+    const uint32_t narrow = (uint32_t)value;
+    if (o->width == sizeof narrow) {
+        memcpy((char *)config + at, &narrow, sizeof narrow);
+    } else {
+        memcpy((char *)config + at, &value, sizeof value);
+    }
+}
+
+/* Text that is short by purpose, for it goes into details and lines of limited length; what is
+ * longer ends in "...". */
+typedef struct ptoi_text {
+    char s[76];
+    size_t length;
+} ptoi_text;
+
+void ptoi_text_add(ptoi_text *t, const char *format, ...) PTO_PRINTF(2, 3);
+
+/* What the variable accepts, in words. */
+ptoi_text ptoi_option_takes(const ptoi_option *o);
+
+/* The value of a variable, or NULL if it is not set or empty. */
+const char *ptoi_option_variable(const ptoi_option *o);
+
+/* The value of a variable into what it means: PTO_BAD_CONFIG if it means nothing, or is out of
+ * range. Levels: `levels` values. Workers: s->n_workers and s->worker_types, which were empty. */
+pto_status ptoi_option_read_number(const ptoi_option *o, const char *variable, uint64_t *value);
+pto_status ptoi_option_read_levels(const ptoi_option *o, const char *variable, uint32_t levels,
+                                   uint64_t *values);
+pto_status ptoi_option_read_workers(const ptoi_option *o, const char *variable, ptoi_settings *s);
+pto_status ptoi_option_read_types(const ptoi_option *o, const char *variable, uint32_t *types);
+pto_status ptoi_option_read_place(const ptoi_option *o, const char *variable, pto_place *place);
+
+/* Adds threads that serve `types`; false, and none are added, if they are too many. */
+bool ptoi_settings_add_threads(ptoi_settings *s, uint64_t count, uint32_t types);
+
+/* ptoi_config_resolve, which may be told not to look at the environment. */
+pto_status ptoi_config_resolve_from(const pto_config *given, bool environment, ptoi_settings *out);
+
+#endif /* PTOI_OPTION_H */

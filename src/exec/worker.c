@@ -1,0 +1,268 @@
+/* worker.c - the threads that run kernels: find a task, resolve its arguments, call, finish. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "sched/sched.h"
+
+/* ---- One task ---- */
+
+/* What a kernel sees, from what the window holds. */
+static void resolve(const ptoi_sched *sched, const ptoi_slot *slot, pto_arg *args)
+{
+    const ptoi_packed *packed = sched->view.level[slot->level].args + slot->args;
+    for (uint32_t i = 0; i < slot->n_args; i++) {
+        pto_arg *arg = &args[i];
+        if (packed->dtype == PTO_DTYPE_NONE) {
+            *arg = (pto_arg){.dtype = PTO_DTYPE_NONE};
+            arg->u64 = packed->value;
+            packed++;
+            continue;
+        }
+        arg->data = packed->segment == PTOI_SEGMENT_USER
+                        ? (void *)(uintptr_t)packed->value
+                        : sched->view.level[packed->segment].heap + packed->value;
+        arg->dtype = (pto_dtype)packed->dtype;
+        arg->ndim = packed->ndim;
+        arg->shape = (const int64_t *)(const void *)(packed + 1);
+        arg->strides = arg->shape + arg->ndim;
+        arg->u64 = 0;
+        packed += ptoi_packed_units(packed->ndim);
+    }
+}
+
+/* Keeps the first failure, in order of submission. */
+static void report(ptoi_sched *sched, const ptoi_slot *slot, pto_status status, const char *message)
+{
+    const ptoi_view *view = &sched->view;
+    pthread_mutex_lock(&sched->lock);
+    if (!sched->has_failure || ptoi_get64(&slot->order) < sched->failure.order) {
+        pto_failure *f = &sched->failure;
+        const ptoi_site *site = &view->sites[slot->site];
+        memset(f, 0, sizeof *f);
+        f->task = ptoi_ref_task(ptoi_ref_make(ptoi_get64(&slot->seq), slot->level, false));
+        f->order = ptoi_get64(&slot->order);
+        f->status = status;
+        f->line = site->line;
+        snprintf(f->kernel, sizeof f->kernel, "%s",
+                 ptoi_string(view, view->kernels[ptoi_get32(&slot->kernel)].name));
+        snprintf(f->file, sizeof f->file, "%s", ptoi_string(view, site->file));
+        snprintf(f->message, sizeof f->message, "%s", message);
+        sched->has_failure = true;
+        sched->told = false;
+    }
+    pthread_mutex_unlock(&sched->lock);
+}
+
+/* The status that a task ended with becomes its outcome. */
+static void settle(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, pto_status status,
+                   const char *message)
+{
+    if (status != PTO_OK) {
+        report(sched, &sched->view.slots[task], status, message);
+    }
+    ptoi_sched_finish(sched, worker, task, status == PTO_OK ? PTOI_DONE : PTOI_FAILED);
+}
+
+/* Which time round the ring it is, for `phase`: a late call for a task that is gone must not be taken
+ * for one for the task that came after it. */
+static uint32_t round_of(const ptoi_view *view, const ptoi_slot *slot)
+{
+    return (uint32_t)(ptoi_get64(&slot->seq) >> view->level[slot->level].shift)
+           << PTOI_PHASE_ROUND_SHIFT;
+}
+
+static void run(ptoi_worker *worker, uint32_t task)
+{
+    ptoi_sched *sched = worker->sched;
+    ptoi_slot *slot = &sched->view.slots[task];
+    if (slot->poisoned || ptoi_get32(&sched->view.header->cancelled)) {
+        ptoi_sched_finish(sched, worker, task, PTOI_SKIPPED);
+        return;
+    }
+    const ptoi_kernel *kernel = &sched->kernels[ptoi_get32(&slot->kernel)];
+    resolve(sched, slot, worker->args);
+    const pto_call call = {
+        .args = worker->args,
+        .n_args = slot->n_args,
+        .worker = worker->id,
+        .worker_type = (pto_worker_type)slot->type,
+        .task = ptoi_ref_task(ptoi_ref_make(ptoi_get64(&slot->seq), slot->level, false)),
+        .user = kernel->user,
+        .rt = sched->rt,
+    };
+    /* Relaxed: the kernel itself is how anybody else learns of the task, and it runs after. */
+    const uint32_t running = round_of(&sched->view, slot) | PTOI_PHASE_RUNNING;
+    ptoi_set32(&slot->phase, running);
+    uint64_t words = ptoi_error_serial();
+    worker->running = true;
+    pto_status status = kernel->fn(&call);
+    worker->running = false;
+    if (status != PTO_PENDING) {
+        ptoi_set32(&slot->phase, running | PTOI_PHASE_COMPLETED); /* nobody else may end it now */
+    }
+    if (status == PTO_OK) {
+        ptoi_sched_finish(sched, worker, task, PTOI_DONE);
+        return;
+    }
+    if (status != PTO_PENDING) {
+        settle(sched, worker, task, status,
+               ptoi_error_serial() != words ? pto_error_detail() : "the kernel gave no words");
+        return;
+    }
+    uint32_t phase = running;
+    while (!ptoi_cas32(&slot->phase, &phase, phase | PTOI_PHASE_RETURNED)) {
+    }
+    if (phase & PTOI_PHASE_COMPLETED) { /* it was faster than the kernel */
+        settle(sched, worker, task,
+               (pto_status)(phase >> PTOI_PHASE_STATUS_SHIFT & PTOI_PHASE_STATUS_MASK),
+               "completed with this status");
+    }
+}
+
+pto_status pto_task_complete(pto_runtime *rt, pto_task task, pto_status status)
+{
+    if (!rt) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "complete: the runtime is NULL");
+    }
+    ptoi_sched *sched = ptoi_sched_of(rt);
+    const ptoi_view *view = &sched->view;
+    uint32_t level = (uint32_t)task & 7;
+    uint64_t seq = task >> 3;
+    if (status == PTO_PENDING || (uint32_t)status > PTOI_PHASE_STATUS_MASK) {
+        return ptoi_fail(PTO_BAD_TASK, "complete: status %d of task %llu is no ending", (int)status,
+                         (unsigned long long)task);
+    }
+    if (level >= view->header->levels) {
+        return ptoi_fail(PTO_BAD_TASK, "complete: no task %llu", (unsigned long long)task);
+    }
+    ptoi_slot *slot = ptoi_slot_of(view, level, seq);
+    uint32_t round = (uint32_t)(seq >> view->level[level].shift) << PTOI_PHASE_ROUND_SHIFT;
+    uint32_t phase = ptoi_acquire32(&slot->phase), after;
+    do {
+        uint64_t there = ptoi_get64(&slot->seq);
+        if (there != seq || !(phase & PTOI_PHASE_RUNNING) || phase & PTOI_PHASE_COMPLETED ||
+            phase >> PTOI_PHASE_ROUND_SHIFT != round >> PTOI_PHASE_ROUND_SHIFT ||
+            ptoi_list_closed(ptoi_get64(&slot->waiters))) {
+            const char *why = "is complete already";
+            if (there < seq) {
+                why = "never was";
+            } else if (there == seq && !(phase & PTOI_PHASE_RUNNING)) {
+                why = "has not begun";
+            }
+            return ptoi_fail(PTO_BAD_TASK, "complete: task %llu %s", (unsigned long long)task, why);
+        }
+        after = phase | PTOI_PHASE_COMPLETED | (uint32_t)status << PTOI_PHASE_STATUS_SHIFT;
+    } while (!ptoi_cas32(&slot->phase, &phase, after));
+    if (phase & PTOI_PHASE_RETURNED) {
+        settle(sched, NULL, ptoi_slot_number(view, slot), status, "completed with this status");
+    }
+    return PTO_OK;
+}
+
+/* ---- The next task ---- */
+
+static uint32_t pop(ptoi_worker *worker)
+{
+    for (uint32_t types = worker->types; types; types &= types - 1) {
+        uint32_t task = ptoi_queue_pop(&worker->sched->ready[__builtin_ctz(types)]);
+        if (task != PTOI_NONE) {
+            return task;
+        }
+    }
+    return PTOI_NONE;
+}
+
+static uint32_t find(ptoi_worker *worker)
+{
+    uint32_t task = worker->next;
+    if (task != PTOI_NONE) {
+        worker->next = PTOI_NONE;
+        return task;
+    }
+    task = pop(worker);
+    if (task != PTOI_NONE || worker->sched->place == PTO_PLACE_THREAD) {
+        return task;
+    }
+    while ((task = ptoi_sched_claim(worker->sched, &worker->inbox)) != PTOI_NONE) {
+        if (worker->types >> worker->sched->view.slots[task].type & 1) {
+            return task;
+        }
+        ptoi_sched_offer(worker->sched, task);
+    }
+    return PTOI_NONE;
+}
+
+bool ptoi_worker_step(ptoi_worker *worker)
+{
+    uint32_t task = find(worker);
+    if (task == PTOI_NONE) {
+        return false;
+    }
+    run(worker, task);
+    return true;
+}
+
+bool ptoi_worker_sees_work(const ptoi_worker *worker)
+{
+    const ptoi_sched *sched = worker->sched;
+    const ptoi_header *h = sched->view.header;
+    for (uint32_t types = worker->types; types; types &= types - 1) {
+        if (ptoi_queue_see(&sched->ready[__builtin_ctz(types)])) {
+            return true;
+        }
+    }
+    return sched->place == PTO_PLACE_INLINE && worker->types &&
+           ptoi_see64(&h->inbox_head) != ptoi_see64(&h->inbox_claimed);
+}
+
+/* ---- Threads ---- */
+
+static void *work(void *context)
+{
+    ptoi_worker *worker = context;
+    ptoi_sched *sched = worker->sched;
+    for (uint32_t idle = 0; !ptoi_acquire32(&sched->stop);) {
+        if (ptoi_worker_step(worker)) {
+            idle = 0;
+        } else if (idle < sched->spin) {
+            idle++;
+            ptoi_relax();
+        } else {
+            idle = 0;
+            ptoi_park_announce(&worker->parker);
+            if (ptoi_see32(&sched->stop) || ptoi_worker_sees_work(worker)) {
+                ptoi_park_withdraw(&worker->parker);
+            } else {
+                ptoi_park_sleep(&worker->parker);
+            }
+        }
+    }
+    return NULL;
+}
+
+pto_status ptoi_workers_start(ptoi_sched *sched)
+{
+    for (uint32_t i = 0; i < sched->n_workers; i++) {
+        ptoi_worker *worker = &sched->workers[i];
+        int why = ptoi_os_thread(&worker->thread, work, worker);
+        if (why) {
+            return ptoi_fail(PTO_SYSTEM, "create: the thread of worker %u of %u: %s", i,
+                             sched->n_workers, strerror(why));
+        }
+        worker->started = true;
+    }
+    return PTO_OK;
+}
+
+void ptoi_workers_stop(ptoi_sched *sched)
+{
+    for (uint32_t i = 0; i < sched->n_workers; i++) {
+        ptoi_worker *worker = &sched->workers[i];
+        if (worker->started) {
+            ptoi_park_wake(&worker->parker);
+            pthread_join(worker->thread, NULL);
+            worker->started = false;
+        }
+    }
+}

@@ -1,0 +1,113 @@
+/* check.c - the invariants of a runtime, all of them, as its headers state them. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "submit/runtime.h"
+
+static pto_status broken(uint32_t level, const char *what, uint64_t a, uint64_t b)
+{
+    return ptoi_fail(PTO_CORRUPT, "check: level %u: %s (%" PRIu64 ", %" PRIu64 ")", level, what, a,
+                     b);
+}
+
+static pto_status check_level(const pto_runtime *rt, uint32_t l)
+{
+    const ptoi_track *t = &rt->track[l];
+    if (t->retired > t->completed || t->completed > t->head) {
+        return broken(l, "retired <= completed <= head", t->retired, t->completed);
+    }
+    if (t->released > t->head || t->retired > t->released) {
+        return broken(l, "retired <= released <= head", t->retired, t->released);
+    }
+    if (t->head - t->retired > t->mask + UINT64_C(1)) {
+        return broken(l, "more tasks than slots", t->head - t->retired, t->mask + UINT64_C(1));
+    }
+    if (!ptoi_ring_check(&t->heap) || !ptoi_ring_check(&t->args) || !ptoi_ring_check(&t->deps)) {
+        return broken(l, "a ring", t->heap.head, t->heap.tail);
+    }
+    uint64_t heap_end = 0,
+             args_end = 0; /* of tasks that took nothing they may lie before the tail */
+    for (uint64_t n = t->retired; n != t->head; n++) {
+        const ptoi_slot *slot = &t->slots[(uint32_t)n & t->mask];
+        const ptoi_note *note = ptoi_note_of(t, n);
+        uint64_t waiters = ptoi_acquire64(&slot->waiters);
+        if (ptoi_get64(&slot->seq) != n || slot->level != l ||
+            waiters >> 32 << 32 != ptoi_list_tag(&rt->view, l, n)) {
+            return broken(l, "a slot of another task", ptoi_get64(&slot->seq), n);
+        }
+        if (n < t->completed && !ptoi_list_closed(waiters)) {
+            return broken(l, "a task below `completed` is open", n, t->completed);
+        }
+        if (note->heap_end < heap_end || note->args_end < args_end) {
+            return broken(l, "ends of pieces fall", n, note->heap_end);
+        }
+        heap_end = note->heap_end;
+        args_end = note->args_end;
+    }
+    if (heap_end > t->heap.head || args_end > t->args.head) {
+        return broken(l, "a piece beyond the head", heap_end, t->heap.head);
+    }
+    return PTO_OK;
+}
+
+static pto_status check_buffers(const pto_runtime *rt)
+{
+    for (uint32_t i = 0; i < rt->n_buffers; i++) {
+        const ptoi_buffer *b = &rt->buffers[i];
+        if (b->life > rt->lives || (i && b->life <= b[-1].life)) {
+            return broken(0, "lives of buffers do not rise", i, b->life);
+        }
+        if (!b->seq) {
+            continue;
+        }
+        const ptoi_track *t = &rt->track[b->level];
+        if (b->seq < t->retired || b->seq >= t->head) {
+            return broken(b->level, "the owner of a living buffer is gone", b->seq, t->retired);
+        }
+        if (b->at > t->heap.size || b->bytes > t->heap.size - b->at) {
+            return broken(b->level, "a buffer outside of its heap", b->at, b->bytes);
+        }
+    }
+    return PTO_OK;
+}
+
+static pto_status check_scopes(const pto_runtime *rt)
+{
+    for (uint32_t i = 0; i < rt->depth; i++) {
+        const ptoi_scope *s = &rt->scopes[i];
+        if (s->base > i || s->level >= rt->levels || s->buffers > rt->n_buffers ||
+            (i && (s->order < s[-1].order || s->buffers < s[-1].buffers))) {
+            return broken(s->level, "a scope", i, s->base);
+        }
+    }
+    return PTO_OK;
+}
+
+static pto_status check_all(const pto_runtime *rt)
+{
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        PTO_TRY(check_level(rt, l));
+    }
+    PTO_TRY(check_buffers(rt));
+    return check_scopes(rt);
+}
+
+pto_status pto_check(pto_runtime *rt)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "check"));
+    PTO_TRY(check_all(rt));
+    return pto_tensormap_check(rt->map);
+}
+
+#ifdef PTO_DEBUG_CHECKS
+/* Not each time: it looks at everything. */
+void ptoi_debug_check(pto_runtime *rt)
+{
+    if (rt->attempt % 64 == 0 && check_all(rt) != PTO_OK) {
+        fprintf(stderr, "pto: %s\n", pto_error_detail());
+        abort();
+    }
+}
+#endif

@@ -1,0 +1,99 @@
+/* ring.h - room in a ring, given out in order and taken back in order.
+ *
+ *      tail ............ in use ............ head         positions run freely and never wrap;
+ *        v                                    v           position p lies at p % size
+ *     ---[====][=======][==][///skipped///]   [====]
+ *
+ * A piece is never split: what does not fit before the end of the ring begins at the start again,
+ * and the rest is skipped. A ring in which nothing is in use starts over, so that it takes a piece
+ * of its full size. Who gets a piece notes the head after it; as the piece is taken back that
+ * becomes the tail, which also passes what was skipped and those who took nothing.
+ *
+ * Heap, arguments and edges of a level are such rings. Only the orchestrating thread uses one.
+ *
+ * Invariants (ptoi_ring_check):
+ *   R1  tail <= head <= tail + size
+ *   R2  at = head % size, or size in place of 0 is never seen: at < size
+ *   R3  peak <= size
+ */
+#ifndef PTOI_RING_H
+#define PTOI_RING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+
+typedef struct ptoi_ring {
+    uint64_t size;
+    uint64_t head;
+    uint64_t tail;
+    uint64_t at;   /* head % size */
+    uint64_t peak; /* the most ever in use */
+} ptoi_ring;
+
+/* A piece about to be taken. */
+typedef struct ptoi_piece {
+    uint64_t begin; /* position */
+    uint64_t at;    /* begin % size: where it lies */
+} ptoi_piece;
+
+static inline void ptoi_ring_init(ptoi_ring *ring, uint64_t size)
+{
+    *ring = (ptoi_ring){.size = size};
+}
+
+static inline uint64_t ptoi_ring_used(const ptoi_ring *ring)
+{
+    return ring->head - ring->tail;
+}
+
+/* Whether `amount` fits now, and where it would lie. Nothing is taken yet. */
+static inline bool ptoi_ring_fits(const ptoi_ring *ring, uint64_t amount, ptoi_piece *piece)
+{
+    uint64_t used = ptoi_ring_used(ring), rest = ring->size - ring->at;
+    if (used == 0) {
+        *piece = (ptoi_piece){ring->at ? ring->head + rest : ring->head, 0};
+        return amount <= ring->size;
+    }
+    uint64_t skip = amount <= rest ? 0 : rest;
+    *piece = (ptoi_piece){ring->head + skip, skip ? 0 : ring->at};
+    return used + skip + amount <= ring->size;
+}
+
+/* Takes a piece that was just said to fit, or less of it. Returns the head after it. */
+static inline uint64_t ptoi_ring_take(ptoi_ring *ring, ptoi_piece piece, uint64_t amount)
+{
+    if (amount == 0) {
+        return ring->head;
+    }
+    if (ring->head == ring->tail) {
+        ring->tail = piece.begin; /* what was skipped in an empty ring is not in use */
+    }
+    ring->head = piece.begin + amount;
+    ring->at = piece.at + amount;
+    if (ring->at == ring->size) {
+        ring->at = 0;
+    }
+    if (ptoi_ring_used(ring) > ring->peak) {
+        ring->peak = ptoi_ring_used(ring);
+    }
+    return ring->head;
+}
+
+/* Takes everything back up to `end`, a head that was noted. */
+static inline void ptoi_ring_give_back(ptoi_ring *ring, uint64_t end)
+{
+    if (end > ring->tail) {
+        ring->tail = end;
+    }
+}
+
+/* Whether the invariants hold. */
+static inline bool ptoi_ring_check(const ptoi_ring *ring)
+{
+    return ring->tail <= ring->head && ptoi_ring_used(ring) <= ring->size &&
+           ring->at < ring->size && ring->at == ring->head % ring->size && ring->peak <= ring->size;
+}
+
+#endif /* PTOI_RING_H */

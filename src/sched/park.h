@@ -1,0 +1,61 @@
+/* park.h - sleeping when there is nothing to do, without missing the moment when there is.
+ *
+ * Dekker's pattern (see atomic.h): a thread announces that it sleeps (state, then `idle`) and then
+ * looks for work once more; whoever makes work publishes it and then looks at `idle`. At least one
+ * of them sees the other. The sleeper waits until somebody sets its state back.
+ *
+ *   P1  state, put to ASLEEP by its thread; taken to AWAKE by compare-and-swap, by one waker or by
+ *       the thread itself: who wins takes one off `idle`.
+ */
+#ifndef PTOI_PARK_H
+#define PTOI_PARK_H
+
+#include "base/atomic.h"
+#include "base/os.h"
+#include "window/window.h"
+
+enum { PTOI_AWAKE, PTOI_ASLEEP };
+
+typedef struct ptoi_parker {
+    _Alignas(PTOI_LINE) ptoi_a32 state;
+    ptoi_a32 *idle; /* how many of a group sleep, or are about to */
+    ptoi_a64 parks; /* times it slept; for people */
+} ptoi_parker;
+
+static inline void ptoi_park_announce(ptoi_parker *parker)
+{
+    ptoi_put32(&parker->state, PTOI_ASLEEP);
+    ptoi_add32(parker->idle, 1);
+}
+
+/* Wakes the thread if it sleeps. Says whether it was this call that did. */
+static inline bool ptoi_park_wake(ptoi_parker *parker)
+{
+    uint32_t asleep = PTOI_ASLEEP;
+    if (ptoi_see32(&parker->state) != PTOI_ASLEEP ||
+        !ptoi_cas32(&parker->state, &asleep, PTOI_AWAKE)) {
+        return false;
+    }
+    ptoi_add32(parker->idle, (uint32_t)-1);
+    ptoi_os_wake(&parker->state);
+    return true;
+}
+
+/* There is work after all. */
+static inline void ptoi_park_withdraw(ptoi_parker *parker)
+{
+    uint32_t asleep = PTOI_ASLEEP;
+    if (ptoi_cas32(&parker->state, &asleep, PTOI_AWAKE)) {
+        ptoi_add32(parker->idle, (uint32_t)-1);
+    }
+}
+
+static inline void ptoi_park_sleep(ptoi_parker *parker)
+{
+    ptoi_count64(&parker->parks, 1);
+    while (ptoi_acquire32(&parker->state) == PTOI_ASLEEP) {
+        ptoi_os_sleep(&parker->state, PTOI_ASLEEP);
+    }
+}
+
+#endif /* PTOI_PARK_H */

@@ -1,0 +1,131 @@
+/* sched.h - the scheduler's side: which task can run, and who runs it.
+ *
+ *        inbox ──claim──> look ──all producers complete──> ready ──> worker ──> close
+ *                           │                                ^                    │
+ *                           └──joins the list of the first   └────look again──────┘
+ *                              producer that is not               at each task in the list
+ *
+ * A task waits in the list of *one* producer at a time. When that one is complete the task is looked
+ * at again: the producers that follow may be complete by now, or it joins the list of the next one
+ * that is not. So a task needs one link, which is in its slot; nothing is counted; and a list is
+ * never longer than there are tasks.
+ *
+ * The step (claim, look, close) is the same wherever it is taken: inline by the workers and by the
+ * orchestrating thread while it waits, or on a thread of its own, which the workers then tell what
+ * they have done.
+ */
+#ifndef PTOI_SCHED_H
+#define PTOI_SCHED_H
+
+#include <pthread.h>
+
+#include <pto/pto.h>
+
+#include "sched/park.h"
+#include "sched/ready.h"
+#include "window/window.h"
+
+typedef struct ptoi_sched ptoi_sched;
+
+/* What a thread counted; raised by itself alone, read by anybody. */
+typedef struct ptoi_tally {
+    ptoi_a64 completed, failed, skipped;
+} ptoi_tally;
+
+/* A thread that runs kernels. The orchestrating thread is the last one. */
+typedef struct ptoi_worker {
+    _Alignas(PTOI_LINE) ptoi_sched *sched;
+    uint32_t id;
+    uint32_t types; /* that it serves */
+    uint32_t next;  /* a task to run next, without a queue between; PTOI_NONE */
+    bool running;   /* a kernel is on this thread's stack */
+    uint64_t inbox; /* the head of the inbox when it was last read */
+    pto_arg *args;  /* of the task that runs */
+    pthread_t thread;
+    bool started;
+    ptoi_tally tally;
+    ptoi_parker parker;
+} ptoi_worker;
+
+typedef struct ptoi_kernel {
+    pto_kernel_fn fn;
+    void *user;
+} ptoi_kernel;
+
+struct ptoi_sched {
+    /* fixed at creation, but for kernels, which are added before a task names them (W1) */
+    ptoi_view view; /* the scheduler's own */
+    pto_runtime *rt;
+    pto_place place;
+    uint32_t spin;
+    uint32_t n_workers; /* without the orchestrating thread */
+    ptoi_worker *workers;
+    ptoi_kernel *kernels;
+    uint32_t max_args;
+    size_t worker_bytes, args_bytes, kernel_bytes;
+
+    _Alignas(PTOI_LINE) ptoi_a32 idle; /* workers asleep; see park.h */
+    ptoi_a32 stop;                     /* the threads shall end; put by the orchestrator */
+    ptoi_a64 awaited; /* the task that the orchestrating thread sleeps for, put by it; 0: none */
+
+    ptoi_queue ready[PTO_WORKER_TYPES];
+
+    /* place thread */
+    ptoi_queue done;                      /* tasks whose kernel has returned */
+    _Alignas(PTOI_LINE) ptoi_a32 resting; /* 1: the scheduler's thread sleeps, or is about to */
+    ptoi_worker own; /* the scheduler's thread: serves no type, counts, sleeps */
+
+    /* completions by threads that are none of ours */
+    pthread_mutex_t lock; /* of the two below */
+    ptoi_tally foreign;
+    bool has_failure;
+    bool told;           /* somebody has waited and heard of it */
+    pto_failure failure; /* the first, by order */
+};
+
+/* The scheduler's side of a runtime. */
+ptoi_sched *ptoi_sched_of(pto_runtime *rt);
+
+/* ---- step.c: the step ---- */
+
+/* Whether a task can run. If not, it now waits in the list of one of its producers, and whoever
+ * completes that looks again. The caller is the only one who has the task. */
+bool ptoi_sched_look(ptoi_sched *sched, uint32_t task);
+
+/* The next new task that can run, PTOI_NONE if there is none. Others it meets join their lists. */
+uint32_t ptoi_sched_claim(ptoi_sched *sched, uint64_t *inbox);
+
+/* The task is complete: closes its list and looks at all who wait in it. The first that the worker
+ * can run becomes its next, the others are put where workers find them. `worker` may be NULL. */
+void ptoi_sched_close(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, ptoi_outcome outcome);
+
+/* Puts a task that can run where a worker finds it, and wakes one. */
+void ptoi_sched_offer(ptoi_sched *sched, uint32_t task);
+
+/* The orchestrator has put tasks into the inbox. */
+void ptoi_sched_notify(ptoi_sched *sched);
+
+/* Wakes a worker that serves one of these types, if one sleeps. */
+void ptoi_sched_wake_types(ptoi_sched *sched, uint32_t types);
+
+/* A task has run, on a worker or (NULL) completed by another thread: closes it, or lets the
+ * scheduler's thread do it. */
+void ptoi_sched_finish(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, ptoi_outcome outcome);
+
+/* ---- thread.c: the step on a thread of its own ---- */
+
+pto_status ptoi_sched_thread_start(ptoi_sched *sched);
+void ptoi_sched_thread_stop(ptoi_sched *sched);
+
+/* ---- exec/worker.c ---- */
+
+/* Runs one task if there is one. */
+bool ptoi_worker_step(ptoi_worker *worker);
+
+/* Whether there seems to be something for it, as the last look before it sleeps. */
+bool ptoi_worker_sees_work(const ptoi_worker *worker);
+
+pto_status ptoi_workers_start(ptoi_sched *sched);
+void ptoi_workers_stop(ptoi_sched *sched);
+
+#endif /* PTOI_SCHED_H */

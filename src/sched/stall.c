@@ -1,0 +1,99 @@
+/* stall.c - is waiting for room hopeless?
+ *
+ * A ring gives room back in order, so its oldest task A decides. Waiting is hopeless exactly when A
+ * is complete, no unfinished task uses its memory, and an open scope holds it: only the caller could
+ * end that scope, and the caller is here. In every other case a task that was submitted can still
+ * end, and none of those depends on the caller: we run tasks until it has.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "submit/runtime.h"
+
+static const char *const shortage_text[] = {
+#define SHORTAGE_TEXT(name, text, option) text,
+    PTOI_SHORTAGE_MAP(SHORTAGE_TEXT)
+#undef SHORTAGE_TEXT
+};
+
+static const char *const shortage_option[] = {
+#define SHORTAGE_OPTION(name, text, option) option,
+    PTOI_SHORTAGE_MAP(SHORTAGE_OPTION)
+#undef SHORTAGE_OPTION
+};
+
+/* The proof is complete: says so. */
+static pto_status hopeless(const pto_runtime *rt, uint32_t level, ptoi_shortage what,
+                           uint64_t wanted)
+{
+    const ptoi_track *t = &rt->track[level];
+    const ptoi_view *view = &rt->view;
+    uint64_t seq = t->retired;
+    const ptoi_slot *slot = &t->slots[(uint32_t)seq & t->mask];
+    const ptoi_site *site = &view->sites[slot->site];
+    const ptoi_scope *scope = &rt->scopes[ptoi_note_of(t, seq)->base];
+    const ptoi_site *opened = &view->sites[scope->site];
+    const uint64_t size[] = {t->mask + UINT64_C(1), t->heap.size, t->args.size * 16};
+    char need[64] = "";
+    if (what != PTOI_SHORT_WINDOW) {
+        snprintf(need, sizeof need, ", %" PRIu64 " wanted", wanted);
+    }
+    bool shared = rt->scopes[rt->depth - 1].boundaries >= rt->levels;
+    return ptoi_fail(
+        PTO_STALLED,
+        "submit: the %s of level %u is full (%" PRIu64 " %s%s) for ever: its oldest "
+        "task %" PRIu64 " (kernel '%s', submitted at %s:%d) is complete and unused, but "
+        "the scope opened at %s:%d holds it. End that scope, %s, or raise %s",
+        shortage_text[what], level, size[what], what == PTOI_SHORT_WINDOW ? "tasks" : "bytes", need,
+        ptoi_get64(&slot->order), ptoi_string(view, view->kernels[ptoi_get32(&slot->kernel)].name),
+        ptoi_string(view, site->file), site->line, ptoi_string(view, opened->file), opened->line,
+        shared ? "raise levels (PTO_LEVELS): boundary scopes share the last ring here"
+               : "put what repeats into PTO_BOUNDARY scopes",
+        shortage_option[what]);
+}
+
+pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted)
+{
+    ptoi_track *t = &rt->track[level];
+    if (what == PTOI_SHORT_MAP || what == PTOI_SHORT_DEPS) {
+        /* These come back as tasks complete, whatever scopes hold. */
+        if (t->completed != t->head) {
+            ptoi_wait_for(rt, ptoi_ref_make(t->completed, level, false));
+        }
+        return PTO_OK;
+    }
+    uint64_t before = t->retired;
+    ptoi_retire_exactly(rt, level);
+    if (t->retired != before) {
+        return PTO_OK;
+    }
+    uint64_t oldest = t->retired;
+    if (oldest == t->head) {
+        return ptoi_fail(PTO_TOO_LARGE,
+                         "submit: the %s of level %u is empty, and still too small: raise %s",
+                         shortage_text[what], level, shortage_option[what]);
+    }
+    if (oldest == t->completed) {
+        ptoi_wait_for(rt, ptoi_ref_make(oldest, level, false));
+        /* Room for one task alone would bring us back here at once. There is work: let there be
+         * more room. (Running, not waiting: what is not needed is not waited for.) */
+        ptoi_help(rt, (t->mask + 1) / 16);
+        return PTO_OK;
+    }
+    if (ptoi_retire_is_held(rt, level, oldest)) {
+        ptoi_wait_for(rt, t->blocker);
+        return PTO_OK;
+    }
+    if (oldest >= t->released) {
+        return hopeless(rt, level, what, wanted);
+    }
+    /* It is bad, and tasks that might ask about it are not complete. */
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        if (rt->track[l].completed < rt->poison.fence[l]) {
+            ptoi_wait_for(rt, ptoi_ref_make(rt->track[l].completed, l, false));
+            return PTO_OK;
+        }
+    }
+    return PTO_OK; /* what held it has ended just now */
+}

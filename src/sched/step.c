@@ -1,0 +1,174 @@
+/* step.c - the step of the scheduler: claim, look, close. */
+#include "base/mutant.h"
+#include "sched/sched.h"
+
+/* Whether `waiters` is the word of the bad task that `ref` names. */
+static bool is_bad(const ptoi_view *view, const ptoi_slot *slot, ptoi_ref ref, uint64_t waiters)
+{
+    return waiters == (ptoi_list_tag(view, ptoi_ref_level(ref), ptoi_ref_seq(ref)) |
+                       PTOI_LIST_CLOSED_BAD) &&
+           ptoi_get64(&slot->seq) == ptoi_ref_seq(ref);
+}
+
+bool ptoi_sched_look(ptoi_sched *sched, uint32_t task)
+{
+    const ptoi_view *view = &sched->view;
+    ptoi_slot *slot = &view->slots[task];
+    const ptoi_ref *refs = view->level[slot->level].deps + slot->deps;
+    for (uint32_t i = slot->cursor; i < slot->fanin; i++) {
+        ptoi_ref ref = refs[i];
+        ptoi_slot *producer = ptoi_slot_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
+        for (;;) {
+            uint64_t waiters;
+            if (ptoi_is_complete(view, producer, ref, &waiters)) {
+                if (ptoi_ref_poisons(ref) && is_bad(view, producer, ref, waiters)) {
+                    slot->poisoned = 1;
+                }
+                break;
+            }
+            slot->next = ptoi_list_first(waiters);
+            slot->cursor = i;
+            /* From the moment it has joined, the task belongs to whoever closes the list. */
+            if (PTOI_MUTANT(NO_CLOSE)) {
+                for (uint32_t wait = 0; wait < 200; wait++) {
+                    ptoi_relax();
+                }
+                ptoi_release64(&producer->waiters, waiters >> 32 << 32 | task);
+                return false;
+            }
+            if (ptoi_cas64(&producer->waiters, &waiters, waiters >> 32 << 32 | task)) { /* W3 */
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+uint32_t ptoi_sched_claim(ptoi_sched *sched, uint64_t *inbox)
+{
+    ptoi_header *h = sched->view.header;
+    uint64_t at = ptoi_get64(&h->inbox_claimed);
+    for (;;) {
+        /* *inbox may be behind, never ahead: what it admits was published. */
+        if (at >= *inbox) {
+            *inbox = ptoi_acquire64(&h->inbox_head); /* pairs W1 */
+            if (at >= *inbox) {
+                return PTOI_NONE;
+            }
+        }
+        /* Read before it is ours: if another one is faster the entry may be overwritten, and then
+         * the swap fails. */
+        uint32_t task = ptoi_get32(&sched->view.inbox[(uint32_t)at & sched->view.inbox_mask]);
+        if (ptoi_cas64(&h->inbox_claimed, &at, at + 1)) {
+            if (ptoi_sched_look(sched, task)) {
+                return task;
+            }
+            at++;
+        }
+    }
+}
+
+/* ---- Who runs it ---- */
+
+void ptoi_sched_wake_types(ptoi_sched *sched, uint32_t types)
+{
+    if (ptoi_see32(&sched->idle) == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i <= sched->n_workers; i++) {
+        ptoi_worker *worker = &sched->workers[i];
+        if ((worker->types & types) && ptoi_park_wake(&worker->parker)) {
+            return;
+        }
+    }
+}
+
+void ptoi_sched_offer(ptoi_sched *sched, uint32_t task)
+{
+    uint32_t type = sched->view.slots[task].type;
+    ptoi_queue_push(&sched->ready[type], task);
+    ptoi_sched_wake_types(sched, PTO_TYPE_BIT(type));
+}
+
+void ptoi_sched_notify(ptoi_sched *sched)
+{
+    if (sched->place == PTO_PLACE_THREAD) {
+        if (ptoi_see32(&sched->resting)) {
+            ptoi_park_wake(&sched->own.parker);
+        }
+    } else {
+        ptoi_sched_wake_types(sched, PTO_ALL_TYPES);
+    }
+}
+
+/* ---- Closing ---- */
+
+static void count(ptoi_sched *sched, ptoi_worker *worker, ptoi_outcome outcome)
+{
+    if (!worker) {
+        pthread_mutex_lock(&sched->lock);
+    }
+    ptoi_tally *tally = worker ? &worker->tally : &sched->foreign;
+    ptoi_count64(&tally->completed, 1);
+    if (outcome != PTOI_DONE) {
+        ptoi_count64(outcome == PTOI_FAILED ? &tally->failed : &tally->skipped, 1);
+    }
+    if (!worker) {
+        pthread_mutex_unlock(&sched->lock);
+    }
+}
+
+/* Lists are built newest first; the oldest shall run first. */
+static uint32_t oldest_first(const ptoi_view *view, uint32_t list)
+{
+    uint32_t turned = PTOI_LIST_EMPTY;
+    while (list != PTOI_LIST_EMPTY) {
+        uint32_t next = view->slots[list].next;
+        view->slots[list].next = turned;
+        turned = list;
+        list = next;
+    }
+    return turned;
+}
+
+void ptoi_sched_close(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, ptoi_outcome outcome)
+{
+    const ptoi_view *view = &sched->view;
+    ptoi_slot *slot = &view->slots[task];
+    uint64_t seq = ptoi_get64(&slot->seq);
+    uint32_t level = slot->level;
+    count(sched, worker, outcome);
+    slot->outcome = (uint8_t)outcome;
+    uint64_t closed = ptoi_list_tag(view, level, seq) |
+                      (outcome == PTOI_DONE ? PTOI_LIST_CLOSED : PTOI_LIST_CLOSED_BAD);
+    uint64_t waiters = ptoi_swap64(&slot->waiters, closed); /* W2 */
+    /* The slot may be another task's from here on. */
+    if (ptoi_see64(&sched->awaited) == ptoi_ref_task(ptoi_ref_make(seq, level, false))) {
+        ptoi_park_wake(&sched->workers[sched->n_workers].parker);
+    }
+    for (uint32_t at = oldest_first(view, ptoi_list_first(waiters)), next; at != PTOI_LIST_EMPTY;
+         at = next) {
+        next = view->slots[at].next;
+        if (!ptoi_sched_look(sched, at)) {
+            continue;
+        }
+        if (worker && worker->next == PTOI_NONE && worker->types >> view->slots[at].type & 1) {
+            worker->next = at;
+        } else {
+            ptoi_sched_offer(sched, at);
+        }
+    }
+}
+
+void ptoi_sched_finish(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, ptoi_outcome outcome)
+{
+    if (sched->place == PTO_PLACE_THREAD) {
+        sched->view.slots[task].outcome = (uint8_t)outcome;
+        ptoi_queue_push(&sched->done, task);
+        if (ptoi_see32(&sched->resting)) {
+            ptoi_park_wake(&sched->own.parker);
+        }
+    } else {
+        ptoi_sched_close(sched, worker, task, outcome);
+    }
+}

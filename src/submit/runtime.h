@@ -1,0 +1,305 @@
+/* runtime.h - the orchestrator's side: everything that only the orchestrating thread touches.
+ *
+ *   submit ──> map: whom must it wait for        (map/)
+ *          ──> rings: slot, heap, arguments, edges   one of each for every level
+ *          ──> window: written, then published in the inbox
+ *   retire ──> closed slots are recycled in order, and the rings with them
+ *
+ * The scheduler's side writes nothing here, so nothing here is locked or atomic. What the two sides
+ * share is in the window.
+ *
+ * For each level
+ *
+ *      retired <= completed <= head,  released <= head,  head - retired <= window
+ *
+ *   all tasks below `completed` are complete; all below `released` have no scope left that holds
+ *   them; all below `retired` are recycled: complete, released, and no unfinished task uses their
+ *   memory.
+ */
+#ifndef PTOI_RUNTIME_H
+#define PTOI_RUNTIME_H
+
+#include <pto/pto.h>
+
+#include "base/config.h"
+#include "map/map.h"
+#include "ring/ring.h"
+#include "sched/sched.h"
+#include "window/window.h"
+
+/* What the orchestrator notes about a task, beside its slot: one line of cache. */
+typedef struct ptoi_note {
+    uint64_t heap_size; /* of its block, which ends at heap_end */
+    uint64_t heap_end;  /* heads of the rings after it */
+    uint64_t args_end;
+    uint64_t deps_end;
+    uint64_t linked;  /* the last submit that has an edge from it, as its number `link` */
+    uint64_t held;    /* the last submit that names its memory */
+    uint32_t holders; /* tasks that ever named its memory */
+    uint32_t scopes;  /* scopes around it at its birth, of its lifetime */
+    uint32_t base;    /* place of the outermost of them in the stack */
+    uint32_t link;
+} ptoi_note;
+
+_Static_assert(sizeof(ptoi_note) == PTOI_LINE, "a note is one line of cache");
+
+typedef struct ptoi_track {
+    uint64_t head; /* the number of the next task */
+    uint64_t completed;
+    uint64_t retired;
+    uint64_t released;
+    uint32_t mask;
+    ptoi_slot *slots;
+    ptoi_note *notes;
+    uint64_t *held_until; /* a row for each slot: below these numbers are all who hold its memory;
+                             valid if it ever had a holder */
+    ptoi_ring heap, args, deps;
+    ptoi_ref blocker; /* an unfinished task that holds the memory of the oldest; 0: none known */
+} ptoi_track;
+
+/* Why a submit has to wait. */
+/* X(name, text, option) */
+#define PTOI_SHORTAGE_MAP(X)                                                                       \
+    X(WINDOW, "task window", "window (PTO_WINDOW)")                                                \
+    X(HEAP, "heap", "heap_bytes (PTO_HEAP)")                                                       \
+    X(ARGS, "argument ring", "arg_bytes (PTO_ARGS)")                                               \
+    X(DEPS, "edge ring", "deps (PTO_DEPS)")                                                        \
+    X(MAP, "map entries", "map_entries (PTO_MAP_ENTRIES)")
+
+typedef enum ptoi_shortage {
+#define PTOI_SHORTAGE_ENUM(name, text, option) PTOI_SHORT_##name,
+    PTOI_SHORTAGE_MAP(PTOI_SHORTAGE_ENUM)
+#undef PTOI_SHORTAGE_ENUM
+        PTOI_SHORT_NOTHING
+} ptoi_shortage;
+
+/* An open scope. */
+typedef struct ptoi_scope {
+    uint64_t order;   /* tasks submitted before it */
+    uint64_t seq;     /* head of the level of its tasks, when it began */
+    uint32_t buffers; /* records in use before it */
+    uint32_t site;
+    uint32_t level;      /* of tasks inside */
+    uint32_t base;       /* place in the stack where the lifetime it belongs to begins */
+    uint32_t boundaries; /* how many are open, with it */
+    uint64_t pinned; /* where a lifetime begins: its first task that was submitted while others were
+                        open inside of it on the same level; 0: none */
+} ptoi_scope;
+
+/* A managed buffer. Records form a stack: a lifetime that ends takes all that were made in it. */
+typedef struct ptoi_buffer {
+    uint64_t life;  /* which buffer it is; never used twice */
+    uint64_t order; /* tasks submitted before it was created */
+    uint64_t bytes; /* */
+    uint64_t at;    /* where its memory lies in the heap of `level` */
+    uint64_t seq;   /* the task that owns the memory; 0: it has none yet */
+    uint64_t fresh; /* the submit that is about to give it memory */
+    uint64_t told;  /* the submit that tells the map of all of it, as of fresh memory */
+    uint32_t level; /* of the owner */
+    uint32_t version;
+    uint32_t base; /* the lifetime it belongs to: place in the stack where that begins */
+    uint32_t unused;
+} ptoi_buffer;
+
+/* Memory and tasks that went bad; retire/poison.c. */
+typedef struct ptoi_bad_range {
+    uint64_t first, last;
+} ptoi_bad_range;
+
+typedef struct ptoi_poison {
+    pto_tensor *regions; /* outputs of bad tasks */
+    uint32_t count, capacity;
+    bool all;                            /* too many to know: everything */
+    ptoi_bad_range *bad[PTO_MAX_LEVELS]; /* numbers of bad tasks, rising */
+    uint32_t n_bad[PTO_MAX_LEVELS];
+    uint64_t fence[PTO_MAX_LEVELS]; /* bad tasks stay until all below these are complete */
+    size_t region_bytes, bad_bytes;
+} ptoi_poison;
+
+struct pto_runtime {
+    /* hot */
+    ptoi_a64 thread;  /* the orchestrating one; others look whether it is them */
+    ptoi_view view;   /* the orchestrator's own */
+    uint64_t order;   /* tasks submitted */
+    uint64_t attempt; /* calls of submit, for marks that need no cleaning */
+    uint32_t depth;   /* of scopes */
+    uint32_t level;   /* of tasks submitted now */
+    uint32_t levels;
+    uint32_t n_kernels;    /* with number 0, which is none */
+    uintptr_t heap_low[2]; /* all heaps, as the orchestrator and as the scheduler sees them */
+    uintptr_t heap_bytes;
+    uintptr_t heap_begin, heap_end; /* around both; far more than they are, if mapped twice */
+    pto_tensormap *map;
+    ptoi_buffer *buffers;
+    uint32_t n_buffers, max_buffers;
+    uint32_t served;     /* types that anybody serves */
+    ptoi_worker *caller; /* the orchestrating thread as a worker */
+    pto_task last;
+    pto_task unmapped; /* the task that runs alone, because the map could not hold it; 0: none */
+    ptoi_poison poison;
+    ptoi_track track[PTO_MAX_LEVELS];
+
+    ptoi_scope *scopes;
+    uint64_t lives;  /* buffers ever created */
+    ptoi_ref *edges; /* room for one to every task there is */
+    pto_map_param *accesses;
+    uint32_t max_accesses;
+
+    struct { /* of sites, found by pointer and line */
+        const char *file;
+        int line;
+        uint32_t site;
+    } site_cache[256];
+    uint32_t n_sites;
+    uint32_t string_bytes;
+
+    pto_kernel work_kernel; /* work requests: exec/work.h */
+    struct ptoi_devices *devices;
+
+    bool cancel_told; /* somebody has waited and heard of the cancel */
+    ptoi_a64 helped;  /* tasks that the orchestrating thread ran */
+
+    ptoi_sched sched;
+    ptoi_settings settings;
+    int file;
+    void *memory, *memory_s; /* both mappings; the same unless it is mapped twice */
+    size_t bytes;
+    size_t scope_bytes, buffer_bytes, edge_bytes, access_bytes, note_bytes, held_bytes;
+    ptoi_note *notes;
+    uint64_t *held_until;
+};
+
+#define PTOI_MAX_SCOPES (UINT32_C(1) << 22)
+
+/* ---- runtime.c ---- */
+
+/* Whether this thread may orchestrate now: PTO_WRONG_THREAD otherwise. */
+pto_status ptoi_runtime_refuse(const pto_runtime *rt, const char *who);
+
+static inline pto_status ptoi_runtime_enter(const pto_runtime *rt, const char *who)
+{
+    if (__builtin_expect(rt && ptoi_get64(&rt->thread) == ptoi_os_self() && !rt->caller->running,
+                         1)) {
+        return PTO_OK;
+    }
+    return ptoi_runtime_refuse(rt, who);
+}
+
+/* The calling thread is the orchestrating one from now on. */
+void ptoi_runtime_adopt(pto_runtime *rt);
+
+/* The number of a place in the program. */
+uint32_t ptoi_site_of(pto_runtime *rt, const char *file, int line);
+
+/* ---- buffer.c ---- */
+
+/* The record of a managed tensor; NULL, with the failure said, if it is gone. */
+ptoi_buffer *ptoi_buffer_find(pto_runtime *rt, const char *who, const pto_tensor *t);
+
+/* Whether the record is that of a living buffer. */
+static inline bool ptoi_buffer_is(const pto_runtime *rt, uint64_t owner, uint32_t generation)
+{
+    uint32_t record = (uint32_t)owner - 1;
+    return record < rt->n_buffers && rt->buffers[record].life == (owner >> 32 << 32 | generation);
+}
+
+static inline uint64_t ptoi_buffer_owner(const pto_runtime *rt, const ptoi_buffer *b)
+{
+    return b->life >> 32 << 32 | ((uint64_t)(b - rt->buffers) + 1);
+}
+
+/* The tensor that an argument of the task was packed from, as far as its bytes go. Says false for
+ * managed memory that nobody can name any more. */
+bool ptoi_buffer_unpack(const pto_runtime *rt, const ptoi_slot *slot, const ptoi_packed *arg,
+                        pto_tensor *t);
+
+/* The first to write a buffer brings its memory, so it must be all of it, densely:
+ * PTO_NOT_CONTIGUOUS. */
+pto_status ptoi_buffer_check_first(const ptoi_buffer *b, const char *who, const pto_tensor *t);
+
+/* PTO_BAD_MEMORY if memory of the user reaches into ours. */
+pto_status ptoi_buffer_check_external(const pto_runtime *rt, const char *who, const pto_tensor *t);
+
+/* ---- submit.c ---- */
+
+/* Gives a buffer memory before anybody has written it: a task that is complete from the start owns
+ * it, on the level of the lifetime that the buffer belongs to. */
+pto_status ptoi_submit_memory(pto_runtime *rt, ptoi_buffer *b, const char *file, int line);
+
+/* ---- wait.c ---- */
+
+/* Runs tasks until the one named is complete. */
+void ptoi_wait_for(pto_runtime *rt, ptoi_ref ref);
+
+/* Runs so many tasks at most, as long as there are any. */
+void ptoi_help(pto_runtime *rt, uint32_t tasks);
+
+/* Waits until all of a level, or of all, are complete. */
+void ptoi_wait_level(pto_runtime *rt, uint32_t level);
+
+/* ---- sched/stall.c ---- */
+
+/* Room of this kind is short on the level: waits for something that can make room; PTO_STALLED,
+ * with the whole story, if nothing can. */
+pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted);
+
+/* ---- retire/retire.c ---- */
+
+/* Looks how far tasks are complete, on one level: edges and map entries come back. */
+void ptoi_retire_completed(pto_runtime *rt, uint32_t level);
+
+/* Recycles what can be, on one level, after looking at all. */
+void ptoi_retire(pto_runtime *rt, uint32_t level);
+
+/* The same, and if the oldest task seems to be held looks closely whether it is. */
+void ptoi_retire_exactly(pto_runtime *rt, uint32_t level);
+
+/* Whether an unfinished task uses the memory of the oldest one; which one is in track.blocker. */
+bool ptoi_retire_is_held(pto_runtime *rt, uint32_t level, uint64_t seq);
+
+/* An unfinished task that uses the memory of this one, 0 if there is none; and, if `count` is given,
+ * how many there are. Looks at all tasks. */
+ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq, uint32_t *count);
+
+/* Tells the header how full everything is. */
+void ptoi_retire_publish(pto_runtime *rt, uint32_t level);
+
+/* ---- retire/poison.c ---- */
+
+pto_status ptoi_poison_create(pto_runtime *rt);
+void ptoi_poison_destroy(pto_runtime *rt);
+
+/* A bad task is passed: its number, and its outputs that nobody has written since, are kept. */
+void ptoi_poison_record(pto_runtime *rt, uint32_t level, uint64_t seq);
+
+/* Whether reading the tensor meets something bad; whether the task was. */
+bool ptoi_poison_meets(pto_runtime *rt, const pto_tensor *t);
+bool ptoi_poison_is_bad(const pto_runtime *rt, uint32_t level, uint64_t seq);
+
+/* The tensor will be written: what it covers is bad no longer (or the writer will be). */
+void ptoi_poison_cover(pto_runtime *rt, const pto_tensor *t);
+
+void ptoi_poison_clear(pto_runtime *rt);
+
+static inline bool ptoi_poison_any(const pto_runtime *rt)
+{
+    return rt->poison.count || rt->poison.all;
+}
+
+/* ---- observe/check.c ---- */
+
+#ifdef PTO_DEBUG_CHECKS
+void ptoi_debug_check(pto_runtime *rt);
+#else
+static inline void ptoi_debug_check(pto_runtime *rt)
+{
+    (void)rt;
+}
+#endif
+
+static inline ptoi_note *ptoi_note_of(const ptoi_track *track, uint64_t seq)
+{
+    return &track->notes[(uint32_t)seq & track->mask];
+}
+
+#endif /* PTOI_RUNTIME_H */

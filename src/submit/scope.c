@@ -1,0 +1,88 @@
+/* scope.c - scopes: how long managed memory lives.
+ *
+ * The scopes around a task, from the nearest boundary inwards, are its lifetime. All of them must
+ * have ended before its memory can go, so what counts is the outermost: when that one ends, every
+ * task of the lifetime is released at once, by one store, however many there are and however deep
+ * they were. The counts of references that pto_task_info tells are worked out when asked for.
+ */
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "submit/runtime.h"
+
+pto_status pto_scope_begin_at(pto_runtime *rt, uint32_t flags, const char *file, int line)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "begin a scope"));
+    if (flags & ~PTO_SCOPE_BOUNDARY) {
+        return ptoi_fail(PTO_BAD_PARAM,
+                         "begin a scope: flags %#" PRIx32 ", of which only %#x is known", flags,
+                         PTO_SCOPE_BOUNDARY);
+    }
+    if (rt->depth == PTOI_MAX_SCOPES) {
+        return ptoi_fail(PTO_FULL, "begin a scope: %" PRIu32 " are open", rt->depth);
+    }
+    static const ptoi_scope none;
+    const ptoi_scope *outer = rt->depth ? &rt->scopes[rt->depth - 1] : &none;
+    ptoi_scope *scope = &rt->scopes[rt->depth];
+    uint32_t boundaries = outer->boundaries;
+    scope->base = outer->base;
+    if (flags & PTO_SCOPE_BOUNDARY) {
+        boundaries++;
+        scope->base = rt->depth;
+    }
+    scope->boundaries = boundaries;
+    scope->level = boundaries < rt->levels ? boundaries : rt->levels - 1;
+    scope->order = rt->order;
+    scope->seq = rt->track[scope->level].head;
+    scope->pinned = 0;
+    scope->buffers = rt->n_buffers;
+    scope->site = ptoi_site_of(rt, file, line);
+    rt->level = scope->level;
+    rt->depth++;
+    ptoi_set64(&rt->view.header->scope_depth, rt->depth);
+    return PTO_OK;
+}
+
+/* The first task that an open lifetime still holds on the level, in the ring that it shares with the
+ * one that has just ended; the head if there is none. */
+static uint64_t first_pinned(const pto_runtime *rt, uint32_t level)
+{
+    uint64_t first = rt->track[level].head;
+    for (uint32_t depth = rt->depth; depth;) {
+        const ptoi_scope *base = &rt->scopes[rt->scopes[depth - 1].base];
+        if (base->level != level) {
+            break;
+        }
+        if (base->pinned && base->pinned < first) {
+            first = base->pinned;
+        }
+        depth = (uint32_t)(base - rt->scopes);
+    }
+    return first;
+}
+
+pto_status pto_scope_end(pto_runtime *rt)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "end a scope"));
+    if (rt->depth == 0) {
+        return ptoi_fail(PTO_BAD_SCOPE, "end a scope: none is open");
+    }
+    const ptoi_scope *scope = &rt->scopes[--rt->depth];
+    if (scope->base == rt->depth) {
+        /* The lifetime ends. Tasks of an outer one that shares the ring, if it has any, go first. */
+        ptoi_track *t = &rt->track[scope->level];
+        if (t->released >= scope->seq) {
+            t->released = first_pinned(rt, scope->level);
+        }
+        rt->n_buffers = scope->buffers;
+        ptoi_set64(&rt->view.header->buffers, rt->n_buffers);
+    }
+    rt->level = rt->depth ? rt->scopes[rt->depth - 1].level : 0;
+    ptoi_set64(&rt->view.header->scope_depth, rt->depth);
+    return PTO_OK;
+}
+
+uint32_t pto_get_scope_depth(const pto_runtime *rt)
+{
+    return rt ? (uint32_t)ptoi_get64(&rt->view.header->scope_depth) : 0;
+}

@@ -1,0 +1,351 @@
+/* wait.c - waiting for tasks, running others meanwhile; reading and writing in order with them. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "submit/runtime.h"
+#include "tensor/copy.h"
+
+/* Whether the task is complete, as the last look before sleeping (pairs W2 by Dekker's pattern: the
+ * one who closes it looks at `awaited` next). */
+static bool see_complete(const ptoi_slot *slot, ptoi_ref ref)
+{
+    uint64_t waiters = ptoi_see64(&slot->waiters);
+    return ptoi_list_closed(waiters) || ptoi_get64(&slot->seq) != ptoi_ref_seq(ref);
+}
+
+/* Nobody else knows of a task that this thread was to run next. */
+static void put_back(pto_runtime *rt)
+{
+    uint32_t task = rt->caller->next;
+    if (task != PTOI_NONE) {
+        rt->caller->next = PTOI_NONE;
+        ptoi_sched_offer(&rt->sched, task);
+    }
+}
+
+void ptoi_wait_for(pto_runtime *rt, ptoi_ref ref)
+{
+    ptoi_sched *sched = &rt->sched;
+    ptoi_worker *caller = rt->caller;
+    const ptoi_slot *slot = ptoi_slot_of(&rt->view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
+    for (uint32_t idle = 0; !ptoi_task_is_complete(&rt->view, ref);) {
+        if (ptoi_worker_step(caller)) {
+            ptoi_count64(&rt->helped, 1);
+            idle = 0;
+        } else if (idle < sched->spin) {
+            idle++;
+            ptoi_relax();
+        } else {
+            idle = 0;
+            ptoi_put64(&sched->awaited, ptoi_ref_task(ref));
+            ptoi_park_announce(&caller->parker);
+            if (see_complete(slot, ref) || ptoi_worker_sees_work(caller)) {
+                ptoi_park_withdraw(&caller->parker);
+            } else {
+                ptoi_park_sleep(&caller->parker);
+            }
+            ptoi_set64(&sched->awaited, 0);
+        }
+    }
+    put_back(rt);
+}
+
+void ptoi_help(pto_runtime *rt, uint32_t tasks)
+{
+    while (tasks-- && ptoi_worker_step(rt->caller)) {
+        ptoi_count64(&rt->helped, 1);
+    }
+    put_back(rt);
+}
+
+void ptoi_wait_level(pto_runtime *rt, uint32_t level)
+{
+    const ptoi_track *t = &rt->track[level];
+    for (;;) {
+        ptoi_retire_completed(rt, level);
+        if (t->completed == t->head) {
+            return;
+        }
+        ptoi_wait_for(rt, ptoi_ref_make(t->completed, level, false));
+    }
+}
+
+/* Everything submitted is complete. */
+static void wait_all(pto_runtime *rt)
+{
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        ptoi_wait_level(rt, l);
+    }
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        ptoi_retire(rt, l);
+    }
+    ptoi_debug_check(rt);
+}
+
+/* What went wrong so far, in words. */
+static pto_status verdict(pto_runtime *rt)
+{
+    ptoi_sched *sched = &rt->sched;
+    pthread_mutex_lock(&sched->lock);
+    bool failed = sched->has_failure;
+    pto_failure f = sched->failure;
+    sched->told = true;
+    pthread_mutex_unlock(&sched->lock);
+    rt->cancel_told = ptoi_get32(&rt->view.header->cancelled);
+    if (failed) {
+        return ptoi_fail(PTO_TASK_FAILED,
+                         "task %" PRIu64 " (kernel '%s', submitted at %s:%d) failed: %s: %s",
+                         f.order, f.kernel, f.file, f.line, pto_status_name(f.status), f.message);
+    }
+    if (ptoi_get32(&rt->view.header->cancelled)) {
+        return ptoi_fail(PTO_CANCELLED, "wait: the runtime was cancelled; tasks that had not begun "
+                                        "were skipped");
+    }
+    return PTO_OK;
+}
+
+pto_status pto_wait(pto_runtime *rt)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "wait"));
+    wait_all(rt);
+    return verdict(rt);
+}
+
+pto_status pto_wait_task(pto_runtime *rt, pto_task task)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "wait for a task"));
+    uint32_t level = (uint32_t)task & 7;
+    uint64_t seq = task >> 3;
+    if (level >= rt->levels || seq >= rt->track[level].head ||
+        seq < rt->settings.config.first_task) {
+        return ptoi_fail(PTO_BAD_TASK, "wait: task %" PRIu64 " never was", task);
+    }
+    const ptoi_track *t = &rt->track[level];
+    bool bad = false;
+    if (seq >= t->completed) {
+        ptoi_ref ref = ptoi_ref_make(seq, level, false);
+        ptoi_wait_for(rt, ref);
+        bad = ptoi_list_first(ptoi_acquire64(&t->slots[(uint32_t)seq & t->mask].waiters)) ==
+              PTOI_LIST_CLOSED_BAD;
+    } else {
+        bad = ptoi_poison_is_bad(rt, level, seq);
+    }
+    if (!bad) {
+        return PTO_OK;
+    }
+    /* The failure known by now is this one, or one that it was skipped for. */
+    pto_status why = verdict(rt);
+    return why == PTO_CANCELLED ? why : PTO_TASK_FAILED;
+}
+
+pto_status pto_clear_error(pto_runtime *rt)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "clear an error"));
+    wait_all(rt);
+    pthread_mutex_lock(&rt->sched.lock);
+    rt->sched.has_failure = false;
+    rt->sched.told = false;
+    pthread_mutex_unlock(&rt->sched.lock);
+    ptoi_poison_clear(rt);
+    ptoi_set32(&rt->view.header->cancelled, 0);
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        ptoi_retire(rt, l);
+    }
+    return PTO_OK;
+}
+
+pto_status pto_get_failure(pto_runtime *rt, bool *failed, pto_failure *failure)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "get a failure"));
+    if (!failed || !failure) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "get a failure: %s is NULL",
+                         failed ? "failure" : "failed");
+    }
+    pthread_mutex_lock(&rt->sched.lock);
+    *failed = rt->sched.has_failure;
+    if (*failed) {
+        *failure = rt->sched.failure;
+    }
+    pthread_mutex_unlock(&rt->sched.lock);
+    return PTO_OK;
+}
+
+/* ---- Reading and writing ---- */
+
+typedef struct meeting {
+    pto_runtime *rt;
+    uint32_t count;
+} meeting;
+
+static void collect(void *context, uint64_t seq, uint32_t level, uint32_t entry,
+                    pto_map_access access, bool live)
+{
+    meeting *m = context;
+    pto_runtime *rt = m->rt;
+    (void)entry;
+    if (!live || seq < rt->track[level].completed) {
+        return;
+    }
+    ptoi_note *note = ptoi_note_of(&rt->track[level], seq);
+    if (note->linked == rt->attempt) {
+        rt->edges[note->link] |= access == PTO_MAP_WRITE;
+        return;
+    }
+    note->linked = rt->attempt;
+    note->link = m->count;
+    rt->edges[m->count++] = ptoi_ref_make(seq, level, access == PTO_MAP_WRITE);
+}
+
+/* Waits for all tasks that the access must come after; *bad if one of the writers was. */
+static pto_status wait_for_access(pto_runtime *rt, const pto_tensor *t, pto_map_access access,
+                                  bool *bad)
+{
+    ptoi_found found;
+    PTO_TRY(ptoi_access_find(rt->map, t, &found));
+    rt->attempt++;
+    meeting m = {rt, 0};
+    ptoi_access_ask(rt->map, &found, access, collect, &m);
+    *bad = false;
+    for (uint32_t i = 0; i < m.count; i++) {
+        ptoi_ref ref = rt->edges[i];
+        ptoi_wait_for(rt, ref);
+        const ptoi_slot *slot = ptoi_slot_of(&rt->view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
+        *bad |= ptoi_ref_poisons(ref) &&
+                ptoi_list_first(ptoi_acquire64(&slot->waiters)) == PTOI_LIST_CLOSED_BAD;
+    }
+    return PTO_OK;
+}
+
+static pto_status check_copy(const char *who, const pto_tensor *t, const void *memory,
+                             uint64_t bytes)
+{
+    if (!t || !memory) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "%s: the %s is NULL", who, t ? "memory" : "tensor");
+    }
+    PTO_TRY(pto_tensor_check(t));
+    uint64_t need;
+    PTO_TRY(pto_tensor_nbytes(t, &need));
+    if (need > bytes) {
+        return ptoi_fail(PTO_BUFFER_TOO_SMALL, "%s: %" PRIu64 " bytes for a tensor of %" PRIu64,
+                         who, bytes, need);
+    }
+    return PTO_OK;
+}
+
+/* Moves the elements between the tensor, at `place`, and dense memory. */
+static void move(const pto_tensor *t, char *place, void *dense, bool out)
+{
+    int64_t strides[PTO_MAX_DIMS] = {0}, step = 1;
+    for (int32_t d = t->ndim - 1; d >= 0; d--) {
+        strides[d] = step;
+        step *= t->shape[d];
+    }
+    ptoi_copy copy;
+    uint64_t size = pto_dtype_size(t->dtype);
+    char *first = place + (uint64_t)t->offset * size;
+    if (out) {
+        ptoi_copy_plan(&copy, t->ndim, t->shape, strides, t->strides, size);
+        ptoi_copy_run(&copy, dense, first);
+    } else {
+        ptoi_copy_plan(&copy, t->ndim, t->shape, t->strides, strides, size);
+        ptoi_copy_run(&copy, first, dense);
+    }
+}
+
+/* Where the storage of a tensor begins, for the orchestrator. */
+static char *storage_of(const pto_runtime *rt, const pto_tensor *t)
+{
+    if (!t->owner) {
+        return t->storage;
+    }
+    const ptoi_buffer *b = &rt->buffers[(uint32_t)t->owner - 1];
+    return rt->view.level[b->level].heap + b->at;
+}
+
+/* Says so, and whose fault it is as far as known. */
+static pto_status poisoned(pto_runtime *rt, const pto_tensor *t)
+{
+    char text[128];
+    pthread_mutex_lock(&rt->sched.lock);
+    pto_failure f = rt->sched.failure;
+    bool failed = rt->sched.has_failure;
+    pthread_mutex_unlock(&rt->sched.lock);
+    (void)pto_tensor_format(t, text, sizeof text);
+    if (!failed) {
+        return ptoi_fail(PTO_POISONED, "read: %s was to be written by a task that was skipped",
+                         text);
+    }
+    return ptoi_fail(PTO_POISONED,
+                     "read: %s was to be written by a task that failed or was skipped; the first "
+                     "failure is task %" PRIu64 " (kernel '%s', submitted at %s:%d)",
+                     text, f.order, f.kernel, f.file, f.line);
+}
+
+pto_status pto_read(pto_runtime *rt, const pto_tensor *t, void *to, uint64_t bytes)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "read"));
+    PTO_TRY(check_copy("read", t, to, bytes));
+    if (t->owner) {
+        const ptoi_buffer *b = ptoi_buffer_find(rt, "read", t);
+        if (!b) {
+            return PTO_STALE;
+        }
+        if (!b->seq) {
+            return ptoi_fail(PTO_NOT_WRITTEN,
+                             "read: nothing has written this buffer of %" PRIu64 " bytes",
+                             b->bytes);
+        }
+        if (t->version != b->version) {
+            return ptoi_fail(PTO_BAD_VERSION,
+                             "read: version %" PRIu32 " of a buffer that is at version %" PRIu32,
+                             t->version, b->version);
+        }
+    } else {
+        PTO_TRY(ptoi_buffer_check_external(rt, "read", t));
+    }
+    bool bad;
+    PTO_TRY(wait_for_access(rt, t, PTO_MAP_READ, &bad));
+    if (bad || (ptoi_poison_any(rt) && ptoi_poison_meets(rt, t))) {
+        return poisoned(rt, t);
+    }
+    move(t, storage_of(rt, t), to, true);
+    return PTO_OK;
+}
+
+pto_status pto_write_at(pto_runtime *rt, const pto_tensor *t, const void *from, uint64_t bytes,
+                        const char *file, int line)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "write"));
+    PTO_TRY(check_copy("write", t, from, bytes));
+    ptoi_buffer *b = NULL;
+    if (t->owner) {
+        b = ptoi_buffer_find(rt, "write", t);
+        if (!b) {
+            return PTO_STALE;
+        }
+        if (t->version != b->version && (!b->seq || t->version != b->version + 1)) {
+            return ptoi_fail(PTO_BAD_VERSION,
+                             "write: version %" PRIu32 " of a buffer that is at version %" PRIu32,
+                             t->version, b->version);
+        }
+        if (!b->seq) {
+            PTO_TRY(ptoi_buffer_check_first(b, "write", t));
+            PTO_TRY(ptoi_submit_memory(rt, b, file, line));
+        }
+    } else {
+        PTO_TRY(ptoi_buffer_check_external(rt, "write", t));
+    }
+    bool bad;
+    PTO_TRY(wait_for_access(rt, t, PTO_MAP_WRITE, &bad));
+    /* Tasks that it covers must be passed before it is known that what they wrote is good now. */
+    if (bad || ptoi_poison_any(rt)) {
+        wait_all(rt);
+        ptoi_poison_cover(rt, t);
+    }
+    move(t, storage_of(rt, t), (void *)(uintptr_t)from, false);
+    if (b) {
+        b->version = t->version;
+    }
+    return PTO_OK;
+}

@@ -1,0 +1,408 @@
+/* test_workers.c - who runs what: types, the orchestrating thread as a helper, many at once; and that
+ * sleeping costs nothing and no wake-up is lost. */
+#include <sys/syscall.h>
+
+#include "../runtime/rig.h"
+
+enum { MOST = 64 };
+
+/* What was seen of the workers. */
+typedef struct seen {
+    pthread_mutex_t lock;
+    uint32_t runs;
+    uint32_t types[MOST]; /* that each worker ran */
+    long threads[MOST];   /* that each worker is; 0: never seen */
+    bool wrong;           /* a kernel whose type is not the worker_type it was told */
+} seen;
+
+static void seen_init(seen *s)
+{
+    memset(s, 0, sizeof *s);
+    assert_int_equal(pthread_mutex_init(&s->lock, NULL), 0);
+}
+
+static long this_thread(void)
+{
+    return syscall(SYS_gettid);
+}
+
+/* Argument 0 is the type that it was registered for. */
+static pto_status look_around(const pto_call *call)
+{
+    seen *s = call->user;
+    uint32_t type = (uint32_t)call->args[0].u64;
+    pthread_mutex_lock(&s->lock);
+    s->runs++;
+    s->wrong |= call->worker >= MOST || (uint32_t)call->worker_type != type;
+    if (call->worker < MOST) {
+        long thread = this_thread();
+        s->types[call->worker] |= PTO_TYPE_BIT(type);
+        s->wrong |= s->threads[call->worker] && s->threads[call->worker] != thread;
+        s->threads[call->worker] = thread;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return PTO_OK;
+}
+
+static void register_all(rig *r, seen *s, pto_kernel *kernel)
+{
+    for (int type = 0; type < PTO_WORKER_TYPES; type++) {
+        expect_ok(pto_kernel_register(r->rt, pto_worker_type_name((pto_worker_type)type),
+                                      (pto_worker_type)type, look_around, s, &kernel[type]));
+    }
+}
+
+static void submit_many(rig *r, const pto_kernel *kernel, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int type = i % PTO_WORKER_TYPES;
+        RIG_SUBMIT(r, kernel[type], pto_scalar(type));
+    }
+}
+
+/* ---- Types ---------------------------------------------------------------------------------- */
+
+/* So many threads for each type: each serves its own and no other. */
+static void test_typed_workers(void **state)
+{
+    rig r;
+    seen s;
+    pto_kernel kernel[PTO_WORKER_TYPES];
+    pto_config config = PTO_CONFIG_INIT;
+    config.type_workers[PTO_CUBE] = 2;
+    config.type_workers[PTO_VECTOR] = 1;
+    config.type_workers[PTO_AI_CPU] = 1;
+    config.type_workers[PTO_ACCELERATOR] = 1;
+    config.caller_types = PTO_NO_TYPES;
+    seen_init(&s);
+    rig_start(&r, state, &config);
+    register_all(&r, &s, kernel);
+    submit_many(&r, kernel, 2000);
+    expect_ok(pto_wait(r.rt));
+    assert_int_equal(s.runs, 2000);
+    assert_false(s.wrong);
+    /* Workers are numbered type after type. */
+    static const uint32_t expected[] = {
+        PTO_TYPE_BIT(PTO_CUBE),   PTO_TYPE_BIT(PTO_CUBE),        PTO_TYPE_BIT(PTO_VECTOR),
+        PTO_TYPE_BIT(PTO_AI_CPU), PTO_TYPE_BIT(PTO_ACCELERATOR),
+    };
+    uint32_t cubes = 0;
+    for (uint32_t w = 0; w < MOST; w++) {
+        if (w < 2) {
+            assert_true((s.types[w] & ~expected[w]) == 0);
+            cubes |= s.types[w];
+        } else {
+            assert_int_equal(s.types[w], w < 5 ? expected[w] : 0);
+        }
+        assert_true(s.threads[w] != this_thread());
+    }
+    assert_int_equal(cubes, PTO_TYPE_BIT(PTO_CUBE));
+    assert_int_equal(rig_stats(&r).helped, 0);
+    rig_stop(&r);
+}
+
+/* A set of types for each thread, by number; the caller has the last one and helps with one type. */
+static void test_sets_of_types(void **state)
+{
+    rig r;
+    seen s;
+    pto_kernel kernel[PTO_WORKER_TYPES];
+    const uint32_t sets[] = {
+        PTO_TYPE_BIT(PTO_CUBE) | PTO_TYPE_BIT(PTO_VECTOR),
+        PTO_TYPE_BIT(PTO_ACCELERATOR),
+    };
+    pto_config config = PTO_CONFIG_INIT;
+    config.workers = 2;
+    config.worker_types = sets;
+    config.caller_types = PTO_TYPE_BIT(PTO_AI_CPU);
+    seen_init(&s);
+    rig_start(&r, state, &config);
+    register_all(&r, &s, kernel);
+    submit_many(&r, kernel, 2000);
+    expect_ok(pto_wait(r.rt));
+    assert_false(s.wrong);
+    assert_int_equal(s.runs, 2000);
+    assert_int_equal(s.types[0], sets[0]);
+    assert_int_equal(s.types[1], sets[1]);
+    assert_int_equal(s.types[2], PTO_TYPE_BIT(PTO_AI_CPU));
+    assert_int_equal(s.threads[2], this_thread());
+    assert_int_equal(rig_stats(&r).helped, 500);
+    rig_stop(&r);
+}
+
+/* Dependencies cross types. */
+static void test_a_chain_through_all_types(void **state)
+{
+    rig r;
+    seen s;
+    pto_kernel kernel[PTO_WORKER_TYPES];
+    char memory[8];
+    pto_config config = PTO_CONFIG_INIT;
+    for (int type = 0; type < PTO_WORKER_TYPES; type++) {
+        config.type_workers[type] = 1;
+    }
+    config.caller_types = PTO_NO_TYPES;
+    seen_init(&s);
+    rig_start(&r, state, &config);
+    register_all(&r, &s, kernel);
+    pto_tensor x = rig_bytes(&r, memory, 8);
+    for (int i = 0; i < 2000; i++) {
+        int type = i % 7 % PTO_WORKER_TYPES;
+        RIG_SUBMIT(&r, kernel[type], pto_scalar(type), pto_inout(&x));
+    }
+    expect_ok(pto_wait(r.rt));
+    assert_int_equal(s.runs, 2000);
+    assert_false(s.wrong);
+    rig_stop(&r);
+}
+
+/* ---- The orchestrating thread --------------------------------------------------------------- */
+
+/* Without workers nothing runs until the caller waits; then it runs everything. */
+static void test_no_workers_at_all(void **state)
+{
+    rig r;
+    seen s;
+    pto_kernel kernel[PTO_WORKER_TYPES];
+    char memory[8], got[8];
+    pto_config config = PTO_CONFIG_INIT;
+    config.workers = PTO_NO_WORKERS;
+    config.window = 16;
+    seen_init(&s);
+    rig_start(&r, state, &config);
+    register_all(&r, &s, kernel);
+    expect_ok(pto_scope_begin(r.rt));
+    pto_tensor x = rig_bytes(&r, memory, 8);
+    pto_task first = RIG_SUBMIT(&r, kernel[PTO_CUBE], pto_scalar(PTO_CUBE), pto_output(&x));
+    pto_task second = RIG_SUBMIT(&r, kernel[PTO_VECTOR], pto_scalar(PTO_VECTOR), pto_input(&x));
+    rig_sleep_us(10000);
+    assert_int_equal(rig_info(&r, first).state, PTO_TASK_READY);
+    RIG_WAITS_FOR(&r, second, 1);
+    expect_ok(pto_wait_task(r.rt, first));
+    assert_true(rig_info(&r, first).state == PTO_TASK_COMPLETED);
+    expect_ok(pto_read(r.rt, &x, got, sizeof got));
+    expect_ok(pto_wait(r.rt));
+    expect_ok(pto_scope_end(r.rt));
+    /* A submit that waits for room makes the room itself. */
+    submit_many(&r, kernel, 500);
+    expect_ok(pto_wait(r.rt));
+    assert_int_equal(s.runs, 502);
+    assert_false(s.wrong);
+    assert_int_equal(s.types[0], PTO_ALL_TYPES); /* it has the last number, which is the first */
+    assert_int_equal(s.threads[0], this_thread());
+    assert_int_equal(rig_stats(&r).helped, 502);
+    rig_stop(&r);
+}
+
+typedef struct persistent {
+    pto_runtime *rt;
+    pto_task task;
+    pto_status result;
+} persistent;
+
+/* Tries until the task runs, and is ended by that. */
+static void *end_it(void *argument)
+{
+    persistent *p = argument;
+    do {
+        rig_sleep_us(1000);
+        p->result = pto_task_complete(p->rt, p->task, PTO_OK);
+    } while (p->result == PTO_BAD_TASK);
+    return NULL;
+}
+
+/* Without workers a pending kernel is still waited for, asleep. */
+static void test_no_workers_and_a_pending_kernel(void **state)
+{
+    rig r;
+    pthread_t thread;
+    pto_config config = PTO_CONFIG_INIT;
+    config.workers = PTO_NO_WORKERS;
+    rig_start(&r, state, &config);
+    expect_ok(pto_scope_begin(r.rt));
+    pto_task held = RIG_SUBMIT_BARE(&r, r.hold);
+    pto_task last = RIG_SUBMIT(&r, r.quick, pto_after(held));
+    persistent p = {r.rt, held, PTO_OK};
+    assert_int_equal(pthread_create(&thread, NULL, end_it, &p), 0);
+    expect_ok(pto_wait(r.rt));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(p.result, PTO_OK);
+    assert_int_equal(rig_info(&r, last).state, PTO_TASK_COMPLETED);
+    expect_ok(pto_scope_end(r.rt));
+    rig_stop(&r);
+}
+
+/* Nobody at all: there is no such runtime, or at least no such task. */
+static void test_nobody_at_all(void **state)
+{
+    const rig_setup *setup = *state;
+    pto_runtime *rt = NULL;
+    pto_kernel kernel;
+    pto_config config = PTO_CONFIG_INIT;
+    config.workers = PTO_NO_WORKERS;
+    config.caller_types = PTO_NO_TYPES;
+    config.place = setup->place;
+    (void)pto_fail(PTO_CORRUPT, "stale");
+    pto_status status = pto_runtime_create(&rt, &config);
+    if (status == PTO_OK) {
+        expect_ok(pto_kernel_register(rt, "quick", PTO_CUBE, rig_quick, NULL, &kernel));
+        expect_fail(pto_submit_task(rt, kernel, PTO_KERNEL_TYPE, NULL, 0, NULL), PTO_BAD_WORKER,
+                    "cube");
+        expect_ok(pto_runtime_destroy(&rt, PTO_WAIT));
+    } else {
+        expect_status(status, PTO_BAD_CONFIG, (const char *const[]){"workers", NULL}, "create",
+                      __FILE__, __LINE__);
+        assert_null(rt);
+    }
+}
+
+/* ---- At the same time ----------------------------------------------------------------------- */
+
+typedef struct meeting {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    uint32_t expected, present, rounds;
+    uint32_t workers; /* set of their numbers */
+} meeting;
+
+/* Goes on when so many are here at once. */
+static pto_status meet(const pto_call *call)
+{
+    meeting *m = call->user;
+    pthread_mutex_lock(&m->lock);
+    uint32_t round = m->rounds;
+    m->workers |= UINT32_C(1) << call->worker;
+    if (++m->present == m->expected) {
+        m->present = 0;
+        m->rounds++;
+        pthread_cond_broadcast(&m->change);
+    }
+    while (m->rounds == round) {
+        pthread_cond_wait(&m->change, &m->lock);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return PTO_OK;
+}
+
+/* As many tasks run at once as there are workers, and the caller makes one more. */
+static void test_all_workers_at_once(void **state)
+{
+    rig r;
+    meeting m;
+    pto_kernel kernel;
+    pto_config config = PTO_CONFIG_INIT;
+    config.workers = 7;
+    memset(&m, 0, sizeof m);
+    assert_int_equal(pthread_mutex_init(&m.lock, NULL), 0);
+    assert_int_equal(pthread_cond_init(&m.change, NULL), 0);
+    m.expected = 8;
+    rig_start(&r, state, &config);
+    expect_ok(pto_kernel_register(r.rt, "meet", PTO_CUBE, meet, &m, &kernel));
+    for (uint32_t round = 1; round <= 20; round++) {
+        for (int i = 0; i < 8; i++) {
+            RIG_SUBMIT_BARE(&r, kernel);
+        }
+        expect_ok(pto_wait(r.rt));
+        assert_int_equal(m.rounds, round);
+        if (round % 5 == 0) {
+            rig_sleep_us(5000); /* from their sleep, too */
+        }
+    }
+    assert_int_equal(m.workers, 0xff);
+    assert_int_equal(rig_stats(&r).helped, 20);
+    rig_stop(&r);
+}
+
+/* ---- Sleeping ------------------------------------------------------------------------------- */
+
+static double cpu_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+static void test_idle_costs_nothing(void **state)
+{
+    rig r;
+    pto_config config = PTO_CONFIG_INIT;
+    config.workers = 4;
+    rig_start(&r, state, &config);
+    for (int i = 0; i < 1000; i++) {
+        RIG_SUBMIT_BARE(&r, r.quick);
+    }
+    expect_ok(pto_wait(r.rt));
+    rig_sleep_us(50000);
+    double before = cpu_ms();
+    rig_sleep_us(300000);
+    double idle = cpu_ms() - before;
+    /* The same while the caller waits for a task that is pending. */
+    pto_task held = RIG_SUBMIT_BARE(&r, r.hold);
+    rig_until(&r, held, PTO_TASK_RUNNING);
+    rig_later later = {.status = PTO_OK};
+    before = cpu_ms();
+    rig_later_start(&later, &r, held, 300000);
+    expect_ok(pto_wait(r.rt));
+    double waiting = cpu_ms() - before;
+    rig_later_join(&later);
+    if (idle > 20 || waiting > 20) {
+        fail_msg("300 ms idle cost %.1f ms of CPU, 300 ms of waiting %.1f ms", idle, waiting);
+    }
+    assert_true(rig_stats(&r).parks >= 4);
+    rig_stop(&r);
+}
+
+/* Short bursts, with everybody gone to sleep in between: whoever is not woken leaves a task behind,
+ * and pto_wait would never return. */
+static void test_no_wake_up_is_lost(void **state)
+{
+    pto_config config = PTO_CONFIG_INIT;
+    config.workers = 3;
+    config.spin = 1;
+    for (int helps = 0; helps < 2; helps++) {
+        rig r;
+        char memory[4][8];
+        config.caller_types = helps ? 0 : PTO_NO_TYPES;
+        rig_start(&r, state, &config);
+        test_rng rng = test_rng_make(test_seed() + (uint64_t)helps);
+        pto_tensor x[4];
+        for (int i = 0; i < 4; i++) {
+            x[i] = rig_bytes(&r, memory[i], 8);
+        }
+        uint64_t rounds = test_effort(1500), submitted = 0;
+        for (uint64_t round = 0; round < rounds; round++) {
+            int64_t burst = test_between(&rng, 1, 5);
+            for (int64_t i = 0; i < burst; i++, submitted++) {
+                RIG_SUBMIT(&r, r.quick, pto_inout(&x[test_between(&rng, 0, 3)]));
+            }
+            expect_ok(pto_wait(r.rt));
+            if (test_between(&rng, 0, 9) == 0) {
+                rig_sleep_us((uint32_t)test_between(&rng, 1, 200));
+            }
+        }
+        /* Nobody waits for them here: the workers must see them by themselves. */
+        for (uint64_t round = 0; round < rounds / 10; round++, submitted++) {
+            pto_task task = RIG_SUBMIT(&r, r.quick, pto_inout(&x[0]));
+            rig_until(&r, task, PTO_TASK_COMPLETED);
+        }
+        assert_int_equal(rig_stats(&r).completed, submitted);
+        assert_true(rig_stats(&r).parks > 0);
+        rig_stop(&r);
+    }
+}
+
+int main(void)
+{
+    const rig_case cases[] = {
+        RIG_CASE(test_typed_workers),
+        RIG_CASE(test_sets_of_types),
+        RIG_CASE_SLOW(test_a_chain_through_all_types),
+        RIG_CASE(test_no_workers_at_all),
+        RIG_CASE(test_no_workers_and_a_pending_kernel),
+        RIG_CASE(test_nobody_at_all),
+        RIG_CASE(test_all_workers_at_once),
+        RIG_CASE_SLOW(test_idle_costs_nothing),
+        RIG_CASE(test_no_wake_up_is_lost),
+    };
+    return rig_run("workers", cases, sizeof cases / sizeof *cases);
+}

@@ -1,0 +1,494 @@
+/* rig.h - a runtime on the test bench: kernels that stop where the test wants them to, and questions
+ * about single tasks. Nothing is left to luck of timing: a task runs until the test ends it, and
+ * what must not happen is seen in counts, not waited for.
+ *
+ *     static void test_something(void **state)
+ *     {
+ *         rig r;
+ *         rig_start(&r, state, NULL);
+ *         pto_task held = RIG_SUBMIT(&r, r.hold, pto_output(&x));     // stays until rig_finish
+ *         pto_task next = RIG_SUBMIT(&r, r.quick, pto_input(&x));
+ *         assert_int_equal(rig_info(&r, next).fanin_left, 1);
+ *         rig_finish(&r, held, PTO_OK);
+ *         rig_until(&r, next, PTO_TASK_CONSUMED);
+ *         rig_stop(&r);
+ *     }
+ *
+ * Each test runs once for every row of rig_setups: where the scheduler is, whether its side sees the
+ * window at another address, and with counters that begin just below the wrap of 32 bits.
+ */
+#ifndef PTO_TEST_RIG_H
+#define PTO_TEST_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <pto/pto.h>
+
+#include "support.h"
+
+/* ---- Expectations ------------------------------------------------------------------------- */
+
+static inline void expect_status(pto_status got, pto_status want, const char *const *words,
+                                 const char *call, const char *file, int line)
+{
+    bool good = got == want;
+    for (; good && *words; words++) {
+        good = strstr(pto_error_detail(), *words) != NULL;
+    }
+    if (!good) {
+        print_error("%s\n  gives %s, want %s%s%s\n  detail: %s\n", call, pto_status_name(got),
+                    pto_status_name(want), *words ? " with " : "", *words ? *words : "",
+                    pto_error_detail());
+        _fail(file, line);
+    }
+}
+
+/* Success. */
+#define expect_ok(call)                                                                            \
+    expect_status((call), PTO_OK, (const char *const[]){NULL}, #call, __FILE__, __LINE__)
+
+/* Failure with this status, and a fresh detail that contains each of the words. */
+#define expect_fail(call, status, ...)                                                             \
+    expect_status(((void)pto_fail(PTO_CORRUPT, "stale"), (call)), (status),                        \
+                  (const char *const[]){__VA_ARGS__, NULL}, #call, __FILE__, __LINE__)
+
+#define DIMS(...)                                                                                  \
+    (const int64_t[])                                                                              \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+
+/* ---- Time --------------------------------------------------------------------------------- */
+
+/* Far longer than anything here takes; only a test that fails ever waits for it. */
+#define RIG_PATIENCE_MS 30000
+
+static inline uint64_t rig_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static inline void rig_sleep_us(uint32_t us)
+{
+    struct timespec pause = {us / 1000000, (long)(us % 1000000) * 1000};
+    nanosleep(&pause, NULL);
+}
+
+/* ---- The bench ---------------------------------------------------------------------------- */
+
+typedef struct rig_setup {
+    const char *name;
+    pto_place place;
+    uint32_t map_twice;
+    uint64_t first_task;
+} rig_setup;
+
+/* The thread sanitizer knows memory by its address, so with two of them it sees the two sides meet
+ * nowhere and every access race. */
+#ifdef __SANITIZE_THREAD__
+#define RIG_TWICE 0
+#else
+#define RIG_TWICE 1
+#endif
+
+static const rig_setup rig_setups[] = {
+    {"inline", PTO_PLACE_INLINE, 0, 0},
+    {"thread", PTO_PLACE_THREAD, 0, 0},
+    {"inline, mapped twice, wrapping", PTO_PLACE_INLINE, RIG_TWICE, UINT32_MAX - 2},
+    {"thread, mapped twice, wrapping", PTO_PLACE_THREAD, RIG_TWICE, UINT32_MAX - 2},
+};
+
+#define RIG_SETUPS (sizeof rig_setups / sizeof *rig_setups)
+
+/* Kernels that wait at a gate stand in its way until it is opened. */
+typedef struct rig_gate {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    uint32_t inside; /* kernels that have come, ever */
+    bool open;
+} rig_gate;
+
+typedef struct rig {
+    pto_runtime *rt;
+    pto_kernel quick; /* does nothing */
+    pto_kernel hold;  /* returns PTO_PENDING: runs until rig_finish, and takes up no worker */
+    pto_kernel gate;  /* blocks its worker until rig_open */
+    pto_kernel fill;  /* sets each byte of argument 0 to argument 1 */
+    pto_kernel copy;  /* argument 1 becomes argument 0: dense, as many bytes */
+    pto_kernel fails; /* fails with the words "no luck" */
+    rig_gate at;
+} rig;
+
+static inline pto_status rig_quick(const pto_call *call)
+{
+    (void)call;
+    return PTO_OK;
+}
+
+static inline pto_status rig_hold(const pto_call *call)
+{
+    (void)call;
+    return PTO_PENDING;
+}
+
+static inline pto_status rig_gate_wait(const pto_call *call)
+{
+    rig_gate *gate = call->user;
+    pthread_mutex_lock(&gate->lock);
+    gate->inside++;
+    pthread_cond_broadcast(&gate->change);
+    while (!gate->open) {
+        pthread_cond_wait(&gate->change, &gate->lock);
+    }
+    pthread_mutex_unlock(&gate->lock);
+    return PTO_OK;
+}
+
+static inline int64_t rig_numel(const pto_arg *arg)
+{
+    int64_t count = 1;
+    for (int32_t d = 0; d < arg->ndim; d++) {
+        count *= arg->shape[d];
+    }
+    return count;
+}
+
+/* Element number `i` of an argument, last dim fastest. */
+static inline unsigned char *rig_element(const pto_arg *arg, int64_t i)
+{
+    int64_t at = 0;
+    for (int32_t d = arg->ndim - 1; d >= 0; d--) {
+        at += i % arg->shape[d] * arg->strides[d];
+        i /= arg->shape[d];
+    }
+    return (unsigned char *)arg->data + at * (int64_t)pto_dtype_size(arg->dtype);
+}
+
+static inline pto_status rig_fill(const pto_call *call)
+{
+    const pto_arg *to = &call->args[0];
+    for (int64_t i = 0, n = rig_numel(to); i < n; i++) {
+        memset(rig_element(to, i), (int)call->args[1].u64, pto_dtype_size(to->dtype));
+    }
+    return PTO_OK;
+}
+
+static inline pto_status rig_copy(const pto_call *call)
+{
+    const pto_arg *from = &call->args[0], *to = &call->args[1];
+    size_t size = pto_dtype_size(from->dtype);
+    for (int64_t i = 0, n = rig_numel(from); i < n; i++) {
+        memcpy(rig_element(to, i), rig_element(from, i), size);
+    }
+    return PTO_OK;
+}
+
+static inline pto_status rig_fails(const pto_call *call)
+{
+    (void)call;
+    return pto_fail(PTO_KERNEL_FAILED, "no luck");
+}
+
+/* A runtime with two workers unless `config` says otherwise; the setup comes on top. */
+static inline void rig_start(rig *r, void **state, const pto_config *config)
+{
+    const rig_setup *setup = *state;
+    pto_config c = PTO_CONFIG_INIT;
+    memset(r, 0, sizeof *r);
+    assert_int_equal(pthread_mutex_init(&r->at.lock, NULL), 0);
+    assert_int_equal(pthread_cond_init(&r->at.change, NULL), 0);
+    if (config) {
+        c = *config;
+    }
+    bool typed = false;
+    for (int type = 0; type < PTO_WORKER_TYPES; type++) {
+        typed |= c.type_workers[type] != 0;
+    }
+    if (!c.workers && !typed) {
+        c.workers = 2;
+    }
+    c.place = setup->place;
+    c.map_twice = setup->map_twice;
+    c.first_task = setup->first_task;
+    expect_ok(pto_runtime_create(&r->rt, &c));
+    assert_non_null(r->rt);
+    expect_ok(pto_kernel_register(r->rt, "quick", PTO_VECTOR, rig_quick, NULL, &r->quick));
+    expect_ok(pto_kernel_register(r->rt, "hold", PTO_VECTOR, rig_hold, NULL, &r->hold));
+    expect_ok(pto_kernel_register(r->rt, "gate", PTO_VECTOR, rig_gate_wait, &r->at, &r->gate));
+    expect_ok(pto_kernel_register(r->rt, "fill", PTO_VECTOR, rig_fill, NULL, &r->fill));
+    expect_ok(pto_kernel_register(r->rt, "copy", PTO_VECTOR, rig_copy, NULL, &r->copy));
+    expect_ok(pto_kernel_register(r->rt, "fails", PTO_VECTOR, rig_fails, NULL, &r->fails));
+}
+
+static inline void rig_forget_gate(rig *r)
+{
+    pthread_cond_destroy(&r->at.change);
+    pthread_mutex_destroy(&r->at.lock);
+}
+
+/* Everything is done and sound, and nothing failed that the test does not know of. */
+static inline void rig_stop(rig *r)
+{
+    expect_ok(pto_wait(r->rt));
+    expect_ok(pto_check(r->rt));
+    expect_ok(pto_runtime_destroy(&r->rt, PTO_WAIT));
+    assert_null(r->rt);
+    rig_forget_gate(r);
+}
+
+/* ---- Tasks -------------------------------------------------------------------------------- */
+
+static inline pto_task rig_submit(rig *r, pto_kernel kernel, const pto_param *params, size_t n,
+                                  const char *file, int line)
+{
+    pto_task task = 0;
+    expect_status(pto_submit_task_at(r->rt, kernel, PTO_KERNEL_TYPE, params, n, &task, file, line),
+                  PTO_OK, (const char *const[]){NULL}, "submit", file, line);
+    assert_int_not_equal(task, 0);
+    return task;
+}
+
+#define RIG_SUBMIT(r, kernel, ...)                                                                 \
+    rig_submit((r), (kernel), (const pto_param[]){__VA_ARGS__},                                    \
+               sizeof((const pto_param[]){__VA_ARGS__}) / sizeof(pto_param), __FILE__, __LINE__)
+
+/* A task without any parameter. */
+#define RIG_SUBMIT_BARE(r, kernel) rig_submit((r), (kernel), NULL, 0, __FILE__, __LINE__)
+
+static inline pto_task_report rig_info(rig *r, pto_task task)
+{
+    pto_task_report report;
+    expect_ok(pto_task_info(r->rt, task, &report));
+    assert_int_equal(report.task, task);
+    return report;
+}
+
+static inline pto_runtime_stats rig_stats(rig *r)
+{
+    pto_runtime_stats stats;
+    expect_ok(pto_stats(r->rt, &stats));
+    return stats;
+}
+
+static inline void rig_until_at(rig *r, pto_task task, pto_task_state state, const char *file,
+                                int line)
+{
+    uint64_t deadline = rig_now_ms() + RIG_PATIENCE_MS;
+    pto_task_report report = rig_info(r, task);
+    while (report.state < state) {
+        if (rig_now_ms() > deadline) {
+            print_error("task %" PRIu64 " (%s) is %s for ever, want %s\n", task,
+                        report.kernel ? report.kernel : "?", pto_task_state_name(report.state),
+                        pto_task_state_name(state));
+            _fail(file, line);
+        }
+        rig_sleep_us(20);
+        report = rig_info(r, task);
+    }
+}
+
+/* Until the task has come at least that far. */
+#define rig_until(r, task, state) rig_until_at((r), (task), (state), __FILE__, __LINE__)
+
+static inline void rig_is_at(rig *r, pto_task task, pto_task_state state, uint32_t fanin_left,
+                             const char *file, int line)
+{
+    pto_task_report report = rig_info(r, task);
+    if (report.state != state || report.fanin_left != fanin_left) {
+        print_error("task %" PRIu64 " (%s) is %s with %u to wait for, want %s with %u\n", task,
+                    report.kernel ? report.kernel : "?", pto_task_state_name(report.state),
+                    report.fanin_left, pto_task_state_name(state), fanin_left);
+        _fail(file, line);
+    }
+}
+
+/* Waits for just so many others, and so cannot begin. */
+#define RIG_WAITS_FOR(r, task, count)                                                              \
+    rig_is_at((r), (task), PTO_TASK_PENDING, (count), __FILE__, __LINE__)
+
+static inline void rig_counts_at(rig *r, pto_task task, uint32_t count, uint32_t left,
+                                 const char *file, int line)
+{
+    pto_task_report report = rig_info(r, task);
+    if (report.state == PTO_TASK_CONSUMED || report.fanout_count != count ||
+        report.fanout_left != left) {
+        print_error("task %" PRIu64 " is %s, fanout %u of %u left; want %u of %u\n", task,
+                    pto_task_state_name(report.state), report.fanout_left, report.fanout_count,
+                    left, count);
+        _fail(file, line);
+    }
+}
+
+/* Held by so many ever, and by so many now. */
+#define RIG_FANOUT(r, task, count, left)                                                           \
+    rig_counts_at((r), (task), (count), (left), __FILE__, __LINE__)
+
+/* Ends a task of the kernel `hold`. */
+static inline void rig_finish(rig *r, pto_task task, pto_status status)
+{
+    rig_until(r, task, PTO_TASK_RUNNING);
+    expect_ok(pto_task_complete(r->rt, task, status));
+    rig_until(r, task, PTO_TASK_COMPLETED);
+}
+
+/* Until so many kernels have come to the gate. */
+static inline void rig_at_gate(rig *r, uint32_t count)
+{
+    uint64_t deadline = rig_now_ms() + RIG_PATIENCE_MS;
+    for (uint32_t inside = 0; inside < count;) {
+        assert_true(rig_now_ms() < deadline);
+        pthread_mutex_lock(&r->at.lock);
+        inside = r->at.inside;
+        pthread_mutex_unlock(&r->at.lock);
+        rig_sleep_us(20);
+    }
+}
+
+static inline void rig_open(rig *r)
+{
+    pthread_mutex_lock(&r->at.lock);
+    r->at.open = true;
+    pthread_cond_broadcast(&r->at.change);
+    pthread_mutex_unlock(&r->at.lock);
+}
+
+/* A thread that ends a held task after a while, so that the orchestrating thread can be seen to wait
+ * for it: `ending` is set before, never after. It may look at memory first. */
+typedef struct rig_later {
+    rig *r;
+    pto_task task;
+    pto_status status; /* to end the task with */
+    pto_status result; /* what pto_task_complete said */
+    uint32_t after_us;
+    const unsigned char *look; /* bytes to look at, or NULL */
+    size_t look_bytes;
+    unsigned char expected; /* each of them */
+    bool intact;
+    atomic_bool ending;
+    pthread_t thread;
+} rig_later;
+
+static inline void *rig_later_run(void *argument)
+{
+    rig_later *later = argument;
+    rig_sleep_us(later->after_us);
+    later->intact = true;
+    for (size_t i = 0; i < later->look_bytes; i++) {
+        later->intact &= later->look[i] == later->expected;
+    }
+    atomic_store(&later->ending, true);
+    later->result = pto_task_complete(later->r->rt, later->task, later->status);
+    return NULL;
+}
+
+static inline void rig_later_start(rig_later *later, rig *r, pto_task task, uint32_t after_us)
+{
+    rig_until(r, task, PTO_TASK_RUNNING);
+    later->r = r;
+    later->task = task;
+    later->after_us = after_us;
+    atomic_init(&later->ending, false);
+    assert_int_equal(pthread_create(&later->thread, NULL, rig_later_run, later), 0);
+}
+
+static inline void rig_later_join(rig_later *later)
+{
+    assert_int_equal(pthread_join(later->thread, NULL), 0);
+    assert_string_equal(pto_status_name(later->result), "PTO_OK");
+    assert_true(later->intact);
+}
+
+/* ---- Memory ------------------------------------------------------------------------------- */
+
+/* Dense bytes of the user. */
+static inline pto_tensor rig_bytes(rig *r, void *data, int64_t count)
+{
+    pto_tensor t;
+    expect_ok(pto_external_tensor(r->rt, data, PTO_UINT8, 1, DIMS(count), &t));
+    return t;
+}
+
+/* Managed bytes, without memory so far. */
+static inline pto_tensor rig_temp(rig *r, int64_t count)
+{
+    pto_tensor t;
+    expect_ok(pto_temp(r->rt, PTO_UINT8, 1, DIMS(count), &t));
+    return t;
+}
+
+static inline unsigned char *rig_address(rig *r, const pto_tensor *t)
+{
+    void *address = NULL;
+    expect_ok(pto_get_buffer_addr(r->rt, t, &address));
+    assert_non_null(address);
+    return address;
+}
+
+/* Bytes low .. high of a tensor of bytes. */
+static inline pto_tensor rig_slice(const pto_tensor *t, int64_t low, int64_t high)
+{
+    pto_tensor part;
+    expect_ok(pto_tensor_slice(t, 0, low, high, 1, &part));
+    return part;
+}
+
+/* ---- Running ------------------------------------------------------------------------------ */
+
+typedef struct rig_case {
+    const char *name;
+    CMUnitTestFunction run;
+    size_t setups; /* how many of rig_setups, from the first on */
+} rig_case;
+
+#define RIG_CASE(function)                                                                         \
+    {                                                                                              \
+#function, function, RIG_SETUPS                                                            \
+    }
+
+/* For what takes its time and does not look at addresses or counters: once for each place. */
+#define RIG_CASE_SLOW(function)                                                                    \
+    {                                                                                              \
+#function, function, 2                                                                     \
+    }
+
+/* Every case with its setups. A case that hangs ends the program. */
+static inline int rig_run(const char *group, const rig_case *cases, size_t n_cases)
+{
+    struct CMUnitTest *tests = calloc(n_cases * RIG_SETUPS, sizeof *tests);
+    char(*names)[128] = calloc(n_cases * RIG_SETUPS, sizeof *names);
+    if (!tests || !names) {
+        abort();
+    }
+    size_t n = 0;
+    for (size_t c = 0; c < n_cases; c++) {
+        for (size_t s = 0; s < cases[c].setups; s++, n++) {
+            snprintf(names[n], sizeof names[n], "%s (%s)", cases[c].name, rig_setups[s].name);
+            tests[n].name = names[n];
+            tests[n].test_func = cases[c].run;
+            tests[n].initial_state = (void *)(uintptr_t)&rig_setups[s];
+        }
+    }
+    alarm(240);
+    int failed = _cmocka_run_group_tests(group, tests, n, NULL, NULL);
+    free(names);
+    free(tests);
+    return failed;
+}
+
+#endif /* PTO_TEST_RIG_H */

@@ -1,0 +1,177 @@
+/* fake_device.h - a device that keeps books. It gives memory of the host, finds every wrong use of
+ * it, fails at a call of the test's choice, and can be as late with its copies as the rules
+ * allow. */
+#ifndef PTO_TEST_FAKE_DEVICE_H
+#define PTO_TEST_FAKE_DEVICE_H
+
+#include <pthread.h>
+
+#include <pto/execute.h>
+
+#include "../tensor/tensors.h"
+
+enum { FAKE_BLOCKS = 64, FAKE_COPIES = 64 };
+
+typedef struct fake_device {
+    /* what the test wants */
+    uint64_t fail_at; /* the call that fails, counted from 1; 0: none does */
+    bool silent;      /* it fails without a word */
+    bool late;        /* copies are carried out by synchronize */
+    bool gives_null;  /* alloc says PTO_OK and gives nothing */
+    bool gives_small; /* alloc gives 64 bytes, whatever is asked for */
+    bool chatty;      /* free sets the detail */
+
+    /* what has happened */
+    uint64_t calls; /* that could have failed */
+    uint64_t allocs, frees, copies_in, copies_out, currents, synchronizes;
+    char failed[16]; /* the function that failed */
+    uint32_t n_blocks, n_copies;
+    struct {
+        void *memory;
+        uint64_t bytes;
+    } blocks[FAKE_BLOCKS]; /* allocated */
+    struct {
+        void *to;
+        const void *from;
+        uint64_t bytes;
+    } copies[FAKE_COPIES]; /* not carried out yet */
+} fake_device;
+
+/* The device that set_current last named, on this thread. */
+static _Thread_local fake_device *fake_current;
+
+static inline pto_status fake_call(fake_device *fake, const char *name)
+{
+    if (++fake->calls != fake->fail_at) {
+        return PTO_OK;
+    }
+    snprintf(fake->failed, sizeof fake->failed, "%s", name);
+    return fake->silent ? PTO_SYSTEM
+                        : pto_fail(PTO_SYSTEM, "the fake gave up in call %d", (int)fake->calls);
+}
+
+static inline pto_status fake_set_current(void *self)
+{
+    fake_device *fake = self;
+    fake->currents++;
+    fake_current = fake;
+    return fake_call(fake, "set_current");
+}
+
+static inline pto_status fake_synchronize(void *self)
+{
+    fake_device *fake = self;
+    assert_ptr_equal(fake_current, fake);
+    fake->synchronizes++;
+    for (uint32_t i = 0; i < fake->n_copies; i++) {
+        memcpy(fake->copies[i].to, fake->copies[i].from, fake->copies[i].bytes);
+    }
+    fake->n_copies = 0;
+    return fake_call(fake, "synchronize");
+}
+
+static inline pto_status fake_alloc(void *self, uint64_t bytes, void **memory)
+{
+    fake_device *fake = self;
+    assert_ptr_equal(fake_current, fake);
+    assert_true(bytes > 0);
+    pto_status s = fake_call(fake, "alloc");
+    if (s || fake->gives_null) {
+        *memory = s ? (void *)fake : NULL; /* nobody may look at it after a failure */
+        return s;
+    }
+    uint64_t given = fake->gives_small ? 64 : bytes;
+    fake->allocs++;
+    assert_true(fake->n_blocks < FAKE_BLOCKS);
+    *memory = aligned_alloc(64, (given + 63) & ~UINT64_C(63));
+    assert_non_null(*memory);
+    memset(*memory, 0xee, given);
+    fake->blocks[fake->n_blocks].memory = *memory;
+    fake->blocks[fake->n_blocks++].bytes = bytes;
+    return PTO_OK;
+}
+
+static inline void fake_free(void *self, void *memory, uint64_t bytes)
+{
+    fake_device *fake = self;
+    uint32_t i = 0;
+    assert_ptr_equal(fake_current, fake);
+    assert_int_equal(fake->n_copies, 0); /* nothing is on its way to or from it */
+    while (i < fake->n_blocks && fake->blocks[i].memory != memory) {
+        i++;
+    }
+    assert_true(i < fake->n_blocks);
+    assert_int_equal(fake->blocks[i].bytes, bytes);
+    fake->blocks[i] = fake->blocks[--fake->n_blocks];
+    fake->frees++;
+    free(memory);
+    if (fake->chatty) {
+        (void)pto_fail(PTO_SYSTEM, "nobody asked");
+    }
+}
+
+/* Whether `bytes` from `at` on are in memory of the device. */
+static inline bool fake_owns(const fake_device *fake, const void *at, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < fake->n_blocks; i++) {
+        const char *low = fake->blocks[i].memory, *here = at;
+        if (here >= low && here + bytes <= low + fake->blocks[i].bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static inline void fake_copy(fake_device *fake, void *to, const void *from, uint64_t bytes)
+{
+    assert_ptr_equal(fake_current, fake);
+    assert_true(bytes > 0);
+    if (!fake->late) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    assert_true(fake->n_copies < FAKE_COPIES);
+    fake->copies[fake->n_copies].to = to;
+    fake->copies[fake->n_copies].from = from;
+    fake->copies[fake->n_copies++].bytes = bytes;
+}
+
+static inline pto_status fake_copy_in(void *self, void *to, const void *from, uint64_t bytes)
+{
+    fake_device *fake = self;
+    fake->copies_in++;
+    assert_true(fake_owns(fake, to, bytes) && !fake_owns(fake, from, 1));
+    fake_copy(fake, to, from, bytes);
+    return fake_call(fake, "copy_in");
+}
+
+static inline pto_status fake_copy_out(void *self, void *to, const void *from, uint64_t bytes)
+{
+    fake_device *fake = self;
+    fake->copies_out++;
+    assert_true(fake_owns(fake, from, bytes) && !fake_owns(fake, to, 1));
+    fake_copy(fake, to, from, bytes);
+    return fake_call(fake, "copy_out");
+}
+
+static inline pto_device_ops fake_ops(fake_device *fake)
+{
+    return (pto_device_ops){.size = sizeof(pto_device_ops),
+                            .self = fake,
+                            .alloc = fake_alloc,
+                            .free = fake_free,
+                            .copy_in = fake_copy_in,
+                            .copy_out = fake_copy_out,
+                            .set_current = fake_set_current,
+                            .synchronize = fake_synchronize};
+}
+
+/* All that was given came back. */
+static inline void fake_expect_idle(const fake_device *fake)
+{
+    assert_int_equal(fake->n_blocks, 0);
+    assert_int_equal(fake->n_copies, 0);
+    assert_int_equal(fake->allocs, fake->frees);
+}
+
+#endif /* PTO_TEST_FAKE_DEVICE_H */

@@ -1,0 +1,188 @@
+/* test_window.c - a window at two addresses, and mappings that are none. */
+#include "window/window.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/config.h"
+#include "base/os.h"
+#include "support.h"
+
+static uint64_t below(test_rng *rng, uint64_t limit)
+{
+    return test_next(rng) % limit;
+}
+
+typedef struct window {
+    int file;
+    void *memory;
+    size_t bytes;
+    ptoi_view view;
+} window;
+
+static void make(window *w)
+{
+    static ptoi_settings settings;
+    pto_config config = PTO_CONFIG_INIT;
+    config.levels = 3;
+    config.window = 8;
+    config.heap_bytes = 1000;
+    config.level_window[2] = 32;
+    config.deps = 4;
+    assert_int_equal(ptoi_config_resolve(&config, &settings), PTO_OK);
+    assert_int_equal(ptoi_window_create(&settings.config, &w->file, &w->memory, &w->bytes), PTO_OK);
+    assert_int_equal(ptoi_window_attach(w->memory, w->bytes, &w->view), PTO_OK);
+}
+
+static void drop(window *w)
+{
+    ptoi_os_release(w->memory, w->bytes);
+    ptoi_os_file_close(w->file);
+}
+
+static void test_two_addresses(void **state)
+{
+    (void)state;
+    window w;
+    void *other;
+    ptoi_view view;
+    make(&w);
+    assert_int_equal(ptoi_os_file_map(w.file, w.bytes, &other), PTO_OK);
+    assert_int_equal(ptoi_window_attach(other, w.bytes, &view), PTO_OK);
+    assert_ptr_not_equal(view.slots, w.view.slots);
+    for (uint32_t l = 0; l < 3; l++) {
+        assert_int_equal(view.level[l].mask, l == 2 ? 31 : 7);
+        for (uint64_t seq = 1; seq <= view.level[l].mask + 1; seq++) {
+            ptoi_set64(&ptoi_slot_of(&w.view, l, seq)->seq, seq * 10 + l);
+        }
+        memset(w.view.level[l].heap, (int)l + 1, 1000);
+        w.view.level[l].deps[3] = l;
+    }
+    for (uint32_t l = 0; l < 3; l++) {
+        for (uint64_t seq = 1; seq <= view.level[l].mask + 1; seq++) {
+            const ptoi_slot *slot = ptoi_slot_of(&view, l, seq);
+            assert_int_equal(ptoi_get64(&slot->seq), seq * 10 + l);
+            assert_int_equal(ptoi_slot_number(&view, slot),
+                             ptoi_slot_number(&w.view, ptoi_slot_of(&w.view, l, seq)));
+        }
+        assert_int_equal(view.level[l].heap[0], l + 1);
+        assert_int_equal(view.level[l].heap[999], l + 1);
+        assert_int_equal(view.level[l].deps[3], l);
+    }
+    ptoi_os_release(other, w.bytes);
+    drop(&w);
+}
+
+/* Whatever is wrong with the header, attaching says so and touches nothing outside. */
+static void test_what_is_no_window(void **state)
+{
+    (void)state;
+    window w;
+    ptoi_view view;
+    make(&w);
+    ptoi_header *h = w.memory;
+    const ptoi_header good = *h;
+    assert_int_equal(ptoi_window_attach(w.memory, sizeof *h - 1, &view), PTO_CORRUPT);
+    assert_int_equal(ptoi_window_attach(w.memory, w.bytes - 1, &view), PTO_CORRUPT);
+    h->magic++;
+    assert_int_equal(ptoi_window_attach(w.memory, w.bytes, &view), PTO_CORRUPT);
+    *h = good;
+    h->version++;
+    assert_int_equal(ptoi_window_attach(w.memory, w.bytes, &view), PTO_CORRUPT);
+    assert_non_null(strstr(pto_error_detail(), "version"));
+    *h = good;
+    h->header_bytes--;
+    assert_int_equal(ptoi_window_attach(w.memory, w.bytes, &view), PTO_CORRUPT);
+
+    /* Each field that says where something lies, at its limits and with garbage. */
+    test_rng rng = test_rng_make(test_seed() + 2);
+    uint64_t refused = 0;
+    for (uint64_t i = 0; i < test_effort(200000); i++) {
+        *h = good;
+        size_t at = offsetof(ptoi_header, bytes) +
+                    below(&rng,
+                          offsetof(ptoi_header, inbox_head) - offsetof(ptoi_header, bytes) - 8);
+        uint64_t garbage = test_next(&rng) >> below(&rng, 64);
+        memcpy((char *)w.memory + at, &garbage, 1 + below(&rng, 8));
+        if (ptoi_window_attach(w.memory, w.bytes, &view) != PTO_OK) {
+            refused++;
+            continue;
+        }
+        /* Accepted: then everything it names lies inside. */
+        const char *begin = w.memory, *end = begin + w.bytes;
+        assert_true((char *)view.inbox >= begin && (char *)(view.inbox + view.inbox_mask) < end);
+        assert_true((char *)view.slots >= begin && (char *)(view.slots + h->slots) <= end);
+        assert_true(view.strings >= begin && view.strings + PTOI_STRING_BYTES <= end);
+        for (uint32_t l = 0; l < h->levels; l++) {
+            assert_true((char *)view.level[l].slots >= begin &&
+                        (char *)(view.level[l].slots + view.level[l].mask + 1) <= end);
+            assert_true((char *)view.level[l].deps >= begin &&
+                        (char *)(view.level[l].deps + h->level[l].deps) <= end);
+            assert_true((char *)view.level[l].args >= begin &&
+                        (char *)(view.level[l].args + h->level[l].arg_units) <= end);
+            assert_true(view.level[l].heap >= begin &&
+                        view.level[l].heap + h->level[l].heap_bytes <= end);
+        }
+    }
+    assert_true(refused > 0);
+    *h = good;
+    assert_int_equal(ptoi_window_attach(w.memory, w.bytes, &view), PTO_OK);
+    drop(&w);
+}
+
+/* References keep level and number apart, up to the largest; words of lists never mix. */
+static void test_references(void **state)
+{
+    (void)state;
+    window w;
+    make(&w);
+    const uint64_t seqs[] = {1, 7, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 60) - 1};
+    for (size_t i = 0; i < sizeof seqs / sizeof *seqs; i++) {
+        for (uint32_t level = 0; level < 8; level++) {
+            for (int poisons = 0; poisons < 2; poisons++) {
+                ptoi_ref ref = ptoi_ref_make(seqs[i], level, poisons);
+                assert_int_equal(ptoi_ref_seq(ref), seqs[i]);
+                assert_int_equal(ptoi_ref_level(ref), level);
+                assert_int_equal(ptoi_ref_poisons(ref), poisons);
+                assert_int_equal(ptoi_ref_task(ref), seqs[i] << 3 | level);
+            }
+        }
+    }
+    /* A slot tells its task from all others that ever lie in it. */
+    for (uint64_t seq = 3; seq < UINT64_C(1) << 50; seq = seq * 2 + 8) {
+        ptoi_slot *slot = ptoi_slot_of(&w.view, 1, seq);
+        uint64_t waiters, tag = ptoi_list_tag(&w.view, 1, seq);
+        ptoi_ref ref = ptoi_ref_make(seq, 1, false);
+        ptoi_set64(&slot->seq, seq);
+        ptoi_set64(&slot->waiters, tag | PTOI_LIST_EMPTY);
+        assert_false(ptoi_is_complete(&w.view, slot, ref, &waiters));
+        ptoi_set64(&slot->waiters, tag | 5);
+        assert_false(ptoi_is_complete(&w.view, slot, ref, &waiters));
+        assert_int_equal(ptoi_list_first(waiters), 5);
+        assert_true(ptoi_is_complete(&w.view, slot, ptoi_ref_make(seq + 8, 1, false), &waiters));
+        /* 2^32 times round the ring the tag is the same, and the number is not. */
+        assert_true(ptoi_is_complete(&w.view, slot,
+                                     ptoi_ref_make(seq + (UINT64_C(8) << 32), 1, false), &waiters));
+        ptoi_set64(&slot->waiters, tag | PTOI_LIST_CLOSED);
+        assert_true(ptoi_is_complete(&w.view, slot, ref, &waiters));
+        ptoi_set64(&slot->waiters, tag | PTOI_LIST_CLOSED_BAD);
+        assert_true(ptoi_is_complete(&w.view, slot, ref, &waiters));
+        assert_int_equal(ptoi_list_first(waiters), PTOI_LIST_CLOSED_BAD);
+    }
+    drop(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_addresses),
+        cmocka_unit_test(test_what_is_no_window),
+        cmocka_unit_test(test_references),
+    };
+    return cmocka_run_group_tests_name("window", tests, NULL, NULL);
+}
