@@ -46,6 +46,14 @@ target_include_directories(pto_internal INTERFACE
     "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
 set_target_properties(pto_internal PROPERTIES LINKER_LANGUAGE C)
 
+# The same sources with switches that break them (src/base/mutant.h), for the tests of the tests.
+# Never installed.
+add_library(pto_mutants STATIC EXCLUDE_FROM_ALL ${sources})
+target_link_libraries(pto_mutants PRIVATE pto_compiler)
+target_compile_definitions(pto_mutants PUBLIC PTO_MUTANTS=1)
+target_include_directories(pto_mutants PUBLIC
+    "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+
 # As long as the major version is 0, a new minor one may change the binary interface.
 set(soversion ${PROJECT_VERSION_MAJOR})
 if(PROJECT_VERSION_MAJOR EQUAL 0)

@@ -1,5 +1,5 @@
-# Examples, benches and tests: each file is one program. Examples see what a user sees, and are
-# linked with libpto.a; benches and tests may look inside the library.
+# Examples, benches, fuzzers and tests: each file is one program. Examples see what a user sees, and
+# are linked with libpto.a; the others may look inside the library.
 
 if(PTO_BUILD_TESTS OR PTO_BUILD_BENCH OR PTO_BUILD_EXAMPLES)
     find_package(Threads REQUIRED)
@@ -38,6 +38,14 @@ if(PTO_BUILD_BENCH)
 endif()
 
 if(PTO_BUILD_TESTS)
+    # Tests without an end, for `./dev fuzz`.
+    file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/fuzz/fuzz_*.c")
+    foreach(file ${files})
+        cmake_path(GET file STEM name)
+        pto_inner_program(${name} "${file}" fuzz)
+        target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/runtime")
+    endforeach()
+
     enable_testing()
     include(cmake/tests.cmake)
 endif()

@@ -23,7 +23,18 @@ foreach(file ${files})
         message(FATAL_ERROR "${file}: test programs are named test_<name>.c")
     endif()
     set(name ${CMAKE_MATCH_1})
-    pto_inner_program(test_${module}_${name} "${file}" tests/${module} ${CMOCKA_LIBRARIES})
+    if(module STREQUAL "mutants")
+        # They break the library on purpose, in ways that a sanitizer would end the program for.
+        if(PTO_SANITIZE)
+            continue()
+        endif()
+        pto_program(test_${module}_${name} "${file}" tests/${module} pto_mutants
+            ${CMOCKA_LIBRARIES})
+        target_include_directories(test_${module}_${name} PRIVATE
+            "${PROJECT_SOURCE_DIR}/tests/support" "${PROJECT_SOURCE_DIR}/tests/runtime")
+    else()
+        pto_inner_program(test_${module}_${name} "${file}" tests/${module} ${CMOCKA_LIBRARIES})
+    endif()
     target_include_directories(test_${module}_${name} PRIVATE ${CMOCKA_INCLUDE_DIRS})
     pto_test(${module}.${name} $<TARGET_FILE:test_${module}_${name}>)
 endforeach()
@@ -31,6 +42,8 @@ endforeach()
 pto_test(base.counting "${PROJECT_SOURCE_DIR}/tests/base/counting.sh" "${PROJECT_SOURCE_DIR}")
 pto_test(support.environment "${PROJECT_SOURCE_DIR}/tests/support/environment.sh"
     "${PROJECT_SOURCE_DIR}" $<TARGET_FILE:test_tensor_reshape>)
+pto_test(install.examples "${PROJECT_SOURCE_DIR}/tests/install/examples.sh"
+    $<TARGET_FILE_DIR:example_vector>)
 
 # A program that is built without a sanitizer cannot load a library that is built with one.
 if(NOT PTO_SANITIZE)
@@ -47,10 +60,12 @@ if(NOT PTO_SANITIZE)
     pto_test(install.pkg_config "${scripts}/pkg_config.sh"
         "${stage}" "${scripts}/consumer" "${CMAKE_C_COMPILER}")
     pto_test(install.readme "${scripts}/readme.sh"
-        "${stage}" "${PROJECT_SOURCE_DIR}" "${CMAKE_C_COMPILER}" $<TARGET_FILE:example_overlap>)
+        "${stage}" "${PROJECT_SOURCE_DIR}" "${CMAKE_C_COMPILER}" $<TARGET_FILE_DIR:example_vector>)
+    pto_test(install.guide "${scripts}/guide.sh"
+        "${stage}" "${PROJECT_SOURCE_DIR}" "${CMAKE_C_COMPILER}" $<TARGET_FILE_DIR:example_vector>)
     pto_test(install.elsewhere "${scripts}/elsewhere.sh" "${CMAKE_COMMAND}"
         "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}" "${stage}" "${CMAKE_C_COMPILER}")
     set_tests_properties(install.prefix PROPERTIES FIXTURES_SETUP installation)
-    set_tests_properties(install.find_package install.pkg_config install.readme install.elsewhere
-        PROPERTIES FIXTURES_REQUIRED installation)
+    set_tests_properties(install.find_package install.pkg_config install.readme install.guide
+        install.elsewhere PROPERTIES FIXTURES_REQUIRED installation)
 endif()

@@ -12,7 +12,7 @@ file=$3
 case $file in
 */consumer/*) exit 0 ;; # belongs to a build of its own
 esac
-includes="-Iinclude -Isrc -Itests/support -Ibench"
+includes="-Iinclude -Isrc -Itests/support -Itests/runtime -Ibench"
 # shellcheck disable=SC2086 # words
 depends=$(clang -MM -MG $includes "$file" | sed 's/^[^:]*://; s/\\$//') || exit 1
 # shellcheck disable=SC2086

@@ -192,9 +192,9 @@ static void show_map(void)
 /* ---- Views of your own: dtype:shape:strides:offset ---- */
 
 static const char usage[] =
-    "usage: ./dev run           a tour of views, verdicts and a TensorMap\n"
-    "       ./dev run A B       compare two views of the same %d bytes\n"
-    "       ./dev run --help\n"
+    "usage: ./dev run overlap       a tour of views, verdicts and a TensorMap\n"
+    "       ./dev run overlap A B   compare two views of the same %d bytes\n"
+    "       ./dev run overlap --help\n"
     "\n"
     "A view is dtype:shape[:strides[:offset]], all but the dtype in elements:\n"
     "    float32:6,16            a dense matrix of 6 x 16\n"
@@ -204,7 +204,7 @@ static const char usage[] =
 
 static void refuse(const char *text, const char *why)
 {
-    fprintf(stderr, "overlap: view '%s': %s\n  see ./dev run --help\n", text, why);
+    fprintf(stderr, "overlap: view '%s': %s\n  see ./dev run overlap --help\n", text, why);
     exit(2);
 }
 

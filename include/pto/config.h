@@ -12,6 +12,7 @@
 #define PTO_CONFIG_H
 
 #include <stdio.h>
+#include <string.h>
 
 #include <pto/kernel.h>
 
@@ -69,11 +70,17 @@ typedef struct pto_config {
 #define PTO_NO_TYPES UINT32_MAX
 #define PTO_NO_SPIN UINT32_MAX
 
+/* A configuration in which nothing is set. */
+static inline pto_config pto_config_init_(void)
+{
+    pto_config config;
+    memset(&config, 0, sizeof config);
+    config.size = sizeof config;
+    return config;
+}
+
 #ifdef __cplusplus
-#define PTO_CONFIG_INIT                                                                            \
-    {                                                                                              \
-        sizeof(pto_config)                                                                         \
-    }
+#define PTO_CONFIG_INIT pto_config_init_()
 #else
 #define PTO_CONFIG_INIT                                                                            \
     {                                                                                              \

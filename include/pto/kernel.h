@@ -8,7 +8,7 @@
  *         const pto_arg *x = &call->args[0];
  *         float *data = x->data;
  *         for (int64_t i = 0; i < x->shape[0]; i++) {
- *             data[i * x->strides[0]] *= (float)call->args[1].f64;
+ *             data[i * x->strides[0]] *= (float)pto_arg_f64(&call->args[1]);
  *         }
  *         return PTO_OK;
  *     }
@@ -71,13 +71,26 @@ typedef struct pto_arg {
     const int64_t *shape;   /* ndim sizes */
     const int64_t *strides; /* ndim strides, in elements */
     int32_t ndim;           /* */
-    pto_dtype dtype;        /* PTO_DTYPE_NONE for a scalar */
+    pto_dtype dtype;        /* a scalar: PTO_INT64, PTO_UINT64 or PTO_FLOAT64, and shape is NULL */
     union {                 /* a scalar */
         uint64_t u64;
         int64_t i64;
         double f64;
     };
 } pto_arg;
+
+/* The value of a scalar, whatever kind of number it was submitted as. */
+static inline double pto_arg_f64(const pto_arg *arg)
+{
+    return arg->dtype == PTO_FLOAT64  ? arg->f64
+           : arg->dtype == PTO_UINT64 ? (double)arg->u64
+                                      : (double)arg->i64;
+}
+
+static inline int64_t pto_arg_i64(const pto_arg *arg)
+{
+    return arg->dtype == PTO_FLOAT64 ? (int64_t)arg->f64 : arg->i64;
+}
 
 typedef struct pto_call {
     const pto_arg *args; /* tensors and scalars, in the order of the parameters */

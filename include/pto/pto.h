@@ -76,7 +76,8 @@ typedef enum pto_param_kind {
 
 typedef struct pto_param {
     pto_param_kind kind;
-    uint32_t nodep; /* not 0: takes no part in ordering */
+    uint16_t nodep; /* not 0: takes no part in ordering */
+    uint16_t dtype; /* of a scalar: PTO_INT64, PTO_UINT64 or PTO_FLOAT64 */
     union {
         const pto_tensor *tensor; /* read during submit, not kept */
         uint64_t u64;
@@ -91,7 +92,7 @@ static inline pto_param pto_input(const pto_tensor *t)
 {
     pto_param p;
     p.kind = PTO_PARAM_INPUT;
-    p.nodep = 0;
+    p.nodep = p.dtype = 0;
     p.tensor = t;
     return p;
 }
@@ -115,7 +116,7 @@ static inline pto_param pto_after(pto_task task)
 {
     pto_param p;
     p.kind = PTO_PARAM_AFTER;
-    p.nodep = 0;
+    p.nodep = p.dtype = 0;
     p.task = task;
     return p;
 }
@@ -133,6 +134,7 @@ static inline pto_param pto_scalar_i64(int64_t value)
     pto_param p;
     p.kind = PTO_PARAM_SCALAR;
     p.nodep = 0;
+    p.dtype = PTO_INT64;
     p.i64 = value;
     return p;
 }
@@ -140,6 +142,7 @@ static inline pto_param pto_scalar_i64(int64_t value)
 static inline pto_param pto_scalar_u64(uint64_t value)
 {
     pto_param p = pto_scalar_i64(0);
+    p.dtype = PTO_UINT64;
     p.u64 = value;
     return p;
 }
@@ -147,11 +150,13 @@ static inline pto_param pto_scalar_u64(uint64_t value)
 static inline pto_param pto_scalar_f64(double value)
 {
     pto_param p = pto_scalar_i64(0);
+    p.dtype = PTO_FLOAT64;
     p.f64 = value;
     return p;
 }
 
-/* A number by value: whole ones arrive as args[i].i64 (or .u64), others as args[i].f64. */
+/* A number by value. The kernel reads it with pto_arg_i64 or pto_arg_f64, which convert; as it is,
+ * whole ones arrive as args[i].i64 (or .u64), others as args[i].f64. */
 #ifndef __cplusplus
 #define pto_scalar(value)                                                                          \
     _Generic((value), float                                                                        \

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -67,6 +68,11 @@ void ptoi_os_sleep(ptoi_a32 *word, uint32_t value)
 void ptoi_os_wake(ptoi_a32 *word)
 {
     syscall(SYS_futex, &word->value, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void ptoi_os_yield(void)
+{
+    sched_yield();
 }
 
 int ptoi_os_thread(pthread_t *thread, void *(*run)(void *), void *context)

@@ -23,6 +23,9 @@ void ptoi_os_file_close(int file);
 void ptoi_os_sleep(ptoi_a32 *word, uint32_t value);
 void ptoi_os_wake(ptoi_a32 *word);
 
+/* Lets other threads run that wait for a core. */
+void ptoi_os_yield(void);
+
 /* Starts a thread that no signal is delivered to: handlers run on the program's own threads. Returns
  * 0 or an error number. */
 int ptoi_os_thread(pthread_t *thread, void *(*run)(void *), void *context);

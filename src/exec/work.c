@@ -367,7 +367,7 @@ static pto_status run_request(const pto_call *call)
                          call->n_args, ARG_TENSORS);
     }
     for (uint32_t i = 0; i < call->n_args; i++) {
-        if ((args[i].dtype == PTO_DTYPE_NONE) != (i < ARG_TENSORS)) {
+        if ((args[i].shape == NULL) != (i < ARG_TENSORS)) {
             return ptoi_fail(PTO_BAD_PARAM, "work: argument %" PRIu32 " is a %s", i,
                              i < ARG_TENSORS ? "tensor" : "scalar");
         }

@@ -13,8 +13,8 @@ static void resolve(const ptoi_sched *sched, const ptoi_slot *slot, pto_arg *arg
     const ptoi_packed *packed = sched->view.level[slot->level].args + slot->args;
     for (uint32_t i = 0; i < slot->n_args; i++) {
         pto_arg *arg = &args[i];
-        if (packed->dtype == PTO_DTYPE_NONE) {
-            *arg = (pto_arg){.dtype = PTO_DTYPE_NONE};
+        if (packed->access == PTO_PARAM_SCALAR) {
+            *arg = (pto_arg){.dtype = (pto_dtype)packed->dtype};
             arg->u64 = packed->value;
             packed++;
             continue;
@@ -103,6 +103,11 @@ static void run(ptoi_worker *worker, uint32_t task)
     }
     if (status == PTO_OK) {
         ptoi_sched_finish(sched, worker, task, PTOI_DONE);
+        return;
+    }
+    if (status == PTO_CANCELLED && ptoi_get32(&sched->view.header->cancelled)) {
+        ptoi_sched_finish(sched, worker, task,
+                          PTOI_SKIPPED); /* it ended early, as it was asked to */
         return;
     }
     if (status != PTO_PENDING) {
@@ -226,8 +231,7 @@ static void *work(void *context)
         if (ptoi_worker_step(worker)) {
             idle = 0;
         } else if (idle < sched->spin) {
-            idle++;
-            ptoi_relax();
+            ptoi_park_spin(idle++);
         } else {
             idle = 0;
             ptoi_park_announce(&worker->parker);

@@ -24,11 +24,10 @@ static pto_status check_level(const pto_runtime *rt, uint32_t l)
     if (t->head - t->retired > t->mask + UINT64_C(1)) {
         return broken(l, "more tasks than slots", t->head - t->retired, t->mask + UINT64_C(1));
     }
-    if (!ptoi_ring_check(&t->heap) || !ptoi_ring_check(&t->args) || !ptoi_ring_check(&t->deps)) {
-        return broken(l, "a ring", t->heap.head, t->heap.tail);
+    if (!ptoi_heap_check(&t->heap) || !ptoi_ring_check(&t->args) || !ptoi_ring_check(&t->deps)) {
+        return broken(l, "a ring", t->args.head, t->deps.head);
     }
-    uint64_t heap_end = 0,
-             args_end = 0; /* of tasks that took nothing they may lie before the tail */
+    uint64_t used = 0, args_end = 0; /* tasks that took nothing may lie before the tail */
     for (uint64_t n = t->retired; n != t->head; n++) {
         const ptoi_slot *slot = &t->slots[(uint32_t)n & t->mask];
         const ptoi_note *note = ptoi_note_of(t, n);
@@ -40,14 +39,14 @@ static pto_status check_level(const pto_runtime *rt, uint32_t l)
         if (n < t->completed && !ptoi_list_closed(waiters)) {
             return broken(l, "a task below `completed` is open", n, t->completed);
         }
-        if (note->heap_end < heap_end || note->args_end < args_end) {
-            return broken(l, "ends of pieces fall", n, note->heap_end);
+        if (note->args_end < args_end) {
+            return broken(l, "ends of pieces fall", n, note->args_end);
         }
-        heap_end = note->heap_end;
+        used += note->heap_size;
         args_end = note->args_end;
     }
-    if (heap_end > t->heap.head || args_end > t->args.head) {
-        return broken(l, "a piece beyond the head", heap_end, t->heap.head);
+    if (used != t->heap.used || args_end > t->args.head) {
+        return broken(l, "blocks of tasks are not what the heap has given out", used, t->heap.used);
     }
     return PTO_OK;
 }

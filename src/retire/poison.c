@@ -93,11 +93,10 @@ void ptoi_poison_record(pto_runtime *rt, uint32_t level, uint64_t seq)
     remember_task(&rt->poison, level, seq);
     for (uint32_t i = 0; i < slot->n_args; i++) {
         const ptoi_packed *this = arg;
-        arg += this->dtype == PTO_DTYPE_NONE ? 1 : ptoi_packed_units(this->ndim);
+        arg += ptoi_packed_units(this->ndim);
         pto_tensor t;
         ptoi_found found;
-        if (this->dtype == PTO_DTYPE_NONE ||
-            (this->access != PTO_PARAM_OUTPUT && this->access != PTO_PARAM_INOUT) ||
+        if ((this->access != PTO_PARAM_OUTPUT && this->access != PTO_PARAM_INOUT) ||
             !ptoi_buffer_unpack(rt, slot, this, &t) || pto_tensor_numel(&t) == 0) {
             continue;
         }

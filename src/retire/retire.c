@@ -39,8 +39,7 @@ ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq,
 {
     const ptoi_track *owner = &rt->track[level];
     const ptoi_note *note = ptoi_note_of(owner, seq);
-    uint64_t size = note->heap_size;
-    uint64_t at = size ? (note->heap_end - size) % owner->heap.size : 0;
+    uint64_t size = note->heap_size, at = note->heap_at;
     ptoi_ref found = 0;
     for (uint32_t l = 0; l < rt->levels; l++) {
         const ptoi_track *t = &rt->track[l];
@@ -52,8 +51,7 @@ ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq,
                 continue;
             }
             for (uint32_t i = 0; i < slot->n_args; i++) {
-                if (arg->dtype != PTO_DTYPE_NONE && arg->segment == level &&
-                    arg->value - at < size) {
+                if (arg->segment == level && arg->value - at < size) {
                     if (!count) {
                         return ref;
                     }
@@ -61,7 +59,7 @@ ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq,
                     ++*count;
                     break;
                 }
-                arg += arg->dtype == PTO_DTYPE_NONE ? 1 : ptoi_packed_units(arg->ndim);
+                arg += ptoi_packed_units(arg->ndim);
             }
         }
     }
@@ -115,6 +113,7 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
     for (uint32_t l = 0; l < rt->levels; l++) {
         ptoi_retire_completed(rt, l);
     }
+    const ptoi_note *block = NULL; /* the last that has one */
     uint64_t n = t->retired;
     uint64_t end = t->completed < t->released || PTOI_MUTANT(NO_SCOPE_REF) ? t->completed
                                                                            : t->released;
@@ -127,11 +126,15 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
             break;
         }
         t->blocker = 0;
+        if (ptoi_note_of(t, n)->heap_size) {
+            block = ptoi_note_of(t, n);
+        }
+    }
+    if (block) {
+        ptoi_heap_give_back(&t->heap, block->heap_at, block->heap_size); /* and all before it */
     }
     if (n != t->retired) {
-        const ptoi_note *last = ptoi_note_of(t, n - 1);
-        ptoi_ring_give_back(&t->heap, last->heap_end);
-        ptoi_ring_give_back(&t->args, last->args_end);
+        ptoi_ring_give_back(&t->args, ptoi_note_of(t, n - 1)->args_end);
         t->retired = n;
     }
     ptoi_retire_publish(rt, level);
@@ -154,7 +157,7 @@ void ptoi_retire_publish(pto_runtime *rt, uint32_t level)
     ptoi_progress *p = &rt->view.header->progress[level];
     ptoi_set64(&p->completed, t->completed);
     ptoi_set64(&p->retired, t->retired);
-    ptoi_set64(&p->heap_used, ptoi_ring_used(&t->heap));
+    ptoi_set64(&p->heap_used, t->heap.used);
     ptoi_set64(&p->heap_peak, t->heap.peak);
     ptoi_set64(&p->args_used, ptoi_ring_used(&t->args) * sizeof(ptoi_packed));
     ptoi_set64(&p->args_peak, t->args.peak * sizeof(ptoi_packed));

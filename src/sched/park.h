@@ -22,6 +22,17 @@ typedef struct ptoi_parker {
     ptoi_a64 parks; /* times it slept; for people */
 } ptoi_parker;
 
+/* One more look in vain. Where threads outnumber cores, the one that has the work may be waiting for
+ * this core: now and then it is offered. */
+static inline void ptoi_park_spin(uint32_t idle)
+{
+    if (idle % 64 == 63) {
+        ptoi_os_yield();
+    } else {
+        ptoi_relax();
+    }
+}
+
 static inline void ptoi_park_announce(ptoi_parker *parker)
 {
     ptoi_put32(&parker->state, PTOI_ASLEEP);

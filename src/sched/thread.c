@@ -36,8 +36,7 @@ static void *run(void *context)
         if (step(sched)) {
             idle = 0;
         } else if (idle < sched->spin) {
-            idle++;
-            ptoi_relax();
+            ptoi_park_spin(idle++);
         } else {
             idle = 0;
             ptoi_park_announce(&sched->own.parker);

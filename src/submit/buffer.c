@@ -158,27 +158,35 @@ pto_status pto_managed_tensor(pto_runtime *rt, const pto_buffer *buffer, uint32_
     return make(&known, version, dtype, ndim, shape, t);
 }
 
-/* Bytes of a dense tensor of that shape. */
-static pto_status dense_bytes(pto_dtype dtype, int32_t ndim, const int64_t *shape, uint64_t *bytes)
+/* A dense tensor of that shape, in memory that has just the size of it and is not known yet. */
+static pto_status dense(pto_dtype dtype, int32_t ndim, const int64_t *shape, pto_tensor *t)
 {
-    pto_tensor t;
     /* As large as memory can be: what is wrong then is dtype or shape. */
-    PTO_TRY(pto_tensor_init(&t, (void *)64, INT64_MAX - 64, dtype, ndim, shape, NULL, 0));
-    return pto_tensor_nbytes(&t, bytes);
+    PTO_TRY(pto_tensor_init(t, (void *)64, INT64_MAX - 64, dtype, ndim, shape, NULL, 0));
+    uint64_t bytes = pto_dtype_size(dtype);
+    for (int32_t d = 0; d < ndim; d++) {
+        bytes *= (uint64_t)shape[d]; /* fits: it was checked */
+    }
+    t->storage_bytes = bytes;
+    return PTO_OK;
 }
 
 pto_status pto_temp(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const int64_t *shape,
                     pto_tensor *t)
 {
-    uint64_t bytes = 0;
+    pto_tensor made;
     pto_buffer buffer = {0};
     PTO_TRY(ptoi_runtime_enter(rt, "temp"));
     if (!t) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "temp: t is NULL");
     }
-    PTO_TRY(dense_bytes(dtype, ndim, shape, &bytes));
-    PTO_TRY(pto_create_buffer(rt, bytes, &buffer));
-    return make(&buffer, 0, dtype, ndim, shape, t);
+    PTO_TRY(dense(dtype, ndim, shape, &made));
+    PTO_TRY(pto_create_buffer(rt, made.storage_bytes, &buffer));
+    made.storage = NULL;
+    made.owner = buffer.owner;
+    made.generation = buffer.generation;
+    *t = made;
+    return PTO_OK;
 }
 
 pto_status pto_alloc_at(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const int64_t *shape,
@@ -203,14 +211,13 @@ pto_status pto_alloc_at(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const in
 pto_status pto_external_tensor(pto_runtime *rt, void *data, pto_dtype dtype, int32_t ndim,
                                const int64_t *shape, pto_tensor *t)
 {
-    uint64_t bytes;
     pto_tensor made;
     PTO_TRY(ptoi_runtime_enter(rt, "external tensor"));
     if (!t) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "external tensor: t is NULL");
     }
-    PTO_TRY(dense_bytes(dtype, ndim, shape, &bytes));
-    PTO_TRY(pto_tensor_init(&made, data, bytes, dtype, ndim, shape, NULL, 0));
+    PTO_TRY(dense(dtype, ndim, shape, &made));
+    PTO_TRY(pto_tensor_init(&made, data, made.storage_bytes, dtype, ndim, shape, NULL, 0));
     PTO_TRY(ptoi_buffer_check_external(rt, "external tensor", &made));
     *t = made;
     return PTO_OK;
@@ -271,7 +278,7 @@ pto_status pto_task_get_output(pto_runtime *rt, pto_task task, uint32_t index, p
             *t = made;
             return PTO_OK;
         }
-        arg += arg->dtype == PTO_DTYPE_NONE ? 1 : ptoi_packed_units(arg->ndim);
+        arg += ptoi_packed_units(arg->ndim);
     }
     return ptoi_fail(PTO_BAD_INDEX, "get an output: number %u of a task with %u outputs", index,
                      outputs);

@@ -10,6 +10,10 @@
 #include "exec/work.h"
 #include "submit/device.h"
 
+/* How much of a heap is used before its blocks begin to come round again: about what a core's own
+ * cache holds. More is used when more is alive. */
+#define WARM_BYTES (UINT64_C(2) << 20)
+
 pto_status ptoi_runtime_refuse(const pto_runtime *rt, const char *who)
 {
     if (!rt) {
@@ -160,7 +164,7 @@ static pto_status create_tracks(pto_runtime *rt)
         t->slots = rt->view.level[l].slots;
         t->notes = rt->notes + h->level[l].first_slot;
         t->held_until = rt->held_until + (size_t)h->level[l].first_slot * rt->levels;
-        ptoi_ring_init(&t->heap, h->level[l].heap_bytes);
+        ptoi_heap_init(&t->heap, h->level[l].heap_bytes, WARM_BYTES);
         ptoi_ring_init(&t->args, h->level[l].arg_units);
         ptoi_ring_init(&t->deps, h->level[l].deps);
         most = most < h->level[l].arg_units ? h->level[l].arg_units : most;

@@ -23,15 +23,16 @@
 
 #include "base/config.h"
 #include "map/map.h"
+#include "ring/heap.h"
 #include "ring/ring.h"
 #include "sched/sched.h"
 #include "window/window.h"
 
 /* What the orchestrator notes about a task, beside its slot: one line of cache. */
 typedef struct ptoi_note {
-    uint64_t heap_size; /* of its block, which ends at heap_end */
-    uint64_t heap_end;  /* heads of the rings after it */
-    uint64_t args_end;
+    uint64_t heap_at;   /* where its block lies */
+    uint64_t heap_size; /* 0: it has none */
+    uint64_t args_end;  /* heads of the rings after it */
     uint64_t deps_end;
     uint64_t linked;  /* the last submit that has an edge from it, as its number `link` */
     uint64_t held;    /* the last submit that names its memory */
@@ -53,7 +54,8 @@ typedef struct ptoi_track {
     ptoi_note *notes;
     uint64_t *held_until; /* a row for each slot: below these numbers are all who hold its memory;
                              valid if it ever had a holder */
-    ptoi_ring heap, args, deps;
+    ptoi_heap heap;
+    ptoi_ring args, deps;
     ptoi_ref blocker; /* an unfinished task that holds the memory of the oldest; 0: none known */
 } ptoi_track;
 

@@ -44,7 +44,8 @@ typedef struct draft {
     size_t n_accesses;
     size_t n_fresh; /* outputs in memory that the task brings */
 
-    ptoi_piece heap, args, deps;
+    uint64_t heap_at; /* where its block would lie */
+    ptoi_piece args, deps;
     ptoi_ref *refs; /* whom it waits for */
     uint32_t fanin;
     uint32_t edges[REASONS]; /* by reason */
@@ -55,8 +56,13 @@ typedef struct draft {
 /* Says which parameter it was, if something is wrong with it. */
 static inline pto_status blame(size_t i, pto_status status)
 {
-    return status == PTO_OK ? status
-                            : ptoi_fail(status, "parameter %zu: %s", i, pto_error_detail());
+    if (status == PTO_OK) {
+        return PTO_OK;
+    }
+    const char *words = pto_error_detail();
+    static const char who[] = "submit: ";
+    words += strncmp(words, who, sizeof who - 1) == 0 ? sizeof who - 1 : 0;
+    return ptoi_fail(status, "submit: parameter %zu: %s", i, words);
 }
 
 static uint64_t block_bytes(const ptoi_buffer *b)
@@ -193,7 +199,7 @@ static ptoi_shortage find_room(draft *d)
     if (UNLIKELY(t->head - t->retired > t->mask)) {
         return PTOI_SHORT_WINDOW;
     }
-    if (UNLIKELY(!ptoi_ring_fits(&t->heap, d->heap_bytes, &d->heap)) && d->heap_bytes) {
+    if (UNLIKELY(!ptoi_heap_fits(&t->heap, d->heap_bytes, &d->heap_at))) {
         return PTOI_SHORT_HEAP;
     }
     if (UNLIKELY(!ptoi_ring_fits(&t->args, d->units, &d->args)) && d->units) {
@@ -357,8 +363,9 @@ static pto_status room_for_edges(draft *d)
         drop_complete(d);
     }
     while (!ptoi_ring_fits(&t->deps, d->fanin, &d->deps)) {
-        drop_complete(d);
+        /* In this order: a bad task that is passed now stays only for those submitted before. */
         ptoi_retire_completed(d->rt, d->level);
+        drop_complete(d);
         if (ptoi_ring_fits(&t->deps, d->fanin, &d->deps)) {
             break;
         }
@@ -527,7 +534,10 @@ static void pack(draft *d)
             continue;
         }
         if (p->kind == PTO_PARAM_SCALAR) {
-            *at++ = (ptoi_packed){.value = p->u64, .access = PTO_PARAM_SCALAR};
+            *at++ = (ptoi_packed){.value = p->u64,
+                                  .segment = PTOI_SEGMENT_USER,
+                                  .dtype = (uint8_t)p->dtype,
+                                  .access = PTO_PARAM_SCALAR};
             continue;
         }
         const pto_tensor *t = p->tensor;
@@ -569,8 +579,9 @@ static ptoi_slot *take(draft *d, uint32_t kernel, uint32_t type, uint32_t site, 
     ptoi_note *note = ptoi_note_of(t, d->seq);
     uint64_t order = rt->order++;
 
+    note->heap_at = d->heap_at;
     note->heap_size = d->heap_bytes;
-    note->heap_end = ptoi_ring_take(&t->heap, d->heap, d->heap_bytes);
+    ptoi_heap_take(&t->heap, d->heap_at, d->heap_bytes);
     note->args_end = ptoi_ring_take(&t->args, d->args, d->units);
     note->deps_end = ptoi_ring_take(&t->deps, d->deps, d->fanin);
     note->linked = 0;
@@ -579,7 +590,7 @@ static ptoi_slot *take(draft *d, uint32_t kernel, uint32_t type, uint32_t site, 
     note->base = d->base;
     note->scopes = d->scopes;
     if (d->managed) {
-        settle_managed(d, d->heap.at);
+        settle_managed(d, d->heap_at);
     }
 
     ptoi_set64(&slot->order, order);
@@ -665,7 +676,7 @@ static void take_memory(pto_runtime *rt, ptoi_buffer *b, uint32_t site)
     (void)take(&d, 0, 0, site, PTOI_LIST_CLOSED);
     b->seq = d.seq;
     b->level = d.level;
-    b->at = d.heap.at;
+    b->at = d.heap_at;
 }
 
 pto_status ptoi_submit_memory(pto_runtime *rt, ptoi_buffer *b, const char *file, int line)
@@ -697,13 +708,12 @@ static ptoi_buffer *homeless(const draft *d, size_t i, uint64_t mark)
 }
 
 /* Whether all blocks and the task itself fit, each taken after the other: what is short, and where.
- * The rings are played through on copies. */
+ * The heaps are played through on copies. */
 static ptoi_shortage find_all_room(draft *d, uint32_t *level)
 {
     pto_runtime *rt = d->rt;
-    ptoi_ring heap[PTO_MAX_LEVELS];
-    uint64_t tasks[PTO_MAX_LEVELS];
-    ptoi_piece piece;
+    ptoi_heap heap[PTO_MAX_LEVELS];
+    uint64_t tasks[PTO_MAX_LEVELS], at;
     for (uint32_t l = 0; l < rt->levels; l++) {
         heap[l] = rt->track[l].heap;
         tasks[l] = rt->track[l].head - rt->track[l].retired;
@@ -719,10 +729,10 @@ static ptoi_shortage find_all_room(draft *d, uint32_t *level)
         if (tasks[*level]++ > rt->track[*level].mask) {
             return PTOI_SHORT_WINDOW;
         }
-        if (bytes && !ptoi_ring_fits(&heap[*level], bytes, &piece)) {
+        if (!ptoi_heap_fits(&heap[*level], bytes, &at)) {
             return PTOI_SHORT_HEAP;
         }
-        (void)ptoi_ring_take(&heap[*level], piece, bytes);
+        ptoi_heap_take(&heap[*level], at, bytes);
     }
     return find_room(d);
 }

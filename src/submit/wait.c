@@ -34,8 +34,7 @@ void ptoi_wait_for(pto_runtime *rt, ptoi_ref ref)
             ptoi_count64(&rt->helped, 1);
             idle = 0;
         } else if (idle < sched->spin) {
-            idle++;
-            ptoi_relax();
+            ptoi_park_spin(idle++);
         } else {
             idle = 0;
             ptoi_put64(&sched->awaited, ptoi_ref_task(ref));

@@ -131,7 +131,7 @@ typedef struct ptoi_packed {
     uint64_t value;  /* a scalar, or where the first element lies */
     uint32_t buffer; /* the record of a managed tensor, plus one; 0: memory of the user */
     uint8_t segment; /* what `value` counts from: PTOI_SEGMENT_USER, or the heap of a level */
-    uint8_t dtype;   /* PTO_DTYPE_NONE: a scalar */
+    uint8_t dtype;   /* of the tensor or scalar */
     uint8_t ndim;    /* */
     uint8_t access;  /* pto_param_kind, and PTOI_PACKED_NODEP */
 } ptoi_packed;

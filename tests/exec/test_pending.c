@@ -232,7 +232,7 @@ static void test_arguments_stay_until_the_end(void **state)
         assert_int_equal(a[0].strides[1], 6);
         assert_int_equal(a[1].i64, i);
         assert_null(a[1].data);
-        assert_int_equal(a[1].dtype, PTO_DTYPE_NONE);
+        assert_int_equal(a[1].dtype, PTO_INT64);
         assert_true(a[2].f64 == i * 0.5);
         assert_int_equal(a[3].u64, (uint64_t)i << 60);
     }

@@ -240,8 +240,7 @@ static void managed_tensors_pass_through(void **state)
     int32_t got[6] = {0};
     pto_tensor table, indices = dense(arena, PTO_INT64, 1, DIMS(3)), rows;
     memcpy(arena, (int64_t[]){2, 0, 2}, 3 * sizeof(int64_t));
-    PTO_SCOPE(runtime)
-    {
+    PTO_SCOPE(runtime) {
         expect_ok(pto_temp(runtime, PTO_INT32, 2, DIMS(3, 2), &table));
         expect_ok(pto_temp(runtime, PTO_INT32, 2, DIMS(3, 2), &rows));
         pto_work work = fill_work(&table, 7);

@@ -1,20 +1,22 @@
 #!/bin/sh
-# readme.sh STAGE SOURCE CC EXAMPLE
+# readme.sh STAGE SOURCE CC EXAMPLES
 #
-# What the README shows is true: its C program, built by its commands against the installation in
-# STAGE/prefix, prints the text that follows it, and the drawing is part of what EXAMPLE prints.
+# What the README shows is true: its C program is examples/hello.c; built by its commands against the
+# installation in STAGE/prefix it prints the text that follows; and what it shows of the main example
+# is what that prints, but for the numbers. EXAMPLES is the folder where the examples were built.
 set -eu
 
 stage=$1
-readme=$2/README.md
+source=$2
 cc=$3
-example=$4
+examples=$4
 
+readme=$source/README.md
 PKG_CONFIG_PATH=$(dirname "$(find "$stage/prefix" -name pto.pc)")
 export PKG_CONFIG_PATH
 out=$stage/readme
 rm -rf "$out"
-mkdir -p "$out"
+mkdir -p "$out/examples"
 
 # block LANGUAGE NUMBER: the lines of one fenced block
 block() {
@@ -24,7 +26,19 @@ block() {
         inside' "$readme"
 }
 
-block c 1 >"$out/first.c"
+# without_numbers: times and counts are different in every run
+without_numbers() {
+    sed -E 's/[0-9]+(\.[0-9]+)?/N/g'
+}
+
+block text 1 >"$out/shown"
+[ "$(wc -l <"$out/shown")" -gt 4 ]
+"$examples/vector" >"$out/ran"
+without_numbers <"$out/shown" >"$out/shown.plain"
+without_numbers <"$out/ran" | diff -u "$out/shown.plain" -
+
+block c 1 >"$out/examples/hello.c"
+diff -u "$source/examples/hello.c" "$out/examples/hello.c"
 # All but the installation, which is there already; cc is the compiler under test.
 {
     printf 'cc() {\n    "%s" "$@"\n}\n' "$cc"
@@ -36,12 +50,10 @@ export LD_LIBRARY_PATH
 (cd "$out" && sh -eu commands) >"$out/printed"
 diff -u "$out/expected" "$out/printed"
 
-block text 1 >"$out/drawing"
-"$example" >"$out/tour"
-lines=$(wc -l <"$out/drawing")
-[ "$lines" -gt 5 ]
-grep -n -xF "$(head -n 1 "$out/drawing")" "$out/tour" | cut -d: -f1 | {
-    read -r at
-    tail -n "+$at" "$out/tour" | head -n "$lines" | diff -u "$out/drawing" -
-}
+# Every file that it sends the reader to is there.
+grep -o '](\([A-Za-z][^):]*\))' "$readme" | sed 's/^](//; s/)$//' >"$out/links"
+[ -s "$out/links" ]
+while read -r link; do
+    [ -e "$source/$link" ] || { echo "README.md names $link, which is not there"; exit 1; }
+done <"$out/links"
 echo "the README is true"

@@ -78,8 +78,7 @@ static inline pto_status sum(pto_runtime *rt, const pto_tensor *inputs, const pt
     if (params) {
         *(pthread_t *)params = pthread_self();
     }
-    PTO_SCOPE(rt)
-    {
+    PTO_SCOPE(rt) {
         pto_tensor half;
         PTO_TRY(pto_temp(rt, PTO_INT32, 1, inputs[0].shape, &half));
         PTO_TRY(pto_submit(rt, slow_add, pto_input(&inputs[0]), pto_input(&inputs[1]),

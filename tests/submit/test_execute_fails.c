@@ -284,8 +284,7 @@ static void wrong_arguments_are_refused(void **state)
     bad.device = fake_place;
     expect_fail(pto_execute_ex(runtime, nothing, &t, 1, &bad, 1, &runs, &options), PTO_BAD_DEVICE,
                 "output 0", "ascend:1");
-    PTO_SCOPE(runtime)
-    {
+    PTO_SCOPE(runtime) {
         expect_ok(pto_temp(runtime, PTO_INT32, 1, DIMS(4), &bad));
         expect_fail(pto_execute_ex(runtime, nothing, &bad, 1, &t, 1, &runs, &options),
                     PTO_BAD_PARAM, "input 0", "managed");

@@ -359,8 +359,7 @@ static void one_life(const rig_setup *setup, int i)
     config.heap_bytes = UINT64_C(1) << 30;
     expect_ok(pto_runtime_create(&rt, &config));
     expect_ok(pto_kernel_register(rt, "quick", PTO_CUBE, rig_quick, NULL, &quick));
-    PTO_SCOPE(rt)
-    {
+    PTO_SCOPE(rt) {
         pto_tensor t;
         expect_ok(pto_temp(rt, PTO_UINT8, 1, DIMS(100000), &t));
         expect_ok(pto_submit(rt, quick, pto_output(&t)));

@@ -275,8 +275,7 @@ static void test_unknown_flags(void **state)
 
 static void leave_by_return(rig *r)
 {
-    PTO_BOUNDARY(r->rt)
-    {
+    PTO_BOUNDARY(r->rt) {
         assert_int_equal(pto_get_scope_depth(r->rt), 2);
         return;
     }
@@ -286,8 +285,7 @@ static void leave_by_return(rig *r)
 static bool leave_by_jump(rig *r, int i)
 {
     bool at_end = false;
-    PTO_SCOPE(r->rt)
-    {
+    PTO_SCOPE(r->rt) {
         if (i == 3) {
             break;
         }
@@ -305,40 +303,34 @@ static void test_the_block(void **state)
     rig r;
     int rounds = 0;
     rig_start(&r, state, NULL);
-    PTO_SCOPE(r.rt)
-    {
+    PTO_SCOPE(r.rt) {
         rounds++;
         assert_int_equal(pto_get_scope_depth(r.rt), 1);
     }
     assert_int_equal(rounds, 1);
     assert_int_equal(pto_get_scope_depth(r.rt), 0);
     for (int i = 0; i < 5; i++) {
-        PTO_BOUNDARY(r.rt)
-        {
+        PTO_BOUNDARY(r.rt) {
             rounds += leave_by_jump(&r, i);
             assert_int_equal(pto_get_scope_depth(r.rt), 1);
         }
         assert_int_equal(pto_get_scope_depth(r.rt), 0);
     }
     assert_int_equal(rounds, 4);
-    PTO_SCOPE(r.rt)
-    {
+    PTO_SCOPE(r.rt) {
         leave_by_return(&r);
         assert_int_equal(pto_get_scope_depth(r.rt), 1);
     }
     assert_int_equal(pto_get_scope_depth(r.rt), 0);
-    PTO_SCOPE(r.rt)
-    {
+    PTO_SCOPE(r.rt) {
         goto out;
     }
 out:
     assert_int_equal(pto_get_scope_depth(r.rt), 0);
-    PTO_SCOPE_EX(r.rt, 99)
-    {
+    PTO_SCOPE_EX(r.rt, 99) {
         fail();
     }
-    PTO_SCOPE(NULL)
-    {
+    PTO_SCOPE(NULL) {
         fail();
     }
     assert_int_equal(pto_get_scope_depth(r.rt), 0);

@@ -343,11 +343,26 @@ static void test_scalars_arrive(void **state)
     assert_true(as_double(a.value[5]) == -1e300);
     assert_int_equal(a.value[6], INT64_MIN);
     assert_int_equal(a.value[7], 1);
+    static const pto_dtype dtypes[] = {PTO_INT64,   PTO_INT64,   PTO_INT64, PTO_UINT64,
+                                       PTO_FLOAT64, PTO_FLOAT64, PTO_INT64, PTO_INT64};
     for (int i = 0; i < 8; i++) {
-        assert_int_equal(a.dtype[i], PTO_DTYPE_NONE);
+        assert_int_equal(a.dtype[i], dtypes[i]);
         assert_null(a.data[i]);
     }
     bench_stop(&b);
+}
+
+/* Read as the other kind of number a scalar is converted. */
+static void test_scalars_convert(void **state)
+{
+    (void)state;
+    const pto_arg whole = {.dtype = PTO_INT64, .i64 = -3}, large = {.dtype = PTO_UINT64, .u64 = 7};
+    const pto_arg real = {.dtype = PTO_FLOAT64, .f64 = 2.75};
+    assert_true(pto_arg_f64(&whole) == -3.0 && pto_arg_f64(&large) == 7.0);
+    assert_true(pto_arg_f64(&real) == 2.75);
+    assert_int_equal(pto_arg_i64(&whole), -3);
+    assert_int_equal(pto_arg_i64(&large), 7);
+    assert_int_equal(pto_arg_i64(&real), 2);
 }
 
 /* In the order of the parameters, without those that are no arguments; no elements, no address. */
@@ -371,7 +386,7 @@ static void test_arguments_arrive(void **state)
     assert_ptr_equal(a.data[0], b.memory + 16);
     assert_int_equal(a.dtype[0], PTO_UINT8);
     assert_int_equal(a.value[1], 7);
-    assert_int_equal(a.dtype[1], PTO_DTYPE_NONE);
+    assert_int_equal(a.dtype[1], PTO_INT64);
     if (((const rig_setup *)*state)->map_twice == 0) {
         assert_ptr_equal(a.data[2], rig_address(&b.r, &inner));
     } else {
@@ -551,6 +566,7 @@ int main(void)
         RIG_CASE(test_unsound_tensors),
         RIG_CASE(test_user_memory_inside_the_heap),
         RIG_CASE(test_scalars_arrive),
+        RIG_CASE(test_scalars_convert),
         RIG_CASE(test_arguments_arrive),
         RIG_CASE(test_many_parameters),
         RIG_CASE(test_null_everywhere),

@@ -78,8 +78,7 @@ static void try_everything(outsider *o)
     MUST_REFUSE(o, pto_execute(rt, never_called, NULL, 0, NULL, 0, NULL));
     MUST_REFUSE(o, pto_runtime_destroy(&rt, PTO_WAIT));
     MUST_REFUSE(o, pto_runtime_destroy(&rt, PTO_CANCEL));
-    PTO_SCOPE(rt)
-    {
+    PTO_SCOPE(rt) {
         o->wrong = "PTO_SCOPE";
     }
 }

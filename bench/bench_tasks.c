@@ -1,0 +1,537 @@
+/* bench_tasks.c - tasks per second through the whole runtime, by the shape of the program.
+ *
+ * Six patterns (tasks_patterns.h) with empty kernels, all defaults, from the first submit until
+ * pto_wait returns, for each place that the scheduler can run in. Before anything is timed each
+ * pattern runs with bodies that mix what they read into what they write, and must leave exactly the
+ * memory that the serial program leaves: what is fast here is also right.
+ *
+ * The patterns take turns, so that a neighbour on the machine disturbs a few runs of each rather
+ * than all of one; figures are medians. A visit to a pattern runs its sizes one after the other in
+ * one runtime, with all data made before: what is resident more after the largest than after the one
+ * before is what the runtime keeps of tasks that are gone.
+ */
+#include "bench.h"
+
+#include <errno.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tasks_patterns.h"
+
+enum { SIZES = 3, PLACES = 2, ROUNDS = 5, TIMES = 5, MAX_BARS = 2 * PATTERNS + 1 };
+enum { CHECKED_TASKS = 20000, CALLGRIND_TASKS = 20000, WARM_UP_TASKS = 20000 };
+
+static const char *const place_names[PLACES] = {"inline", "thread"};
+static const pto_place places[PLACES] = {PTO_PLACE_INLINE, PTO_PLACE_THREAD};
+
+typedef struct options {
+    int pattern;    /* -1: all */
+    int place;      /* -1: all */
+    uint64_t tasks; /* 0: the usual sizes */
+    bool quick, json, callgrind;
+    bool bare; /* one run of `tasks` tasks and nothing else, on this thread alone */
+} options;
+
+typedef struct measure {
+    double rate[ROUNDS * TIMES]; /* Mtasks/s */
+    size_t runs;
+    double median;
+    uint64_t tasks;  /* how many it really were */
+    double resident; /* MB, after the run, in the first round */
+} measure;
+
+typedef struct series {
+    bool wanted;
+    measure size[SIZES];
+    double edges; /* per task */
+} series;
+
+static series all[PLACES][PATTERNS];
+static uint64_t sizes[SIZES] = {100000, 1000000, 10000000};
+static size_t rounds[PLACES][SIZES] = {{ROUNDS, ROUNDS, 3}, {ROUNDS, ROUNDS, 1}};
+static int n_sizes = SIZES;
+
+static bool chosen(int only, int i)
+{
+    return only < 0 || only == i;
+}
+
+static double resident_mb(void)
+{
+    unsigned long whole = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%lu %lu", &whole, &resident) != 2) { // NOLINT(cert-err34-c)
+        resident = 0;
+    }
+    if (file) {
+        fclose(file);
+    }
+    return (double)resident * (double)sysconf(_SC_PAGESIZE) / 1e6;
+}
+
+static pto_runtime *runtime_make(pto_place place)
+{
+    pto_config config = PTO_CONFIG_INIT;
+    pto_runtime *rt;
+    config.place = place;
+    must(pto_runtime_create(&rt, &config));
+    return rt;
+}
+
+/* ---- Is it right? --------------------------------------------------------------------------- */
+
+static bool check(const pattern *p, int place)
+{
+    data serial = p->make(CHECKED_TASKS), ours = p->make(CHECKED_TASKS);
+    data before = p->make(CHECKED_TASKS);
+    pto_runtime *rt = runtime_make(places[place]);
+    sink s;
+    sink_init(&s, NULL, true);
+    p->run(&s, &serial, CHECKED_TASKS);
+    sink_init(&s, rt, true);
+    p->run(&s, &ours, CHECKED_TASKS);
+    must(pto_wait(rt));
+    must(pto_runtime_destroy(&rt, PTO_WAIT));
+    const bool same = memcmp(serial.memory, ours.memory, ours.bytes) == 0;
+    const bool vacuous = memcmp(before.memory, ours.memory, ours.bytes) == 0;
+    if (!same || vacuous) {
+        fprintf(stderr, "bench_tasks: %s (%s), scheduler %s: %s\n", p->name, p->text,
+                place_names[place],
+                same ? "no task did anything" : "the memory is not what the serial program leaves");
+    }
+    data_free(&serial);
+    data_free(&ours);
+    data_free(&before);
+    return same && !vacuous;
+}
+
+/* ---- How fast? ------------------------------------------------------------------------------ */
+
+/* Nanoseconds from the first submit until all is done. */
+static double timed(const pattern *p, sink *s, const data *d, uint64_t tasks)
+{
+    const double start = bench_now_ns();
+    p->run(s, d, tasks);
+    must(pto_wait(s->rt));
+    return bench_now_ns() - start;
+}
+
+static void visit(const pattern *p, int place, series *result, size_t round)
+{
+    data d[SIZES];
+    sink s;
+    pto_runtime_stats stats;
+    pto_runtime *rt = runtime_make(places[place]);
+    for (int i = 0; i < n_sizes; i++) {
+        d[i] = p->make(sizes[i]);
+        if (i > 0 && d[i].n_tiles == d[i - 1].n_tiles) { /* the very same tiles once more */
+            data_free(&d[i]);
+            d[i] = d[i - 1];
+        }
+    }
+    sink_init(&s, rt, false);
+    timed(p, &s, &d[0], sizes[0] < WARM_UP_TASKS ? sizes[0] : WARM_UP_TASKS);
+    for (int i = 0; i < n_sizes; i++) {
+        measure *m = &result->size[i];
+        if (round >= rounds[place][i]) {
+            continue;
+        }
+        /* Short runs are easily disturbed. */
+        const size_t times = sizes[i] <= 100000 ? TIMES : 1;
+        for (size_t n = 0; n < times; n++) {
+            s.tasks = 0;
+            const double ns = timed(p, &s, &d[i], sizes[i]);
+            m->tasks = s.tasks;
+            m->rate[m->runs++] = (double)s.tasks * 1e3 / ns;
+        }
+        if (round == 0) {
+            m->resident = resident_mb();
+        }
+    }
+    must(pto_stats(rt, &stats));
+    result->edges = (double)(stats.raw + stats.war + stats.waw + stats.after) /
+                    (double)stats.submitted;
+    if (stats.completed != stats.submitted || stats.failed || stats.skipped) {
+        fprintf(stderr, "bench_tasks: %s: not every task was run\n", p->name);
+        exit(2);
+    }
+    must(pto_runtime_destroy(&rt, PTO_WAIT));
+    for (int i = 0; i < n_sizes; i++) {
+        if (i == 0 || d[i].memory != d[i - 1].memory) {
+            data_free(&d[i]);
+        }
+    }
+}
+
+static void measure_all(const options *o)
+{
+    for (size_t round = 0; round < ROUNDS; round++) {
+        for (int p = 0; p < PATTERNS; p++) {
+            for (int place = 0; place < PLACES; place++) {
+                if (chosen(o->pattern, p) && chosen(o->place, place)) {
+                    all[place][p].wanted = true;
+                    visit(&patterns[p], place, &all[place][p], round);
+                }
+            }
+        }
+    }
+    for (int i = 0; i < PLACES * PATTERNS * n_sizes; i++) {
+        measure *m = &all[i / n_sizes / PATTERNS][i / n_sizes % PATTERNS].size[i % n_sizes];
+        m->median = m->runs ? bench_median(m->rate, m->runs) : 0;
+    }
+}
+
+/* ---- What is promised ----------------------------------------------------------------------- */
+
+typedef struct bar {
+    char name[32];
+    const char *unit;
+    double figure, want;
+    bool at_most;
+} bar;
+
+static bar bars[MAX_BARS];
+static size_t n_bars;
+
+static void add_bar(const char *format, const char *name, double figure, const char *unit,
+                    double want, bool at_most)
+{
+    bar *b = &bars[n_bars++];
+    *b = (bar){.unit = unit, .figure = figure, .want = want, .at_most = at_most};
+    snprintf(b->name, sizeof b->name, format, name);
+}
+
+static void find_bars(void)
+{
+    double slowest[PATTERNS], fastest[PATTERNS], grown = 0;
+    bool any = false;
+    for (int p = 0; p < PATTERNS; p++) {
+        const series *r = &all[0][p];
+        slowest[p] = fastest[p] = r->size[0].median;
+        for (int i = 1; i < n_sizes; i++) {
+            const double rate = r->size[i].median;
+            slowest[p] = rate < slowest[p] ? rate : slowest[p];
+            fastest[p] = rate > fastest[p] ? rate : fastest[p];
+        }
+        if (r->wanted) {
+            add_bar("tasks %s", patterns[p].name, slowest[p], "Mtasks/s", 2, false);
+        }
+    }
+    for (int p = 0; p < PATTERNS && n_sizes > 1; p++) {
+        if (all[0][p].wanted) {
+            add_bar("tasks flat %s", patterns[p].name, slowest[p] / fastest[p], "", 0.7, false);
+        }
+    }
+    /* (The smaller sizes of P5 have smaller matrices: there is more to know about the next one.) */
+    for (int i = 0; i < PLACES * PATTERNS && n_sizes == SIZES; i++) {
+        const series *r = &all[i / PATTERNS][i % PATTERNS];
+        if (r->wanted) {
+            const double more = r->size[n_sizes - 1].resident - r->size[n_sizes - 2].resident;
+            grown = any && grown > more ? grown : more;
+            any = true;
+        }
+    }
+    if (any) {
+        add_bar("tasks memory%s", "", grown, "MB more at the largest size", 1, true);
+    }
+}
+
+static bool bar_holds(const bar *b)
+{
+    return b->at_most ? b->figure <= b->want : b->figure >= b->want;
+}
+
+/* ---- Telling -------------------------------------------------------------------------------- */
+
+static void print_table(void)
+{
+    printf("tasks with empty kernels, from the first submit until all are done\n\n");
+    printf("%-24s %*s %12s %*s\n", "", 9 * n_sizes, "Mtasks/s at", "edges a", 10 * n_sizes,
+           "MB resident after");
+    printf("%-16s %-7s", "pattern", "place");
+    for (int i = 0; i < n_sizes; i++) {
+        printf(" %8.0e", (double)sizes[i]);
+    }
+    printf(" %12s", "task");
+    for (int i = 0; i < n_sizes; i++) {
+        printf(" %9.0e", (double)sizes[i]);
+    }
+    printf("\n");
+    for (int p = 0; p < PATTERNS; p++) {
+        for (int place = 0; place < PLACES; place++) {
+            const series *r = &all[place][p];
+            if (!r->wanted) {
+                continue;
+            }
+            printf("%-3s%-13s %-7s", patterns[p].name, patterns[p].text, place_names[place]);
+            for (int i = 0; i < n_sizes; i++) {
+                printf(" %8.2f", r->size[i].median);
+            }
+            printf(" %12.2f", r->edges);
+            for (int i = 0; i < n_sizes; i++) {
+                printf(" %9.1f", r->size[i].resident);
+            }
+            printf("\n");
+        }
+    }
+    printf("\n");
+}
+
+static void print_json(void)
+{
+    const char *comma = "";
+    printf("{\n  \"bench\": \"tasks\",\n  \"version\": \"%s\",\n  \"results\": [", pto_version());
+    for (int i = 0; i < PLACES * PATTERNS * n_sizes; i++) {
+        const int place = i / n_sizes % PLACES, p = i / n_sizes / PLACES;
+        const series *r = &all[place][p];
+        const measure *m = &r->size[i % n_sizes];
+        if (r->wanted) {
+            printf("%s\n    {\"pattern\": \"%s\", \"text\": \"%s\", \"place\": \"%s\", "
+                   "\"tasks\": %llu, \"mtasks_per_s\": %.4f, \"runs\": %zu, "
+                   "\"edges_per_task\": %.3f, \"resident_mb\": %.2f}",
+                   comma, patterns[p].name, patterns[p].text, place_names[place],
+                   (unsigned long long)m->tasks, m->median, m->runs, r->edges, m->resident);
+            comma = ",";
+        }
+    }
+    printf("\n  ],\n  \"bars\": [");
+    for (size_t i = 0; i < n_bars; i++) {
+        printf("%s\n    {\"name\": \"%s\", \"figure\": %.4f, \"unit\": \"%s\", \"want_%s\": %g, "
+               "\"ok\": %s}",
+               i ? "," : "", bars[i].name, bars[i].figure, bars[i].unit,
+               bars[i].at_most ? "at_most" : "at_least", bars[i].want,
+               bar_holds(&bars[i]) ? "true" : "false");
+    }
+    printf("\n  ]\n}\n");
+}
+
+/* ---- How many instructions? ----------------------------------------------------------------- */
+
+/* One run and nothing else. One thread does everything, so that no waiting is counted. */
+static int run_bare(const options *o)
+{
+    const pattern *p = &patterns[o->pattern];
+    pto_config config = PTO_CONFIG_INIT;
+    pto_runtime *rt;
+    sink s;
+    data d = p->make(o->tasks);
+    config.workers = PTO_NO_WORKERS;
+    must(pto_runtime_create(&rt, &config));
+    sink_init(&s, rt, false);
+    timed(p, &s, &d, o->tasks);
+    must(pto_runtime_destroy(&rt, PTO_WAIT));
+    data_free(&d);
+    printf("%llu\n", (unsigned long long)s.tasks);
+    return 0;
+}
+
+/* Runs this program under callgrind; -1 if that is not to be had. *really is the number of tasks. */
+static double count_instructions(int pattern_index, uint64_t tasks, uint64_t *really)
+{
+    char out[] = "/tmp/pto_callgrind_XXXXXX", self[4096], count[24], option[64], line[256];
+    double instructions = -1;
+    int pipe_ends[2], status = 0;
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    const int fd = length < 0 ? -1 : mkstemp(out);
+    if (fd < 0 || pipe(pipe_ends) != 0) {
+        return -1;
+    }
+    close(fd);
+    self[length] = '\0';
+    snprintf(count, sizeof count, "%llu", (unsigned long long)tasks);
+    snprintf(option, sizeof option, "--callgrind-out-file=%s", out);
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(pipe_ends[1], STDOUT_FILENO);
+        close(pipe_ends[0]);
+        close(pipe_ends[1]);
+        execlp("valgrind", "valgrind", "-q", "--tool=callgrind", option, self, "--bare",
+               "--pattern", patterns[pattern_index].name, "--tasks", count, (char *)NULL);
+        _exit(127);
+    }
+    close(pipe_ends[1]);
+    FILE *said = fdopen(pipe_ends[0], "r");
+    if (said && fgets(line, sizeof line, said)) {
+        *really = strtoull(line, NULL, 10);
+    }
+    if (said) {
+        fclose(said);
+    }
+    if (child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+        WEXITSTATUS(status) == 0) {
+        FILE *file = fopen(out, "r");
+        while (file && fgets(line, sizeof line, file)) {
+            if (strncmp(line, "totals: ", 8) == 0 || strncmp(line, "summary: ", 9) == 0) {
+                instructions = strtod(strchr(line, ' '), NULL);
+            }
+        }
+        if (file) {
+            fclose(file);
+        }
+    }
+    unlink(out);
+    return instructions;
+}
+
+static int run_callgrind(const options *o)
+{
+    const uint64_t tasks = o->tasks ? o->tasks : CALLGRIND_TASKS;
+    if (system("valgrind --version >/dev/null 2>&1") != 0) { // NOLINT(cert-env33-c)
+        fprintf(stderr, "bench_tasks: valgrind is not installed, so no instructions are counted "
+                        "(Debian: apt-get install valgrind)\n");
+        return 0;
+    }
+    const char *comma = "";
+    fputs(o->json ? "{\n  \"bench\": \"tasks\",\n  \"instructions\": ["
+                  : "instructions a task: submitted, scheduled, run and retired by one thread\n\n",
+          stdout);
+    for (int p = 0; p < PATTERNS; p++) {
+        if (!chosen(o->pattern, p)) {
+            continue;
+        }
+        /* What is not part of a task is the same in both. */
+        uint64_t fewer = 0, more = 0;
+        const double small = count_instructions(p, tasks, &fewer);
+        const double large = count_instructions(p, 2 * tasks, &more);
+        if (small < 0 || large < 0 || more <= fewer) {
+            fprintf(stderr, "bench_tasks: %s: valgrind gave no count\n", patterns[p].name);
+            return 2;
+        }
+        const double each = (large - small) / (double)(more - fewer);
+        if (o->json) {
+            printf("%s\n    {\"pattern\": \"%s\", \"instructions_per_task\": %.1f}", comma,
+                   patterns[p].name, each);
+        } else {
+            printf("%-3s%-13s %8.0f\n", patterns[p].name, patterns[p].text, each);
+        }
+        comma = ",";
+    }
+    fputs(o->json ? "\n  ]\n}\n" : "", stdout);
+    return 0;
+}
+
+/* ---- The command line ----------------------------------------------------------------------- */
+
+static const char usage[] =
+    "usage: ./dev bench tasks [OPTIONS]\n"
+    "  --pattern P1..P6        only this one\n"
+    "  --tasks N               only this many tasks, instead of 1e5, 1e6 and 1e7\n"
+    "  --place inline|thread   only with the scheduler there\n"
+    "  --quick                 three runs each of 1e5 and 1e6\n"
+    "  --callgrind             instructions a task instead of time; needs valgrind\n"
+    "  --json                  for a program to read\n"
+    "  --help\n"
+    "The environment variables of the runtime (PTO_WORKERS and so on) are honoured.\n";
+
+static void refuse(const char *what, const char *value)
+{
+    fprintf(stderr, "bench_tasks: %s '%s'\n\n%s", what, value, usage);
+    exit(2);
+}
+
+static int find_name(const char *what, const char *value, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(value, names[i])) {
+            return i;
+        }
+    }
+    refuse(what, value);
+    return -1;
+}
+
+static uint64_t parse_count(const char *text)
+{
+    errno = 0;
+    const uint64_t value = strtoull(text, NULL, 10);
+    if (!*text || text[strspn(text, "0123456789")] || errno || value == 0 || value > 1000000000) {
+        refuse("--tasks takes a number from 1 to 1000000000, not", text);
+    }
+    return value;
+}
+
+static options parse(int argc, char **argv)
+{
+    options o = {.pattern = -1, .place = -1};
+    const char *names[PATTERNS];
+    for (int p = 0; p < PATTERNS; p++) {
+        names[p] = patterns[p].name;
+    }
+    for (int i = 1; i < argc; i++) {
+        const char *option = argv[i];
+        const bool has_value = !strcmp(option, "--pattern") || !strcmp(option, "--tasks") ||
+                               !strcmp(option, "--place");
+        const char *value = has_value ? argv[++i] : NULL;
+        if (has_value && !value) {
+            refuse("a value is missing after", option);
+        }
+        if (!strcmp(option, "--help") || !strcmp(option, "-h")) {
+            fputs(usage, stdout);
+            exit(0);
+        } else if (!strcmp(option, "--pattern")) {
+            o.pattern = find_name("no such pattern:", value, names, PATTERNS);
+        } else if (!strcmp(option, "--place")) {
+            o.place = find_name("no such place:", value, place_names, PLACES);
+        } else if (!strcmp(option, "--tasks")) {
+            o.tasks = parse_count(value);
+        } else if (!strcmp(option, "--quick")) {
+            o.quick = true;
+        } else if (!strcmp(option, "--json")) {
+            o.json = true;
+        } else if (!strcmp(option, "--callgrind")) {
+            o.callgrind = true;
+        } else if (!strcmp(option, "--bare")) {
+            o.bare = true;
+        } else {
+            refuse("unknown option", option);
+        }
+    }
+    return o;
+}
+
+int main(int argc, char **argv)
+{
+    const options o = parse(argc, argv);
+    bool right = true, held = true;
+    if (o.bare && o.pattern >= 0 && o.tasks) {
+        return run_bare(&o);
+    }
+    if (o.callgrind) {
+        return run_callgrind(&o);
+    }
+    if (o.quick) {
+        n_sizes = 2;
+        for (int place = 0; place < PLACES; place++) {
+            rounds[place][0] = rounds[place][1] = 3;
+        }
+    }
+    if (o.tasks) {
+        n_sizes = 1;
+        sizes[0] = o.tasks;
+    }
+    for (int i = 0; i < PATTERNS * PLACES; i++) {
+        if (chosen(o.pattern, i / PLACES) && chosen(o.place, i % PLACES)) {
+            right &= check(&patterns[i / PLACES], i % PLACES);
+        }
+    }
+    if (!right) {
+        return 2;
+    }
+    measure_all(&o);
+    find_bars();
+    if (o.json) {
+        print_json();
+    } else {
+        print_table();
+    }
+    for (size_t i = 0; i < n_bars; i++) {
+        const bar *b = &bars[i];
+        held &= bar_holds(b);
+        if (!o.json) {
+            (b->at_most ? bench_bar_at_most : bench_bar_at_least)(b->name, b->figure, b->unit,
+                                                                  b->want);
+        }
+    }
+    return held ? 0 : 1;
+}

@@ -1,0 +1,87 @@
+/* test_mutants.c - the differential test is worth something: broken runtimes do not pass it.
+ *
+ * Each switch of src/base/mutant.h takes one thing out of the runtime that the promise rests on.
+ * Random programs (tests/runtime/program.h) must notice, soon: by a result that differs, by a
+ * program that does not end, or by a crash. The same programs pass with nothing taken out.
+ *
+ * What is broken may do anything, so it runs in a process of its own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/mutant.h"
+#include "program.h"
+
+#define PROGRAMS 2000 /* among which each mutant must show */
+#define SECONDS 3     /* that one program may take before it hangs; a good one takes milliseconds */
+
+static const char *const mutant_names[] = {"none",
+#define MUTANT_NAME(name, text) #name ": " text,
+                                           PTOI_MUTANT_MAP(MUTANT_NAME)
+#undef MUTANT_NAME
+};
+
+typedef struct hunt {
+    ptoi_mutant_name mutant;
+    uint64_t programs;
+} hunt;
+
+/* Programs one after the other, until one of them is not as it should be. */
+static bool hunt_child(void *context, char *why, size_t size)
+{
+    const hunt *h = context;
+    static program p;
+    static program_sights sights;
+    ptoi_mutant = h->mutant;
+    for (uint64_t i = 0; i < h->programs; i++) {
+        char words[400] = "";
+        program_make(&p, (test_seed() << 32) + i, PROFILE_RACE);
+        alarm(SECONDS * (h->mutant == PTOI_MUTANT_NONE ? 10 : 1));
+        if (!program_try(&p, &sights, words, sizeof words)) {
+            snprintf(why, size, "program %" PRIu64 ", %s", i, words);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void test_mutant(void **state)
+{
+    hunt h = {(ptoi_mutant_name)(uintptr_t)*state, PROGRAMS};
+    char why[512];
+    const try_result result = try_forked(hunt_child, &h, SECONDS, why, sizeof why);
+    print_message("%s\n    %s: %s\n", mutant_names[h.mutant],
+                  result == TRY_GOOD ? "NOT NOTICED" : "noticed", why);
+    if (result == TRY_GOOD) {
+        fail_msg("%d programs do not notice: %s", PROGRAMS, mutant_names[h.mutant]);
+    }
+}
+
+static void test_none(void **state)
+{
+    hunt h = {PTOI_MUTANT_NONE, test_effort(PROGRAMS / 4)};
+    char why[512];
+    (void)state;
+    if (try_forked(hunt_child, &h, SECONDS, why, sizeof why) != TRY_GOOD) {
+        fail_msg("with nothing broken: %s", why);
+    }
+}
+
+int main(void)
+{
+#define MUTANT_TEST(name, text)                                                                    \
+    cmocka_unit_test_prestate(test_mutant, (void *)(uintptr_t)PTOI_MUTANT_##name),
+    struct CMUnitTest tests[] = {cmocka_unit_test(test_none), PTOI_MUTANT_MAP(MUTANT_TEST)};
+#undef MUTANT_TEST
+    static char names[PTOI_MUTANT_COUNT][32];
+    for (int i = 1; i < PTOI_MUTANT_COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "test_mutant %.*s", (int)strcspn(mutant_names[i], ":"),
+                 mutant_names[i]);
+        tests[i].name = names[i];
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,134 @@
+/* program_config.h - a configuration from a seed, and in words. */
+#ifndef PTO_TEST_PROGRAM_CONFIG_H
+#define PTO_TEST_PROGRAM_CONFIG_H
+
+#include "program_view.h"
+
+static inline void config_workers(test_rng *rng, program *p, program_profile profile)
+{
+    pto_config *c = &p->config;
+    if (program_one_in(rng, 10)) {
+        for (int type = 0; type < PTO_WORKER_TYPES; type++) {
+            c->type_workers[type] = (uint32_t)program_roll(rng, 1, 2);
+        }
+        return;
+    }
+    c->workers = (uint32_t)program_roll(rng, profile == PROFILE_ALL ? 0 : 2, PROGRAM_WORKERS);
+    if (!c->workers) {
+        c->workers = PTO_NO_WORKERS;
+        return;
+    }
+    if (program_one_in(rng, 4)) {
+        c->caller_types = PTO_NO_TYPES;
+    }
+    p->types_apart = program_one_in(rng, 3);
+    for (uint32_t w = 0; w < c->workers; w++) {
+        p->worker_types[w] = (uint32_t)program_roll(rng, 1, PTO_ALL_TYPES);
+    }
+    p->worker_types[program_roll(rng, 0, c->workers - 1)] =
+        PTO_ALL_TYPES; /* each type has somebody */
+}
+
+/* Rings from large to hopeless: pools smaller than what one task asks for, windows of two tasks. */
+static inline void config_rings(test_rng *rng, pto_config *c, program_profile profile)
+{
+    if (profile == PROFILE_RACE) {
+        c->window = UINT32_C(1) << program_roll(rng, 4, 7);
+        c->heap_bytes = (uint64_t)program_roll(rng, 4, 12) * 64;
+        return;
+    }
+    if (profile == PROFILE_FAIL) {
+        c->window = UINT32_C(1) << program_roll(rng, 2, 4);
+        c->deps = UINT32_C(1) << program_roll(rng, 0, 3);
+        return;
+    }
+    if (!program_one_in(rng, 4)) {
+        c->window = UINT32_C(1) << (program_one_in(rng, 4) ? program_roll(rng, 1, 3)
+                                                           : program_roll(rng, 4, 6));
+    }
+    if (!program_one_in(rng, 4)) {
+        c->heap_bytes = (uint64_t)program_roll(rng, 4, 48) * 64;
+    }
+    if (!program_one_in(rng, 3)) {
+        c->deps = UINT32_C(1) << program_roll(rng, 0, 5);
+    }
+    if (!program_one_in(rng, 3)) {
+        c->map_entries = UINT32_C(1) << program_roll(rng, 0, 5);
+    }
+    if (program_one_in(rng, 4)) {
+        c->arg_bytes = (uint64_t)program_roll(rng, 8, 128) * 64;
+    }
+    if (program_one_in(rng, 12)) {
+        c->buffers = (uint32_t)program_roll(rng, 1, 8);
+    }
+    if (program_one_in(rng, 4)) {
+        for (uint32_t level = 0; level < c->levels; level++) {
+            c->level_window[level] = UINT32_C(1) << program_roll(rng, 2, 7);
+            c->level_heap_bytes[level] = (uint64_t)program_roll(rng, 4, 64) * 64;
+        }
+    }
+}
+
+/* Everything that can be set, in every combination. `fails`: the program has tasks that may. */
+static inline void config_make(test_rng *rng, program *p, program_profile profile, bool fails)
+{
+    pto_config *c = &p->config;
+    *c = (pto_config)PTO_CONFIG_INIT;
+    c->levels = (uint32_t)program_roll(rng, 1, 4);
+    config_workers(rng, p, profile);
+    c->place = program_one_in(rng, 3) ? PTO_PLACE_THREAD : PTO_PLACE_INLINE;
+    c->map_twice = program_one_in(rng, 2);
+    c->spin = program_one_in(rng, 3) ? 0 : (uint32_t)program_roll(rng, 1, 200);
+    /* The safe answer changes no result, but it poisons more than the bytes do. */
+    c->overlap_budget = !fails && program_one_in(rng, 4) ? 1 : UINT64_MAX;
+    if (program_one_in(rng, 3)) {
+        static const int bits[] = {8, 16, 31, 32, 33, 48};
+        c->first_task = (UINT64_C(1) << bits[program_roll(rng, 0, 5)]) -
+                        (uint64_t)program_roll(rng, 1, 60);
+    }
+    config_rings(rng, c, profile);
+}
+
+/* ---- In words ------------------------------------------------------------------------------- */
+
+static inline void config_number(FILE *out, const char *name, uint64_t value)
+{
+    if (value) {
+        fprintf(out, ", %s %" PRIu64, name, value);
+    }
+}
+
+/* One line, and one for each level that has something of its own. What is not said is default. */
+static inline void config_print(FILE *out, const program *p)
+{
+    const pto_config *c = &p->config;
+    fprintf(out, "  levels %u", c->levels);
+    if (c->type_workers[0]) {
+        fprintf(out, ", workers of one type");
+    } else if (c->workers == PTO_NO_WORKERS) {
+        fprintf(out, ", no workers");
+    } else {
+        fprintf(out, ", workers %u%s", c->workers, p->types_apart ? " of different types" : "");
+    }
+    fprintf(out, "%s%s%s", c->caller_types ? ", the caller does not help" : "",
+            c->place == PTO_PLACE_THREAD ? ", a thread schedules" : "",
+            c->map_twice ? ", mapped twice" : "");
+    config_number(out, "window", c->window);
+    config_number(out, "heap", c->heap_bytes);
+    config_number(out, "deps", c->deps);
+    config_number(out, "map entries", c->map_entries);
+    config_number(out, "args", c->arg_bytes);
+    config_number(out, "buffers", c->buffers);
+    config_number(out, "spin", c->spin);
+    config_number(out, "budget", c->overlap_budget == UINT64_MAX ? 0 : c->overlap_budget);
+    config_number(out, "first task", c->first_task);
+    fprintf(out, "%s\n", p->ending == PTO_CANCEL ? ", cancelled at the end" : "");
+    for (uint32_t level = 0; level < c->levels; level++) {
+        if (c->level_window[level]) {
+            fprintf(out, "  level %u: window %u, heap %" PRIu64 "\n", level, c->level_window[level],
+                    c->level_heap_bytes[level]);
+        }
+    }
+}
+
+#endif /* PTO_TEST_PROGRAM_CONFIG_H */

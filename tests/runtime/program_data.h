@@ -1,0 +1,267 @@
+/* program_data.h - what a program is: operations in a list, and a configuration to run them in.
+ *
+ * Plain data, decided by a seed. An operation names what it works on by the number of the operation
+ * that made it, so any of them can be left out: those that need it are left out with it, and the
+ * rest is still a program. That is how a failure is made small.
+ */
+#ifndef PTO_TEST_PROGRAM_DATA_H
+#define PTO_TEST_PROGRAM_DATA_H
+
+#include <pto/pto.h>
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+
+#define PROGRAM_OPS 192
+#define PROGRAM_PARAMS 1024 /* of all operations together */
+#define PROGRAM_TASKS (4 * PROGRAM_OPS)
+#define PROGRAM_DIMS 3
+#define PROGRAM_WORKERS 4
+#define PROGRAM_NOBODY UINT32_MAX
+
+/* Memory of the user. */
+typedef enum program_area {
+    AREA_MAIN,    /* everybody reads and writes it, through aliases of all kinds */
+    AREA_SIDE,    /* a second such one */
+    AREA_FIXED,   /* nobody writes it: pto_nodep is harmless here */
+    AREA_VOUCHED, /* each piece is written by one task; readers name that task with pto_after */
+    AREA_COUNT
+} program_area;
+
+static const uint32_t program_area_bytes[AREA_COUNT] = {768, 256, 128, 512};
+
+/* X(name, text) */
+#define PROGRAM_KIND_MAP(X)                                                                        \
+    X(EXTERNAL, "external")   /* a tensor over memory of the user */                               \
+    X(SCOPE, "scope")         /* opens one */                                                      \
+    X(END, "end")             /* ends one */                                                       \
+    X(TEMP, "temp")           /* pto_temp */                                                       \
+    X(BUFFER, "buffer")       /* pto_create_buffer and pto_managed_tensor */                       \
+    X(ALLOC, "alloc")         /* pto_alloc */                                                      \
+    X(RECAST, "recast")       /* the bytes of a managed tensor under another dtype */              \
+    X(SUBMIT, "submit")       /* a task */                                                         \
+    X(READ, "read")           /* pto_read; its value decides about operations with a guard */      \
+    X(WRITE, "write")         /* pto_write */                                                      \
+    X(WAIT, "wait")           /* pto_wait */                                                       \
+    X(WAIT_TASK, "wait_task") /* pto_wait_task */                                                  \
+    X(CLEAR, "clear")         /* pto_clear_error */                                                \
+    X(CANCEL, "cancel")       /* waits, cancels, sees that submit is refused, clears */            \
+    X(INFO, "info")           /* pto_task_info and pto_task_get_output */                          \
+    X(CHECK, "check")         /* pto_check in the middle */                                        \
+    X(REFUSED, "refused")     /* calls that are wrong whatever came before */
+
+typedef enum program_kind {
+#define PROGRAM_KIND_ENUM(name, text) OP_##name,
+    PROGRAM_KIND_MAP(PROGRAM_KIND_ENUM)
+#undef PROGRAM_KIND_ENUM
+        OP_COUNT
+} program_kind;
+
+/* Whether an operation takes place: which of two branches the value read last leads into. */
+typedef enum program_guard {
+    GUARD_NONE,
+    GUARD_EVEN,
+    GUARD_ODD,
+} program_guard;
+
+/* How a task fails. */
+typedef enum program_failure {
+    FAIL_NEVER,
+    FAIL_BEFORE,  /* without having written anything */
+    FAIL_AFTER,   /* having written everything */
+    FAIL_BY_DATA, /* before, if what it has read says so */
+} program_failure;
+
+/* How a task ends. */
+typedef enum program_ending {
+    END_RETURN,    /* its kernel does the work */
+    END_LATER,     /* the kernel returns PTO_PENDING, another thread does the work */
+    END_AT_ONCE,   /* the kernel does the work and completes the task itself, then returns */
+    END_MEANWHILE, /* another thread does it all while the kernel waits to return PTO_PENDING */
+} program_ending;
+
+/* What is wrong with a submit, whatever its tensors are. X(name, status) */
+#define PROGRAM_SPOIL_MAP(X)                                                                       \
+    X(NOTHING, PTO_OK)                                                                             \
+    X(KERNEL, PTO_BAD_KERNEL)         /* no such kernel */                                         \
+    X(TYPE, PTO_BAD_WORKER)           /* a kernel of another type */                               \
+    X(FORGOTTEN, PTO_BAD_PARAM)       /* a parameter of no kind */                                 \
+    X(NULL_TENSOR, PTO_NULL_ARGUMENT) /* an input without a tensor */                              \
+    X(UNSOUND, PTO_OUT_OF_BOUNDS)     /* an input that ends behind its storage */                  \
+    X(FUTURE, PTO_BAD_TASK)           /* after a task that there is not yet */                     \
+    X(HEAP, PTO_BAD_MEMORY)           /* an input at the address of a managed tensor */
+
+typedef enum program_spoil {
+#define PROGRAM_SPOIL_ENUM(name, status) SPOIL_##name,
+    PROGRAM_SPOIL_MAP(PROGRAM_SPOIL_ENUM)
+#undef PROGRAM_SPOIL_ENUM
+        SPOIL_COUNT
+} program_spoil;
+
+typedef struct program_param {
+    pto_param_kind kind;
+    bool nodep;
+    int32_t version;  /* of managed memory, counted from the current one */
+    uint16_t of;      /* the operation that made the tensor, or submitted the task */
+    int32_t from, to; /* rows of it, if to > 0 */
+    uint64_t view;    /* else the seed of a view, 0 for all of it; of a scalar, the value */
+} program_param;
+
+typedef struct program_work {
+    pto_worker_type type;
+    program_failure failure;
+    program_ending ending;
+    bool meddles;      /* calls what a kernel must not call */
+    uint32_t delay[2]; /* nanoseconds, before it reads and before it writes */
+} program_work;
+
+typedef struct program_op {
+    program_kind kind;
+    program_guard guard;
+    uint16_t of;         /* the operation it is about: RECAST, WAIT_TASK, INFO; SPOIL_HEAP */
+    bool boundary;       /* SCOPE */
+    bool vouched;        /* its tensor is used without dependencies, see make_vouched */
+    program_spoil spoil; /* SUBMIT */
+    program_work work;   /* SUBMIT */
+    program_area area;   /* EXTERNAL */
+    uint32_t at;         /* EXTERNAL: where its base pointer is. REFUSED: which call */
+    pto_dtype dtype;     /* of the tensor it makes */
+    int32_t ndim;        /* */
+    int64_t shape[PROGRAM_DIMS];
+    uint64_t seed; /* WRITE: the contents. EXTERNAL: strides, if not 0 */
+    uint32_t first_param, n_params;
+} program_op;
+
+typedef struct program {
+    uint64_t seed;
+    pto_config config; /* its worker_types are set anew for each run: a program may be copied */
+    uint32_t worker_types[PROGRAM_WORKERS];
+    bool types_apart; /* worker_types is used */
+    pto_ending ending;
+    program_op op[PROGRAM_OPS];
+    uint32_t n_ops;
+    program_param param[PROGRAM_PARAMS];
+    uint32_t n_params;
+    bool dropped[PROGRAM_OPS]; /* by the search for a smaller program */
+} program;
+
+/* What programs are to be like. */
+typedef enum program_profile {
+    PROFILE_ALL,  /* of everything */
+    PROFILE_RACE, /* workers, delays, little memory and no failures: what is wrong shows soon */
+    PROFILE_FAIL, /* many failures, in a window where slots come back soon */
+} program_profile;
+
+/* The one that goes with a seed, where nobody says otherwise. */
+static inline program_profile program_profile_of(uint64_t seed)
+{
+    static const program_profile profiles[8] = {[3] = PROFILE_FAIL, [7] = PROFILE_RACE};
+    return profiles[seed % 8];
+}
+
+static inline const char *program_kind_text(program_kind kind)
+{
+    static const char *const texts[] = {
+#define PROGRAM_KIND_TEXT(name, text) text,
+        PROGRAM_KIND_MAP(PROGRAM_KIND_TEXT)
+#undef PROGRAM_KIND_TEXT
+    };
+    return texts[kind];
+}
+
+static inline pto_status program_spoil_status(program_spoil spoil)
+{
+    static const pto_status statuses[] = {
+#define PROGRAM_SPOIL_STATUS(name, status) status,
+        PROGRAM_SPOIL_MAP(PROGRAM_SPOIL_STATUS)
+#undef PROGRAM_SPOIL_STATUS
+    };
+    return statuses[spoil];
+}
+
+/* For what cannot go wrong unless the test itself is. */
+static inline void program_must(bool good, const char *what)
+{
+    if (!good) {
+        fprintf(stderr, "the test itself is wrong: %s (%s)\n", what, pto_error_detail());
+        abort();
+    }
+}
+
+static inline void *program_room(size_t count, size_t size)
+{
+    void *room = calloc(count ? count : 1, size);
+    program_must(room != NULL, "no memory");
+    return room;
+}
+
+/* ---- What all programs saw ---------------------------------------------------------------- */
+
+/* A test that never gets somewhere proves nothing there. X(name, text) */
+#define PROGRAM_SEEN_MAP(X)                                                                        \
+    X(TASKS, "tasks")                                                                              \
+    X(SKIPPED, "tasks skipped")                                                                    \
+    X(FAILED, "tasks failed")                                                                      \
+    X(BY_DATA, "tasks failed by data")                                                             \
+    X(LATER, "pending tasks")                                                                      \
+    X(MEDDLED, "kernels that meddled")                                                             \
+    X(AFTER_BAD, "tasks skipped by pto_after alone")                                               \
+    X(HEALED, "poison that a write covered")                                                       \
+    X(NODEP, "parameters without dependencies")                                                    \
+    X(MANY, "tasks with more than 16 parameters")                                                  \
+    X(EMPTY, "tensors without elements")                                                           \
+    X(VERSIONS, "next versions")                                                                   \
+    X(OWNED, "managed tensors that a task brought to life")                                        \
+    X(READS, "reads")                                                                              \
+    X(BRANCHES, "operations that a branch went around")                                            \
+    X(READ_POISON, "reads of poison")                                                              \
+    X(WAIT_FAILED, "waits that reported a failure")                                                \
+    X(CLEARED, "failures cleared")                                                                 \
+    X(CANCELLED, "cancels")                                                                        \
+    X(CONSUMED, "tasks seen consumed")                                                             \
+    X(HELD, "tasks seen completed and held")                                                       \
+    X(REFUSED, "calls refused")                                                                    \
+    X(STALE, "stale tensors refused")                                                              \
+    X(VERSION, "wrong versions refused")                                                           \
+    X(UNWRITTEN, "tensors without memory refused")                                                 \
+    X(STALLED_WINDOW, "stalls of a window")                                                        \
+    X(STALLED_HEAP, "stalls of a heap or of arguments")                                            \
+    X(STALLED_BUFFERS, "stalls of buffers")                                                        \
+    X(OUTER, "tensors of an outer lifetime that a task brought to life")                           \
+    X(TOO_LARGE, "tasks that cannot fit")                                                          \
+    X(WAITED_WINDOW, "waits for a window")                                                         \
+    X(WAITED_HEAP, "waits for a heap")                                                             \
+    X(WAITED_ARGS, "waits for arguments")                                                          \
+    X(WAITED_DEPS, "waits for edges")                                                              \
+    X(WAITED_MAP, "waits for the map")                                                             \
+    X(HELPED, "tasks that the orchestrating thread ran")                                           \
+    X(OPEN, "runtimes with a scope open at their end")
+
+typedef enum program_sight {
+#define PROGRAM_SEEN_ENUM(name, text) SEEN_##name,
+    PROGRAM_SEEN_MAP(PROGRAM_SEEN_ENUM)
+#undef PROGRAM_SEEN_ENUM
+        SEEN_COUNT
+} program_sight;
+
+typedef struct program_sights {
+    uint64_t count[SEEN_COUNT];
+} program_sights;
+
+static inline const char *program_sight_text(program_sight sight)
+{
+    static const char *const texts[] = {
+#define PROGRAM_SEEN_TEXT(name, text) text,
+        PROGRAM_SEEN_MAP(PROGRAM_SEEN_TEXT)
+#undef PROGRAM_SEEN_TEXT
+    };
+    return texts[sight];
+}
+
+#endif /* PTO_TEST_PROGRAM_DATA_H */

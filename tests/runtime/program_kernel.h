@@ -1,0 +1,381 @@
+/* program_kernel.h - the kernel of all programs: it makes every wrong order visible.
+ *
+ * It folds its number, its scalars and every byte of its inputs and inouts into one number, and
+ * writes every byte of its outputs and inouts from that number (and what an inout held). So a byte
+ * that comes too early, too late or not at all changes everything that follows from it. The oracle
+ * runs the same function, on memory of its own.
+ *
+ * A kernel also looks whether it was called as it was submitted, and notes that it ran. These notes
+ * are plain fields: the runtime promises that whoever waits for a task sees what it wrote, and the
+ * thread sanitizer holds it to that.
+ */
+#ifndef PTO_TEST_PROGRAM_KERNEL_H
+#define PTO_TEST_PROGRAM_KERNEL_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+#include "program_view.h"
+
+typedef struct program_arg {
+    pto_param_kind kind;
+    bool nodep;
+    uint32_t buffer; /* of managed memory; PROGRAM_NOBODY: memory of the user */
+    uint32_t task;   /* AFTER: its number */
+    uint64_t value;  /* of a scalar: its bits */
+    pto_dtype dtype; /* of a scalar */
+    pto_tensor t;
+} program_arg;
+
+/* A task that was submitted, or the memory of a pto_alloc, which counts as one. */
+typedef struct program_task {
+    /* set before it is submitted */
+    uint32_t number; /* that it is known by here */
+    uint32_t op;     /* PROGRAM_OPS: by the end of the program */
+    program_work work;
+    bool no_kernel;   /* pto_alloc, pto_write */
+    program_arg *arg; /* the first is its number, as a scalar */
+    uint32_t n_args;
+    struct program_helper *helper;
+    pto_runtime *rt;
+
+    /* set when it was submitted */
+    pto_task handle;
+    uint32_t level, lifetime;
+    uint64_t seq;     /* its place on its level */
+    uint64_t order;   /* how many were submitted before it */
+    uint64_t block;   /* bytes of managed memory it brought to life */
+    uint32_t holders; /* scopes at its birth, and tasks that named its memory */
+
+    /* noted by the kernel */
+    uint32_t runs;
+    pto_task ran_as;
+    pto_status status;
+    char complaint[160];
+
+    /* for the helper */
+    pto_call call;
+    pto_arg *copy; /* of its arguments */
+    struct program_task *next;
+    bool is_complete;
+} program_task;
+
+/* A thread that ends pending tasks. */
+typedef struct program_helper {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    program_task *first; /* the latest comes first: another order than that of submission */
+    bool started, stop;
+    bool
+        once; /* no second pto_task_complete, which would be refused: nobody waits for its return */
+} program_helper;
+
+static inline PTO_PRINTF(2, 3) void kernel_complain(program_task *task, const char *format, ...)
+{
+    if (!task->complaint[0]) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(task->complaint, sizeof task->complaint, format, args);
+        va_end(args);
+    }
+}
+
+/* ---- The work ------------------------------------------------------------------------------ */
+
+static inline uint64_t kernel_mix(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * UINT64_C(0x9E3779B97F4A7C15);
+    return h ^ (h >> 29);
+}
+
+static inline uint64_t kernel_fold(uint64_t h, const pto_arg *arg)
+{
+    const size_t size = pto_dtype_size(arg->dtype);
+    for (view_walk w = view_begin(arg->ndim, arg->shape, arg->strides); w.more; view_next(&w)) {
+        uint64_t element = 0;
+        memcpy(&element, (const char *)arg->data + w.at * (int64_t)size, size);
+        h = kernel_mix(h, element);
+    }
+    return kernel_mix(h, (uint64_t)arg->ndim);
+}
+
+static inline void kernel_fill(uint64_t h, const pto_arg *arg, bool keep)
+{
+    const size_t size = pto_dtype_size(arg->dtype);
+    for (view_walk w = view_begin(arg->ndim, arg->shape, arg->strides); w.more; view_next(&w)) {
+        char *at = (char *)arg->data + w.at * (int64_t)size;
+        uint64_t element = 0;
+        if (keep) {
+            memcpy(&element, at, size);
+        }
+        h = kernel_mix(h, 1);
+        element = kernel_mix(h, element);
+        memcpy(at, &element, size);
+    }
+}
+
+static inline uint64_t kernel_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Odd delays let others have the core. */
+static inline void kernel_delay(uint32_t nanoseconds)
+{
+    if (nanoseconds) {
+        const uint64_t end = kernel_now() + nanoseconds;
+        do {
+            if (nanoseconds & 1) {
+                sched_yield();
+            }
+        } while (kernel_now() < end);
+    }
+}
+
+static inline bool kernel_reads(pto_param_kind kind)
+{
+    return kind == PTO_PARAM_INPUT || kind == PTO_PARAM_INOUT;
+}
+
+static inline bool kernel_writes(pto_param_kind kind)
+{
+    return kind == PTO_PARAM_OUTPUT || kind == PTO_PARAM_INOUT;
+}
+
+/* What a task does to the arguments it is given, in the runtime or for the oracle. */
+static inline pto_status kernel_work(const program_task *task, const pto_arg *args, bool delays)
+{
+    uint64_t h = 1;
+    uint32_t n = 0;
+    if (delays) {
+        kernel_delay(task->work.delay[0]);
+    }
+    for (uint32_t i = 0; i < task->n_args; i++) {
+        const pto_param_kind kind = task->arg[i].kind;
+        if (kind == PTO_PARAM_SCALAR) {
+            h = kernel_mix(h, args[n].u64);
+        } else if (kernel_reads(kind)) {
+            h = kernel_fold(h, &args[n]);
+        }
+        n += kind != PTO_PARAM_AFTER;
+    }
+    if (task->work.failure == FAIL_BEFORE || (task->work.failure == FAIL_BY_DATA && h % 2)) {
+        return PTO_KERNEL_FAILED;
+    }
+    if (delays) {
+        kernel_delay(task->work.delay[1]);
+    }
+    n = 0;
+    for (uint32_t i = 0; i < task->n_args; i++) {
+        const pto_param_kind kind = task->arg[i].kind;
+        if (kernel_writes(kind)) {
+            kernel_fill(h + i, &args[n], kind == PTO_PARAM_INOUT);
+        }
+        n += kind != PTO_PARAM_AFTER;
+    }
+    return task->work.failure == FAIL_AFTER ? PTO_KERNEL_FAILED : PTO_OK;
+}
+
+/* ---- In the runtime ------------------------------------------------------------------------ */
+
+/* Whether one argument arrived as it was submitted. */
+static inline void kernel_check_arg(program_task *task, const program_arg *want, const pto_arg *got)
+{
+    const pto_tensor *t = &want->t;
+    if (want->kind == PTO_PARAM_SCALAR) {
+        if (got->u64 != want->value || got->shape || got->data) {
+            kernel_complain(task, "a scalar of %" PRIu64 " arrives as %" PRIu64, want->value,
+                            got->u64);
+        }
+        return;
+    }
+    const size_t bytes = (size_t)t->ndim * sizeof *t->shape;
+    if (got->dtype != t->dtype || got->ndim != t->ndim ||
+        memcmp(got->shape, t->shape, bytes) != 0 || memcmp(got->strides, t->strides, bytes) != 0) {
+        kernel_complain(task, "a tensor arrives with another dtype, shape or strides");
+    }
+    const char *place = (const char *)t->storage + t->offset * (int64_t)pto_dtype_size(t->dtype);
+    if (pto_tensor_numel(t) == 0) {
+        if (got->data) {
+            kernel_complain(task, "a tensor without elements arrives with an address");
+        }
+    } else if (!got->data || (want->buffer == PROGRAM_NOBODY && got->data != place)) {
+        kernel_complain(task, "a tensor arrives at another address");
+    }
+}
+
+static inline void kernel_check_call(program_task *task, const pto_call *call)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < task->n_args; i++) {
+        if (task->arg[i].kind == PTO_PARAM_AFTER) {
+            continue;
+        }
+        if (n < call->n_args) {
+            kernel_check_arg(task, &task->arg[i], &call->args[n]);
+        }
+        n++;
+    }
+    if (n != call->n_args) {
+        kernel_complain(task, "%u arguments arrive, not %u", call->n_args, n);
+    }
+    if (call->worker_type != task->work.type || call->rt != task->rt) {
+        kernel_complain(task, "called as type %d of another runtime", (int)call->worker_type);
+    }
+}
+
+/* None of this is for kernels, and all of it must be refused, also on the orchestrating thread. */
+static inline void kernel_meddle(program_task *task, const pto_call *call)
+{
+    uint64_t value;
+    const pto_status answers[] = {
+        pto_wait(call->rt),
+        pto_wait_task(call->rt, call->task),
+        pto_scope_begin(call->rt),
+        pto_scope_end(call->rt),
+        pto_submit_task(call->rt, 1, PTO_KERNEL_TYPE, NULL, 0, NULL),
+        pto_read(call->rt, &task->arg[task->n_args - 1].t, &value, sizeof value),
+        pto_clear_error(call->rt),
+        pto_check(call->rt),
+    };
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        if (answers[i] != PTO_WRONG_THREAD) {
+            kernel_complain(task, "a kernel calls what it must not (%zu), and is told %s", i,
+                            pto_status_name(answers[i]));
+        }
+    }
+}
+
+/* The work of a task with its notes. */
+static inline pto_status kernel_do(program_task *task, const pto_call *call)
+{
+    kernel_check_call(task, call);
+    if (task->work.meddles) {
+        kernel_meddle(task, call);
+    }
+    task->runs++;
+    task->ran_as = call->task;
+    task->status = kernel_work(task, call->args, true);
+    return task->status == PTO_OK ? PTO_OK
+                                  : pto_fail(task->status, "task %u was to fail", task->number);
+}
+
+static inline void kernel_complete(const program_task *task, pto_status status, bool once)
+{
+    /* From here on the task may be gone for the runtime; its record stays. */
+    pto_runtime *rt = task->rt;
+    const pto_task handle = task->call.task;
+    pto_status answer = pto_task_complete(rt, handle, status);
+    if (answer == PTO_OK && !once) {
+        answer = pto_task_complete(rt, handle, PTO_OK);
+        answer = answer == PTO_BAD_TASK ? PTO_OK : PTO_CORRUPT;
+    }
+    if (answer != PTO_OK) {
+        fprintf(stderr, "pto_task_complete: %s\n", pto_error_detail());
+        abort(); /* nobody would ever hear of it otherwise */
+    }
+}
+
+static inline void *helper_main(void *argument)
+{
+    program_helper *helper = argument;
+    pthread_mutex_lock(&helper->lock);
+    for (;;) {
+        while (!helper->first && !helper->stop) {
+            pthread_cond_wait(&helper->change, &helper->lock);
+        }
+        program_task *task = helper->first;
+        if (!task) {
+            break;
+        }
+        helper->first = task->next;
+        pthread_mutex_unlock(&helper->lock);
+        const bool meanwhile = task->work.ending == END_MEANWHILE;
+        pto_arg *args = (pto_arg *)(uintptr_t)task->call.args;
+        kernel_complete(task, kernel_do(task, &task->call), helper->once);
+        free(args);
+        pthread_mutex_lock(&helper->lock);
+        if (meanwhile) {
+            task->is_complete = true;
+            pthread_cond_broadcast(&helper->change);
+        }
+    }
+    pthread_mutex_unlock(&helper->lock);
+    return NULL;
+}
+
+static inline void helper_start(program_helper *helper, bool once)
+{
+    memset(helper, 0, sizeof *helper);
+    helper->once = once;
+    helper->started = pthread_mutex_init(&helper->lock, NULL) == 0 &&
+                      pthread_cond_init(&helper->change, NULL) == 0 &&
+                      pthread_create(&helper->thread, NULL, helper_main, helper) == 0;
+    program_must(helper->started, "no thread");
+}
+
+/* All that was handed over is done. Workers may still be about to leave their kernels. */
+static inline void helper_stop(program_helper *helper)
+{
+    if (helper->started && !helper->stop) {
+        pthread_mutex_lock(&helper->lock);
+        helper->stop = true;
+        pthread_cond_broadcast(&helper->change);
+        pthread_mutex_unlock(&helper->lock);
+        pthread_join(helper->thread, NULL);
+    }
+}
+
+/* When the runtime, and with it every worker, is gone. */
+static inline void helper_free(program_helper *helper)
+{
+    helper_stop(helper);
+    if (helper->started) {
+        pthread_cond_destroy(&helper->change);
+        pthread_mutex_destroy(&helper->lock);
+        helper->started = false;
+    }
+}
+
+static inline pto_status kernel_hand_over(program_task *task, const pto_call *call)
+{
+    program_helper *helper = task->helper;
+    task->copy = program_room(call->n_args, sizeof *task->copy);
+    memcpy(task->copy, call->args, call->n_args * sizeof *task->copy);
+    pthread_mutex_lock(&helper->lock);
+    task->call = *call;
+    task->call.args = task->copy; /* the worker's own are gone when the kernel returns */
+    task->next = helper->first;
+    helper->first = task;
+    pthread_cond_broadcast(&helper->change);
+    while (task->work.ending == END_MEANWHILE && !task->is_complete) {
+        pthread_cond_wait(&helper->change, &helper->lock);
+    }
+    pthread_mutex_unlock(&helper->lock);
+    return PTO_PENDING;
+}
+
+/* The kernel itself; `user` is the array of all tasks. */
+static inline pto_status kernel_main(const pto_call *call)
+{
+    program_task *const *tasks = call->user;
+    program_task *task = tasks[call->args[0].u64];
+    switch (task->work.ending) {
+    case END_RETURN:
+        break;
+    case END_AT_ONCE:
+        task->call = *call;
+        kernel_complete(task, kernel_do(task, call), true);
+        return PTO_PENDING;
+    case END_LATER:
+    case END_MEANWHILE:
+        return kernel_hand_over(task, call);
+    }
+    return kernel_do(task, call);
+}
+
+#endif /* PTO_TEST_PROGRAM_KERNEL_H */

@@ -1,0 +1,564 @@
+/* program_make.h - a program from a seed.
+ *
+ * The maker keeps a model of what it has made, so that most of a program makes sense: tensors are
+ * written before they are read, and used while they live. Now and then they are not, on purpose.
+ * What a run makes of it may differ (a branch went around an operation, a ring was too small); then
+ * the runtime refuses more than was meant, and must do so with the right words.
+ */
+#ifndef PTO_TEST_PROGRAM_MAKE_H
+#define PTO_TEST_PROGRAM_MAKE_H
+
+#include "program_config.h"
+#include "program_model.h"
+
+typedef struct maker {
+    program *p;
+    test_rng rng;
+    model m;
+    program_profile profile;
+    bool fails, pends, meddles;     /* whether tasks do */
+    uint32_t vouched;               /* bytes of AREA_VOUCHED in use */
+    uint8_t area[AREA_COUNT][1024]; /* never read or written */
+} maker;
+
+static inline int64_t make_roll(maker *k, int64_t low, int64_t high)
+{
+    return program_roll(&k->rng, low, high);
+}
+
+static inline bool make_one_in(maker *k, int64_t n)
+{
+    return program_one_in(&k->rng, n);
+}
+
+static inline uint64_t make_seed(maker *k)
+{
+    return test_next(&k->rng) | 1;
+}
+
+static inline program_op *make_op(maker *k, program_kind kind)
+{
+    program_op *op = &k->p->op[k->p->n_ops++];
+    *op = (program_op){.kind = kind, .first_param = k->p->n_params};
+    return op;
+}
+
+static inline uint32_t make_number(const maker *k, const program_op *op)
+{
+    return (uint32_t)(op - k->p->op);
+}
+
+/* Whether there is room for so many operations, with the ends of open scopes after them. */
+static inline bool make_has_room(const maker *k, uint32_t ops)
+{
+    return k->p->n_ops + ops + MODEL_SCOPES <= PROGRAM_OPS &&
+           k->p->n_params + ops * 8 + 64 <= PROGRAM_PARAMS;
+}
+
+/* ---- Tensors -------------------------------------------------------------------------------- */
+
+static inline pto_dtype make_dtype(maker *k)
+{
+    static const pto_dtype dtypes[] = {PTO_UINT8,    PTO_FLOAT32, PTO_FLOAT16, PTO_INT64,
+                                       PTO_BFLOAT16, PTO_BOOL,    PTO_FLOAT64, PTO_INT32};
+    return dtypes[make_roll(k, 0, sizeof dtypes / sizeof *dtypes - 1)];
+}
+
+static inline void make_shape(maker *k, program_op *op, int64_t elements)
+{
+    op->ndim = make_one_in(k, 30) ? 0 : (int32_t)make_roll(k, 1, PROGRAM_DIMS);
+    for (int32_t d = 0; d < op->ndim; d++) {
+        op->shape[d] = make_roll(k, 1, elements < 16 ? elements : 16);
+        elements /= op->shape[d];
+    }
+    if (op->ndim && elements > 1 && make_one_in(k, 2)) {
+        op->shape[0] *= elements; /* the largest of its kind */
+    }
+    if (op->ndim && make_one_in(k, 40)) {
+        op->shape[make_roll(k, 0, op->ndim - 1)] = 0;
+    }
+}
+
+static inline void make_external(maker *k, program_area area)
+{
+    program_op *op = make_op(k, OP_EXTERNAL);
+    const uint32_t bytes = program_area_bytes[area];
+    op->area = area;
+    op->dtype = make_dtype(k);
+    /* Any byte may be a base: kernels are careful, and overlap is a matter of bytes. */
+    op->at = make_one_in(k, 2) ? 0 : (uint32_t)make_roll(k, 0, bytes / 2);
+    make_shape(k, op, (bytes - op->at) / (int64_t)pto_dtype_size(op->dtype));
+    op->seed = make_one_in(k, 5) ? make_seed(k) : 0;
+    const pto_tensor t = view_external(op, k->area[area]);
+    model_make(&k->m, make_number(k, op), &t, PROGRAM_NOBODY);
+}
+
+/* A managed tensor as the model knows it; the runtime will set the rest. */
+static inline pto_tensor make_managed_tensor(const program_op *op, uint32_t buffer)
+{
+    uint8_t somewhere;
+    pto_tensor t;
+    program_must(pto_tensor_init(&t, &somewhere, model_bytes_of(op), op->dtype, op->ndim, op->shape,
+                                 NULL, 0) == PTO_OK,
+                 "a managed tensor");
+    t.storage = NULL;
+    t.owner = buffer + 1;
+    return t;
+}
+
+static inline void make_memory_task(maker *k, uint32_t op, uint32_t buffer)
+{
+    program_task *task = model_resolve_memory(&k->m, op, buffer);
+    model_expect(&k->m, task);
+    model_has_memory(&k->m, task);
+}
+
+static inline uint32_t make_managed(maker *k, program_kind kind, pto_dtype dtype, int64_t elements)
+{
+    program_op *op = make_op(k, kind);
+    const uint32_t number = make_number(k, op);
+    op->dtype = dtype;
+    make_shape(k, op, elements);
+    const pto_tensor t = make_managed_tensor(op, k->m.n_buffers);
+    const uint32_t buffer = model_add_buffer(&k->m, model_bytes(&t));
+    model_make(&k->m, number, &t, buffer);
+    if (kind == OP_ALLOC) {
+        make_memory_task(k, number, buffer);
+    }
+    return number;
+}
+
+/* ---- Choosing among tensors ----------------------------------------------------------------- */
+
+typedef enum make_class {
+    CLASS_USER,
+    CLASS_FIXED,
+    CLASS_WRITTEN,   /* managed, with memory */
+    CLASS_UNWRITTEN, /* managed, without */
+    CLASS_DEAD,      /* managed, of a lifetime that is over */
+    CLASS_VOUCHED,   /* not for everybody */
+} make_class;
+
+static inline make_class make_classify(const maker *k, uint32_t op)
+{
+    const model_slot *slot = &k->m.slot[op];
+    if (k->p->op[op].vouched) {
+        return CLASS_VOUCHED;
+    }
+    if (slot->buffer == PROGRAM_NOBODY) {
+        return k->p->op[op].area == AREA_FIXED ? CLASS_FIXED : CLASS_USER;
+    }
+    if (!model_is_alive(&k->m, slot->buffer)) {
+        return CLASS_DEAD;
+    }
+    return k->m.buffer[slot->buffer].has_memory ? CLASS_WRITTEN : CLASS_UNWRITTEN;
+}
+
+/* One of the tensors of a class, by chance; false if there is none. */
+static inline bool make_pick(maker *k, make_class class, uint32_t *picked)
+{
+    uint32_t seen = 0;
+    for (uint32_t op = 0; op < k->p->n_ops; op++) {
+        if (k->m.slot[op].is_made && make_classify(k, op) == class) {
+            seen++;
+            if (make_one_in(k, seen)) {
+                *picked = op;
+            }
+        }
+    }
+    return seen > 0;
+}
+
+static inline uint32_t make_pick_for(maker *k, pto_param_kind kind)
+{
+    const int64_t roll = make_roll(k, 0, 99);
+    uint32_t op = 0;
+    if (k->profile == PROFILE_ALL && roll == 0 &&
+        make_pick(k, make_one_in(k, 2) ? CLASS_DEAD : CLASS_UNWRITTEN, &op)) {
+        return op;
+    }
+    if (kind == PTO_PARAM_INPUT && roll < 10 && make_pick(k, CLASS_FIXED, &op)) {
+        return op;
+    }
+    if (kind == PTO_PARAM_OUTPUT && roll < 60 && make_pick(k, CLASS_UNWRITTEN, &op)) {
+        return op;
+    }
+    if (roll < 70 && make_pick(k, CLASS_WRITTEN, &op)) {
+        return op;
+    }
+    program_must(make_pick(k, CLASS_USER, &op), "no tensor of the user");
+    return op;
+}
+
+/* ---- Tasks ---------------------------------------------------------------------------------- */
+
+static inline program_param *make_param(maker *k, program_op *op, pto_param_kind kind)
+{
+    program_param *param = &k->p->param[k->p->n_params++];
+    *param = (program_param){.kind = kind};
+    op->n_params++;
+    return param;
+}
+
+static inline void make_tensor_param(maker *k, program_op *op, pto_param_kind kind)
+{
+    const uint32_t of = make_pick_for(k, kind);
+    const make_class class = make_classify(k, of);
+    program_param *param = make_param(k, op, kind);
+    param->of = (uint16_t)of;
+    if (class == CLASS_UNWRITTEN ? make_one_in(k, 40) : !make_one_in(k, 4)) {
+        param->view = make_seed(k);
+    }
+    param->nodep = class == CLASS_FIXED && make_one_in(k, 2);
+    if (class == CLASS_WRITTEN && kind == PTO_PARAM_OUTPUT && make_one_in(k, 3)) {
+        param->version = 1;
+    }
+    if (k->profile == PROFILE_ALL && make_one_in(k, 120)) {
+        param->version = make_one_in(k, 2) ? -1 : 2;
+    }
+}
+
+/* A task submitted earlier, more often a late one; false if there is none. */
+static inline bool make_pick_task(maker *k, uint32_t *op)
+{
+    for (int tries = 0; tries < 8 && k->m.n_tasks; tries++) {
+        const int64_t back = make_roll(k, 1, make_one_in(k, 2) ? 4 : 100);
+        const program_task *task =
+            k->m.task[back < k->m.n_tasks ? k->m.n_tasks - (uint32_t)back : 0];
+        if (!task->no_kernel) {
+            *op = task->op;
+            return true;
+        }
+    }
+    return false;
+}
+
+static inline void make_work(maker *k, program_work *work)
+{
+    work->type = (pto_worker_type)make_roll(k, 0, PTO_WORKER_TYPES - 1);
+    if (k->fails && make_one_in(k, k->profile == PROFILE_FAIL ? 5 : 10)) {
+        work->failure = (program_failure)make_roll(k, FAIL_BEFORE, FAIL_BY_DATA);
+    }
+    if (k->pends && make_one_in(k, 5)) {
+        work->ending = (program_ending)make_roll(k, END_LATER, END_MEANWHILE);
+    }
+    work->meddles = k->meddles && make_one_in(k, 20);
+    for (int i = 0; i < 2; i++) {
+        const bool race = k->profile == PROFILE_RACE;
+        if (make_one_in(k, race ? 2 : 8)) {
+            work->delay[i] = (uint32_t)make_roll(k, 1,
+                                                 make_one_in(k, race ? 8 : 16) ? 60000 : 6000);
+        }
+    }
+}
+
+/* The model goes on as if the task was submitted, where that is right. */
+static inline void make_submitted(maker *k, const program_op *op)
+{
+    program_task *task = model_resolve(&k->m, k->p, make_number(k, op));
+    model_verdict v = {.good = true};
+    if (task) {
+        v = model_judge(&k->m, task);
+    }
+    if (!task || v.wrong || op->spoil != SPOIL_NOTHING) {
+        model_free_task(task);
+        return;
+    }
+    k->m.task_of[task->op] = task->number;
+    model_expect(&k->m, task);
+    model_submitted(&k->m, task);
+}
+
+static inline void make_spoil(maker *k, program_op *op)
+{
+    uint32_t of = 0;
+    op->spoil = (program_spoil)make_roll(k, SPOIL_KERNEL, SPOIL_COUNT - 1);
+    if (op->spoil == SPOIL_HEAP) {
+        if (!make_pick(k, CLASS_WRITTEN, &of)) {
+            op->spoil = SPOIL_FORGOTTEN;
+        }
+        op->of = (uint16_t)of;
+    }
+}
+
+static inline program_op *make_submit(maker *k, program_guard guard)
+{
+    program_op *op = make_op(k, OP_SUBMIT);
+    const bool many = make_one_in(k, 25);
+    const int64_t count = many ? make_roll(k, 10, 30) : make_roll(k, 1, 4);
+    op->guard = guard;
+    make_work(k, &op->work);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t roll = make_roll(k, 0, 99);
+        uint32_t task;
+        if (roll < 8) {
+            make_param(k, op, PTO_PARAM_SCALAR)->view = test_next(&k->rng);
+        } else if (roll < 14 && make_pick_task(k, &task)) {
+            make_param(k, op, PTO_PARAM_AFTER)->of = (uint16_t)task;
+        } else if (roll < 50 || many) {
+            make_tensor_param(k, op, PTO_PARAM_INPUT);
+        } else if (roll < 80) {
+            make_tensor_param(k, op, PTO_PARAM_OUTPUT);
+        } else {
+            make_tensor_param(k, op, PTO_PARAM_INOUT);
+        }
+    }
+    make_tensor_param(k, op, make_one_in(k, 3) ? PTO_PARAM_INOUT : PTO_PARAM_OUTPUT);
+    if (k->profile == PROFILE_ALL && make_one_in(k, 60)) {
+        make_spoil(k, op);
+    }
+    make_submitted(k, op);
+    return op;
+}
+
+/* ---- Groups of operations ------------------------------------------------------------------- */
+
+/* A read, and one task for each of its two answers. */
+static inline void make_branch(maker *k)
+{
+    program_op *op = make_op(k, OP_READ);
+    make_tensor_param(k, op, PTO_PARAM_INPUT);
+    make_submit(k, GUARD_EVEN);
+    make_submit(k, GUARD_ODD);
+}
+
+/* Several tasks write parts of one memory without dependencies, a last one reads it after all of
+ * them. Nobody else uses that memory: the program vouches for what the runtime is not told. */
+static inline void make_vouched(maker *k)
+{
+    const int64_t parts = make_roll(k, 1, 4);
+    const int64_t rows = make_roll(k, 1, 3), columns = make_roll(k, 1, 8);
+    const int64_t bytes = parts * rows * columns;
+    const bool managed = k->m.n_scopes && make_one_in(k, 2);
+    if (!managed && k->vouched + (uint64_t)bytes > program_area_bytes[AREA_VOUCHED]) {
+        return;
+    }
+    /* A single writer may bring the memory itself. */
+    const program_kind kind = !managed ? OP_EXTERNAL : parts == 1 ? OP_TEMP : OP_ALLOC;
+    program_op *op = make_op(k, kind);
+    const uint32_t memory = make_number(k, op);
+    op->vouched = true;
+    op->dtype = PTO_UINT8;
+    op->ndim = 2;
+    op->shape[0] = parts * rows;
+    op->shape[1] = columns;
+    if (managed) {
+        const pto_tensor t = make_managed_tensor(op, k->m.n_buffers);
+        const uint32_t buffer = model_add_buffer(&k->m, model_bytes(&t));
+        model_make(&k->m, memory, &t, buffer);
+        if (kind == OP_ALLOC) {
+            make_memory_task(k, memory, buffer);
+        }
+    } else {
+        op->area = AREA_VOUCHED;
+        op->at = k->vouched;
+        k->vouched += (uint32_t)bytes;
+        const pto_tensor t = view_external(op, k->area[AREA_VOUCHED]);
+        model_make(&k->m, memory, &t, PROGRAM_NOBODY);
+    }
+    uint32_t writer[4];
+    for (int64_t i = 0; i < parts; i++) {
+        op = make_op(k, OP_SUBMIT);
+        writer[i] = make_number(k, op);
+        make_work(k, &op->work);
+        make_tensor_param(k, op, PTO_PARAM_INPUT);
+        program_param *part = make_param(k, op, PTO_PARAM_OUTPUT);
+        part->of = (uint16_t)memory;
+        part->nodep = true;
+        part->from = (int32_t)(i * rows);
+        part->to = (int32_t)((i + 1) * rows);
+        make_submitted(k, op);
+        if (make_one_in(k, 3)) {
+            make_submit(k, GUARD_NONE);
+        }
+    }
+    op = make_op(k, OP_SUBMIT);
+    make_work(k, &op->work);
+    program_param *whole = make_param(k, op, PTO_PARAM_INPUT);
+    whole->of = (uint16_t)memory;
+    whole->nodep = make_one_in(k, 2);
+    for (int64_t i = 0; i < parts; i++) {
+        make_param(k, op, PTO_PARAM_AFTER)->of = (uint16_t)writer[i];
+    }
+    make_tensor_param(k, op, PTO_PARAM_OUTPUT);
+    make_submitted(k, op);
+}
+
+static inline void make_scope(maker *k, bool boundary)
+{
+    make_op(k, OP_SCOPE)->boundary = boundary;
+    model_begin(&k->m, boundary);
+}
+
+static inline void make_end(maker *k)
+{
+    make_op(k, OP_END);
+    model_end(&k->m);
+}
+
+/* A loop of boundary scopes: what is written in each is used and gone. */
+static inline void make_stream(maker *k)
+{
+    const pto_dtype dtype = make_dtype(k);
+    for (int64_t turns = make_roll(k, 3, 7); turns > 0 && make_has_room(k, 8); turns--) {
+        make_scope(k, true);
+        const uint32_t temp = make_managed(k, OP_TEMP, dtype, 24);
+        program_op *op = make_op(k, OP_SUBMIT);
+        make_work(k, &op->work);
+        make_tensor_param(k, op, PTO_PARAM_INPUT);
+        make_param(k, op, PTO_PARAM_OUTPUT)->of = (uint16_t)temp;
+        make_submitted(k, op);
+        if (make_one_in(k, 2)) {
+            make_submit(k, GUARD_NONE);
+        }
+        op = make_op(k, OP_SUBMIT);
+        make_work(k, &op->work);
+        make_param(k, op, PTO_PARAM_INPUT)->of = (uint16_t)temp;
+        make_tensor_param(k, op, PTO_PARAM_INOUT);
+        make_submitted(k, op);
+        make_end(k);
+    }
+}
+
+/* ---- Single operations ---------------------------------------------------------------------- */
+
+static inline void make_memory(maker *k)
+{
+    static const program_kind kinds[] = {OP_TEMP, OP_TEMP, OP_BUFFER, OP_ALLOC};
+    uint32_t of = 0;
+    if (make_one_in(k, 5) &&
+        make_pick(k, make_one_in(k, 2) ? CLASS_WRITTEN : CLASS_UNWRITTEN, &of)) {
+        const pto_tensor *from = &k->m.slot[of].t;
+        program_op *op = make_op(k, OP_RECAST);
+        op->of = (uint16_t)of;
+        op->dtype = make_dtype(k);
+        op->ndim = 1;
+        op->shape[0] = (int64_t)(model_bytes(from) / pto_dtype_size(op->dtype));
+        const pto_tensor t = make_managed_tensor(op, k->m.slot[of].buffer);
+        model_make(&k->m, make_number(k, op), &t, k->m.slot[of].buffer);
+        return;
+    }
+    make_managed(k, kinds[make_roll(k, 0, 3)], make_dtype(k), make_one_in(k, 12) ? 256 : 32);
+}
+
+static inline void make_write(maker *k)
+{
+    program_op *op = make_op(k, OP_WRITE);
+    op->seed = make_seed(k);
+    make_tensor_param(k, op, PTO_PARAM_OUTPUT);
+    const program_param *param = &k->p->param[op->first_param];
+    if (k->p->op[param->of].seed) {
+        /* Two elements in one place: which one stays is not said. */
+        k->p->n_params--;
+        k->p->n_ops--;
+        return;
+    }
+    const model_slot *slot = &k->m.slot[param->of];
+    if (slot->buffer != PROGRAM_NOBODY) {
+        program_arg arg;
+        program_must(model_resolve_param(&k->m, param, &arg), "a tensor to write");
+        model_buffer *b = &k->m.buffer[slot->buffer];
+        if (!model_judge_arg(&k->m, &arg, false)) {
+            b->version = arg.t.version;
+            b->has_memory = true;
+        }
+    }
+}
+
+static inline void make_about_task(maker *k, program_kind kind)
+{
+    uint32_t task;
+    if (make_pick_task(k, &task)) {
+        make_op(k, kind)->of = (uint16_t)task;
+    }
+}
+
+static inline void make_step(maker *k)
+{
+    const int64_t roll = make_roll(k, 0, 199);
+    if (roll < 100) {
+        make_submit(k, GUARD_NONE);
+    } else if (k->profile == PROFILE_FAIL && roll < 112) {
+        make_op(k, OP_CLEAR);
+    } else if (roll < 112) {
+        if (k->m.n_scopes < 5) {
+            make_scope(k, make_one_in(k, 2));
+        }
+    } else if (roll < 126) {
+        if (k->m.n_scopes) {
+            make_end(k);
+        }
+    } else if (roll < 152) {
+        if (k->m.n_scopes) {
+            make_memory(k);
+        } else {
+            make_scope(k, make_one_in(k, 2));
+        }
+    } else if (roll < 156) {
+        make_vouched(k);
+    } else if (roll < 160) {
+        make_stream(k);
+    } else if (roll < 165) {
+        make_branch(k);
+    } else if (k->profile == PROFILE_RACE) {
+        make_submit(k, GUARD_NONE);
+    } else if (roll < 172) {
+        make_write(k);
+    } else if (roll < 176) {
+        make_op(k, OP_WAIT);
+    } else if (roll < 180) {
+        make_about_task(k, OP_WAIT_TASK);
+    } else if (roll < 186) {
+        make_about_task(k, OP_INFO);
+    } else if (roll < 191) {
+        make_op(k, k->fails || make_one_in(k, 8) ? OP_CLEAR : OP_CHECK);
+    } else if (roll < 192) {
+        make_op(k, OP_CANCEL);
+    } else {
+        make_op(k, OP_REFUSED)->at = (uint32_t)make_roll(k, 0, 63);
+    }
+}
+
+/* ---- All of it ------------------------------------------------------------------------------ */
+
+/* The program of a seed. */
+static inline void program_make(program *p, uint64_t seed, program_profile profile)
+{
+    maker *k = program_room(1, sizeof *k);
+    memset(p, 0, sizeof *p);
+    p->seed = seed;
+    k->p = p;
+    /* Seeds in a row would be one stream of numbers, each a step ahead of the one before. */
+    test_rng scatter = test_rng_make(seed);
+    k->rng = test_rng_make(test_next(&scatter));
+    k->profile = profile;
+    k->fails = profile == PROFILE_FAIL || (profile == PROFILE_ALL && make_one_in(k, 2));
+    k->pends = make_one_in(k, 2);
+    k->meddles = profile == PROFILE_ALL && make_one_in(k, 4);
+    config_make(&k->rng, p, profile, k->fails);
+    model_init(&k->m, p->config.levels);
+    for (uint32_t level = 0; level < PTO_MAX_LEVELS; level++) {
+        k->m.room[level] = (model_room){UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    }
+    make_external(k, AREA_MAIN);
+    for (int64_t n = make_roll(k, 2, 6); n > 0; n--) {
+        make_external(k, make_one_in(k, 3) ? AREA_SIDE : AREA_MAIN);
+    }
+    make_external(k, AREA_FIXED);
+    const int64_t length = make_one_in(k, 4) ? PROGRAM_OPS : make_roll(k, 10, 90);
+    while (p->n_ops < length && make_has_room(k, 12)) {
+        make_step(k);
+    }
+    if (!make_one_in(k, 6)) {
+        while (k->m.n_scopes) {
+            make_end(k);
+        }
+    }
+    p->ending = profile == PROFILE_ALL && make_one_in(k, 8) ? PTO_CANCEL : PTO_WAIT;
+    for (uint32_t i = 0; i < k->m.n_tasks; i++) {
+        model_free_task(k->m.task[i]);
+    }
+    free(k);
+}
+
+#endif /* PTO_TEST_PROGRAM_MAKE_H */

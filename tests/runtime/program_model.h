@@ -1,0 +1,555 @@
+/* program_model.h - what the runtime must answer: scopes, lifetimes, versions and room.
+ *
+ * The model knows what was submitted, and nothing of what has run: that must not matter to any
+ * answer. Whether a kernel failed is for the oracle.
+ *
+ *   lifetime   a boundary scope (or the first one) and the scopes in it up to the next boundary.
+ *              Memory lives in one, on one level. Number 0 is the place outside of all scopes.
+ *   buffer     managed memory: the lifetime it was made in, its version, and whether it has memory.
+ *   slot       the tensor that an operation has made.
+ */
+#ifndef PTO_TEST_PROGRAM_MODEL_H
+#define PTO_TEST_PROGRAM_MODEL_H
+
+#include "program_kernel.h"
+
+#define MODEL_SCOPES 8
+
+typedef struct model_lifetime {
+    uint32_t level;
+    uint32_t scopes; /* open; 0: it is over */
+    bool holds;      /* it has tasks */
+    uint64_t first;  /* the first of them, counted on the level */
+} model_lifetime;
+
+typedef struct model_scope {
+    uint32_t lifetime;
+    bool boundary;
+    uint32_t tasks; /* submitted before it began */
+} model_scope;
+
+typedef struct model_buffer {
+    uint64_t bytes;
+    uint32_t lifetime;
+    bool has_memory;
+    uint32_t version;
+    uint32_t owner; /* the task that brought the memory */
+} model_buffer;
+
+typedef struct model_slot {
+    bool is_made;
+    uint32_t buffer; /* PROGRAM_NOBODY: memory of the user */
+    pto_tensor t;
+} model_slot;
+
+typedef struct model_room {
+    uint64_t window, heap, args;
+} model_room;
+
+typedef struct model {
+    uint32_t levels;
+    model_room room[PTO_MAX_LEVELS];
+    uint64_t max_buffers;
+    model_scope scope[MODEL_SCOPES];
+    uint32_t n_scopes, n_boundaries;
+    model_lifetime lifetime[PROGRAM_OPS + 1];
+    uint32_t n_lifetimes;
+    model_buffer buffer[PROGRAM_OPS];
+    uint32_t n_buffers;
+    model_slot slot[PROGRAM_OPS];
+    program_task *task[PROGRAM_TASKS];
+    uint32_t n_tasks;
+    uint64_t order;                /* of the next task */
+    uint32_t task_of[PROGRAM_OPS]; /* by the operation that submitted it, or PROGRAM_NOBODY */
+    uint64_t tasks_on[PTO_MAX_LEVELS];
+} model;
+
+static inline void model_init(model *m, uint32_t levels)
+{
+    memset(m, 0, sizeof *m);
+    m->levels = levels;
+    m->n_lifetimes = 1;
+    memset(m->task_of, 0xff, sizeof m->task_of);
+}
+
+/* ---- Scopes -------------------------------------------------------------------------------- */
+
+static inline uint32_t model_level(const model *m)
+{
+    return m->n_boundaries < m->levels ? m->n_boundaries : m->levels - 1;
+}
+
+static inline uint32_t model_lifetime_now(const model *m)
+{
+    return m->n_scopes ? m->scope[m->n_scopes - 1].lifetime : 0;
+}
+
+static inline void model_begin(model *m, bool boundary)
+{
+    model_scope *scope = &m->scope[m->n_scopes];
+    m->n_boundaries += boundary;
+    if (boundary || !m->n_scopes) {
+        scope->lifetime = m->n_lifetimes++;
+        m->lifetime[scope->lifetime].level = model_level(m);
+    } else {
+        scope->lifetime = model_lifetime_now(m);
+    }
+    scope->boundary = boundary;
+    scope->tasks = m->n_tasks;
+    m->lifetime[scope->lifetime].scopes++;
+    m->n_scopes++;
+}
+
+static inline void model_end(model *m)
+{
+    const model_scope *scope = &m->scope[--m->n_scopes];
+    m->n_boundaries -= scope->boundary;
+    m->lifetime[scope->lifetime].scopes--;
+}
+
+/* Scopes that hold a task still: those of its lifetime that it was born in and that are open. */
+static inline uint32_t model_scopes_of(const model *m, const program_task *task)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < m->n_scopes; i++) {
+        const model_scope *scope = &m->scope[i];
+        count += scope->lifetime == task->lifetime && scope->tasks <= task->number;
+    }
+    return count;
+}
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+static inline uint32_t model_add_buffer(model *m, uint64_t bytes)
+{
+    m->buffer[m->n_buffers] = (model_buffer){
+        .bytes = bytes, .lifetime = model_lifetime_now(m), .owner = PROGRAM_NOBODY};
+    return m->n_buffers++;
+}
+
+static inline void model_make(model *m, uint32_t op, const pto_tensor *t, uint32_t buffer)
+{
+    m->slot[op] = (model_slot){true, buffer, *t};
+}
+
+static inline bool model_is_alive(const model *m, uint32_t buffer)
+{
+    return m->lifetime[m->buffer[buffer].lifetime].scopes > 0;
+}
+
+static inline uint64_t model_count_alive(const model *m)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < m->n_buffers; i++) {
+        count += model_is_alive(m, i);
+    }
+    return count;
+}
+
+static inline uint64_t model_bytes(const pto_tensor *t)
+{
+    return (uint64_t)pto_tensor_numel(t) * pto_dtype_size(t->dtype);
+}
+
+/* Of the tensor that an operation makes. */
+static inline uint64_t model_bytes_of(const program_op *op)
+{
+    uint64_t bytes = pto_dtype_size(op->dtype);
+    for (int32_t d = 0; d < op->ndim; d++) {
+        bytes *= (uint64_t)op->shape[d];
+    }
+    return bytes;
+}
+
+static inline bool model_is_whole(const model_buffer *b, const pto_tensor *t)
+{
+    return model_bytes(t) == b->bytes && t->offset == 0 && pto_tensor_is_contiguous(t);
+}
+
+/* ---- Arguments ------------------------------------------------------------------------------ */
+
+/* The tensor of a parameter. */
+static inline pto_tensor model_view(const model *m, const program_param *param)
+{
+    const model_slot *slot = &m->slot[param->of];
+    pto_tensor t = slot->t;
+    if (param->to > 0 && t.ndim) {
+        program_must(pto_tensor_slice(&t, 0, param->from, param->to, 1, &t) == PTO_OK, "rows");
+    } else if (param->view) {
+        t = view_make(&t, param->view, kernel_writes(param->kind));
+    }
+    if (slot->buffer != PROGRAM_NOBODY) {
+        t.version = m->buffer[slot->buffer].version + (uint32_t)param->version;
+    }
+    return t;
+}
+
+/* A number of one of the kinds there are. */
+static inline void model_resolve_scalar(uint64_t value, program_arg *arg)
+{
+    static const pto_dtype dtypes[] = {PTO_UINT64, PTO_INT64, PTO_FLOAT64};
+    arg->dtype = dtypes[value % 3];
+    arg->value = value;
+    if (arg->dtype == PTO_FLOAT64) {
+        const double number = (double)(int64_t)value / 1024;
+        memcpy(&arg->value, &number, sizeof number);
+    }
+}
+
+/* One argument as things stand; false if what it needs was never made. */
+static inline bool model_resolve_param(const model *m, const program_param *param, program_arg *arg)
+{
+    *arg = (program_arg){.kind = param->kind,
+                         .nodep = param->nodep,
+                         .buffer = PROGRAM_NOBODY,
+                         .task = PROGRAM_NOBODY};
+    if (param->kind == PTO_PARAM_SCALAR) {
+        model_resolve_scalar(param->view, arg);
+        return true;
+    }
+    if (param->kind == PTO_PARAM_AFTER) {
+        arg->task = m->task_of[param->of];
+        return arg->task != PROGRAM_NOBODY;
+    }
+    if (!m->slot[param->of].is_made) {
+        return false;
+    }
+    arg->buffer = m->slot[param->of].buffer;
+    arg->t = model_view(m, param);
+    return true;
+}
+
+static inline void model_free_task(program_task *task)
+{
+    if (task) {
+        free(task->arg);
+        free(task);
+    }
+}
+
+/* A task as it would be submitted now, NULL if something it needs is not there. */
+static inline program_task *model_resolve(const model *m, const program *p, uint32_t op)
+{
+    const program_op *o = &p->op[op];
+    program_task *task = program_room(1, sizeof *task);
+    task->number = m->n_tasks;
+    task->op = op;
+    task->work = o->work;
+    task->n_args = o->n_params + 1;
+    task->arg = program_room(task->n_args, sizeof *task->arg);
+    task->arg[0] = (program_arg){.kind = PTO_PARAM_SCALAR,
+                                 .buffer = PROGRAM_NOBODY,
+                                 .task = PROGRAM_NOBODY,
+                                 .value = task->number,
+                                 .dtype = PTO_UINT64};
+    for (uint32_t i = 0; i < o->n_params; i++) {
+        if (!model_resolve_param(m, &p->param[o->first_param + i], &task->arg[i + 1])) {
+            model_free_task(task);
+            return NULL;
+        }
+    }
+    return task;
+}
+
+/* The memory of a buffer that nobody has written, as the task that pto_alloc makes of it. */
+static inline program_task *model_resolve_memory(const model *m, uint32_t op, uint32_t buffer)
+{
+    program_task *task = program_room(1, sizeof *task);
+    task->number = m->n_tasks;
+    task->op = op;
+    task->no_kernel = true;
+    task->n_args = 1;
+    task->arg = program_room(1, sizeof *task->arg);
+    *task->arg = (program_arg){.kind = PTO_PARAM_OUTPUT, .buffer = buffer, .task = PROGRAM_NOBODY};
+    return task;
+}
+
+/* ---- Verdicts ------------------------------------------------------------------------------ */
+
+/* What the runtime may answer. `wrong` and `may` are sets of statuses. */
+typedef struct model_verdict {
+    uint64_t wrong; /* if any: it must be refused, with one of these (of several mistakes which one
+                       is named is not said) or one of `may` */
+    uint64_t may;   /* else: this or PTO_OK, if `good` */
+    bool good;
+} model_verdict;
+
+static inline uint64_t model_bit(pto_status status)
+{
+    return UINT64_C(1) << (unsigned)status;
+}
+
+static inline bool model_accepts(const model_verdict *v, pto_status status)
+{
+    if (v->wrong) {
+        return (v->wrong | v->may) & model_bit(status);
+    }
+    return status == PTO_OK ? v->good : (v->may & model_bit(status)) != 0;
+}
+
+/* What is wrong with one argument. All are judged by the state before the task. `brought` says
+ * that an argument before it brings the memory. */
+static inline uint64_t model_judge_arg(const model *m, const program_arg *arg, bool brought)
+{
+    if (arg->kind == PTO_PARAM_SCALAR || arg->kind == PTO_PARAM_AFTER ||
+        arg->buffer == PROGRAM_NOBODY) {
+        return 0;
+    }
+    const model_buffer *b = &m->buffer[arg->buffer];
+    const uint32_t ahead = arg->t.version - b->version;
+    uint64_t wrong = 0;
+    if (!model_is_alive(m, arg->buffer)) {
+        return model_bit(PTO_STALE);
+    }
+    if (ahead != 0 && !(arg->kind == PTO_PARAM_OUTPUT && ahead == 1 && b->has_memory)) {
+        wrong |= model_bit(PTO_BAD_VERSION);
+    }
+    if (!b->has_memory && arg->kind != PTO_PARAM_OUTPUT) {
+        wrong |= model_bit(PTO_NOT_WRITTEN);
+    }
+    if (!b->has_memory && arg->kind == PTO_PARAM_OUTPUT && !brought &&
+        !model_is_whole(b, &arg->t)) {
+        wrong |= model_bit(PTO_NOT_CONTIGUOUS);
+    }
+    return wrong;
+}
+
+/* ---- Room ----------------------------------------------------------------------------------- */
+
+/* Whether an argument is the first in its task to bring memory to its buffer. */
+static inline bool model_brings(const model *m, const program_task *task, uint32_t n)
+{
+    const program_arg *arg = &task->arg[n];
+    if (arg->kind != PTO_PARAM_OUTPUT || arg->buffer == PROGRAM_NOBODY ||
+        m->buffer[arg->buffer].has_memory) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (task->arg[i].kind == PTO_PARAM_OUTPUT && task->arg[i].buffer == arg->buffer) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static inline uint64_t model_block(const model_buffer *b)
+{
+    return (b->bytes + 63) / 64 * 64;
+}
+
+/* What a submit takes of a level. */
+typedef struct model_need {
+    uint64_t tasks;
+    uint64_t bytes;   /* of the heap, in as many pieces as there are tasks */
+    uint64_t largest; /* of the pieces */
+} model_need;
+
+static inline void model_add_need(model_need *need, uint64_t bytes)
+{
+    need->tasks++;
+    need->bytes += bytes;
+    need->largest = bytes > need->largest ? bytes : need->largest;
+}
+
+/* Memory lives where its buffer does. A task packs that of its own lifetime into one block; for a
+ * buffer of an outer lifetime there is a memory task, as for pto_alloc, on that lifetime's level. */
+static inline void model_needs(const model *m, const program_task *task, model_need *need)
+{
+    uint64_t own = 0;
+    memset(need, 0, PTO_MAX_LEVELS * sizeof *need);
+    for (uint32_t i = 0; i < task->n_args; i++) {
+        if (model_brings(m, task, i)) {
+            const model_buffer *b = &m->buffer[task->arg[i].buffer];
+            if (task->no_kernel || b->lifetime != model_lifetime_now(m)) {
+                model_add_need(&need[m->lifetime[b->lifetime].level], model_block(b));
+            } else {
+                own += model_block(b);
+            }
+        }
+    }
+    if (!task->no_kernel) {
+        model_add_need(&need[model_level(m)], own);
+    }
+}
+
+/* The oldest task of a level that an open scope holds; false if there is none. */
+static inline bool model_oldest_held(const model *m, uint32_t level, uint64_t *oldest)
+{
+    bool found = false;
+    for (uint32_t i = 1; i < m->n_lifetimes; i++) {
+        const model_lifetime *l = &m->lifetime[i];
+        if (l->scopes && l->holds && l->level == level && (!found || l->first < *oldest)) {
+            *oldest = l->first;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* No argument needs more than this in the ring of arguments. */
+#define MODEL_ARG_BYTES 256
+
+/* A stall is right exactly when what open scopes hold leaves no room, however much completes. For a
+ * window that is a matter of counting. In a heap it also depends on where the end of the ring fell:
+ * a piece is never split, so up to one piece may be lost there. */
+static inline void model_judge_level(const model *m, uint32_t level, const model_need *need,
+                                     uint64_t args, model_verdict *v)
+{
+    const model_room *room = &m->room[level];
+    uint64_t oldest = 0, tasks = 0, held = 0, largest = need->largest, held_args = 0;
+    const bool holds = model_oldest_held(m, level, &oldest);
+    for (uint32_t i = 0; holds && i < m->n_tasks; i++) {
+        const program_task *t = m->task[i];
+        if (t->level == level && t->seq >= oldest) {
+            tasks++;
+            held += t->block;
+            held_args += t->n_args;
+            largest = t->block > largest ? t->block : largest;
+        }
+    }
+    if (need->largest > room->heap) {
+        v->may |= model_bit(PTO_TOO_LARGE);
+        v->good = false;
+    }
+    if (tasks + need->tasks > room->window || (need->bytes && held + need->bytes > room->heap)) {
+        v->may |= model_bit(holds ? PTO_STALLED : PTO_TOO_LARGE);
+        v->good = false;
+    }
+    if (args * MODEL_ARG_BYTES > room->args) {
+        v->may |= model_bit(PTO_TOO_LARGE);
+    }
+    if (holds && ((need->bytes && held + need->bytes + largest > room->heap) ||
+                  (args + held_args) * MODEL_ARG_BYTES > room->args)) {
+        v->may |= model_bit(PTO_STALLED);
+    }
+}
+
+static inline void model_judge_room(const model *m, const program_task *task, model_verdict *v)
+{
+    model_need need[PTO_MAX_LEVELS];
+    model_needs(m, task, need);
+    v->good = true;
+    for (uint32_t level = 0; level < m->levels; level++) {
+        if (need[level].tasks) {
+            model_judge_level(m, level, &need[level], level == model_level(m) ? task->n_args : 0,
+                              v);
+        }
+    }
+}
+
+static inline model_verdict model_judge(const model *m, const program_task *task)
+{
+    model_verdict v = {0};
+    for (uint32_t i = 0; i < task->n_args; i++) {
+        const program_arg *arg = &task->arg[i];
+        bool brought = false;
+        for (uint32_t j = 0; j < i && arg->buffer != PROGRAM_NOBODY; j++) {
+            brought = brought ||
+                      (task->arg[j].buffer == arg->buffer && task->arg[j].kind == PTO_PARAM_OUTPUT);
+        }
+        v.wrong |= model_judge_arg(m, arg, brought);
+        if (brought && !m->buffer[arg->buffer].has_memory) {
+            v.may |= model_bit(PTO_NOT_CONTIGUOUS); /* a part beside the whole: not said */
+        }
+    }
+    model_judge_room(m, task, &v);
+    return v;
+}
+
+/* ---- Tasks that were submitted ------------------------------------------------------------- */
+
+/* Whether an argument before number `n` names memory of the same owner. */
+static inline bool model_named_before(const model *m, const program_task *task, uint32_t n,
+                                      uint32_t owner)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const program_arg *arg = &task->arg[i];
+        if (arg->buffer != PROGRAM_NOBODY && m->buffer[arg->buffer].owner == owner) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Before it is submitted: its kernel may look for it at any time from then on. */
+static inline void model_expect(model *m, program_task *task)
+{
+    m->task[task->number] = task;
+}
+
+/* A task takes its place in a lifetime, whose open scopes hold it. */
+static inline void model_enter(model *m, program_task *task, uint32_t lifetime)
+{
+    model_lifetime *l = &m->lifetime[lifetime];
+    task->lifetime = lifetime;
+    task->level = l->level;
+    task->seq = m->tasks_on[task->level]++;
+    task->holders = l->scopes;
+    task->order = m->order;
+    if (l->scopes && !l->holds) {
+        l->holds = true;
+        l->first = task->seq;
+    }
+}
+
+/* A buffer has its memory from this task. */
+static inline void model_own(program_task *task, model_buffer *b)
+{
+    task->block += model_block(b);
+    b->owner = task->number;
+    b->has_memory = true;
+}
+
+/* Memory comes into being by pto_alloc or pto_write, which count as tasks, ... */
+static inline void model_has_memory(model *m, program_task *memory)
+{
+    model_buffer *b = &m->buffer[memory->arg->buffer];
+    m->n_tasks++;
+    model_enter(m, memory, b->lifetime);
+    model_own(memory, b);
+    m->order++;
+}
+
+/* ... or by the first task that writes it. */
+static inline void model_submitted(model *m, program_task *task)
+{
+    const uint32_t now = model_lifetime_now(m);
+    uint32_t own[PROGRAM_PARAMS], n_own = 0;
+    m->n_tasks++;
+    for (uint32_t i = 0; i < task->n_args; i++) {
+        if (model_brings(m, task, i)) {
+            model_buffer *b = &m->buffer[task->arg[i].buffer];
+            if (b->lifetime == now) {
+                own[n_own++] = task->arg[i].buffer;
+                continue;
+            }
+            program_task *memory = model_resolve_memory(m, task->op, task->arg[i].buffer);
+            model_expect(m, memory);
+            m->n_tasks++;
+            model_enter(m, memory, b->lifetime);
+            model_own(memory, b);
+        }
+    }
+    model_enter(m, task, now);
+    m->order++;
+    for (uint32_t i = 0; i < task->n_args; i++) {
+        const program_arg *arg = &task->arg[i];
+        const uint32_t owner = arg->buffer == PROGRAM_NOBODY ? PROGRAM_NOBODY
+                                                             : m->buffer[arg->buffer].owner;
+        if (owner != PROGRAM_NOBODY && !model_named_before(m, task, i, owner)) {
+            m->task[owner]->holders++;
+        }
+    }
+    for (uint32_t i = 0; i < n_own; i++) {
+        model_own(task, &m->buffer[own[i]]);
+    }
+    for (uint32_t i = 0; i < task->n_args; i++) {
+        const program_arg *arg = &task->arg[i];
+        if (arg->buffer != PROGRAM_NOBODY && arg->kind == PTO_PARAM_OUTPUT) {
+            model_buffer *b = &m->buffer[arg->buffer];
+            b->version = arg->t.version > b->version ? arg->t.version : b->version;
+        }
+    }
+}
+
+#endif /* PTO_TEST_PROGRAM_MODEL_H */

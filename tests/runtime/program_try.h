@@ -1,0 +1,351 @@
+/* program_try.h - tries a program: runs it, lets the oracle judge it, and makes a failure small. */
+#ifndef PTO_TEST_PROGRAM_TRY_H
+#define PTO_TEST_PROGRAM_TRY_H
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "program_make.h"
+#include "program_ops.h"
+#include "program_oracle.h"
+#include "program_print.h"
+
+/* No program takes a second. With sanitizers and many others on the machine it might take a few. */
+#define PROGRAM_PATIENCE 60
+
+#if defined(__SANITIZE_THREAD__)
+#define PROGRAM_TSAN 1
+#else
+#define PROGRAM_TSAN 0
+#endif
+
+/* ---- From begin to end ---------------------------------------------------------------------- */
+
+static inline void try_begin(run *r)
+{
+    static const char *const names[PTO_WORKER_TYPES] = {"mix_cube", "mix_vector", "mix_ai_cpu",
+                                                        "mix_accelerator"};
+    pto_config config = r->p->config;
+    pto_runtime_stats stats;
+    if (r->p->types_apart) {
+        config.worker_types = r->p->worker_types;
+    }
+    if (PROGRAM_TSAN) {
+        config.map_twice = 0; /* it knows memory by its address alone */
+    }
+    run_expect(r, pto_runtime_create(&r->rt, &config), PTO_OK, "pto_runtime_create");
+    if (r->is_wrong) {
+        return;
+    }
+    for (int type = 0; type < PTO_WORKER_TYPES; type++) {
+        run_expect(r,
+                   pto_kernel_register(r->rt, names[type], (pto_worker_type)type, kernel_main,
+                                       r->m.task, &r->kernel[type]),
+                   PTO_OK, "pto_kernel_register");
+    }
+    r->m.max_buffers = config.buffers ? config.buffers : UINT64_MAX;
+    run_expect(r, pto_stats(r->rt, &stats), PTO_OK, "pto_stats");
+    for (uint32_t level = 0; level < config.levels; level++) {
+        const pto_level_stats *l = &stats.level[level];
+        r->m.room[level] = (model_room){l->window, l->heap_bytes, l->arg_bytes};
+    }
+    helper_start(&r->helper, r->p->ending == PTO_CANCEL);
+}
+
+/* Everything that is still alive is read. */
+static inline void try_read_all(run *r)
+{
+    for (uint32_t op = 0; op < r->p->n_ops && !r->is_wrong; op++) {
+        const model_slot *slot = &r->m.slot[op];
+        if (slot->is_made && slot->buffer != PROGRAM_NOBODY &&
+            model_is_alive(&r->m, slot->buffer)) {
+            program_arg arg = {
+                .kind = PTO_PARAM_INPUT, .buffer = slot->buffer, .task = PROGRAM_NOBODY};
+            arg.t = slot->t;
+            arg.t.version = r->m.buffer[slot->buffer].version;
+            run_read_arg(r, &arg);
+        }
+    }
+}
+
+static inline void try_stats(run *r, uint64_t failed, uint64_t skipped)
+{
+    pto_runtime_stats s;
+    run_expect(r, pto_stats(r->rt, &s), PTO_OK, "pto_stats");
+    if (s.submitted != r->submitted || s.completed != s.submitted || s.failed != failed ||
+        s.skipped != skipped || s.pending || s.oldest || s.scope_depth != r->m.n_scopes ||
+        s.buffers != model_count_alive(&r->m)) {
+        run_wrong(r,
+                  "the statistics say: %" PRIu64 " submitted, %" PRIu64 " completed, %" PRIu64
+                  " failed, %" PRIu64 " skipped, %" PRIu64 " buffers, %u pending; it should be "
+                  "%" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", 0",
+                  s.submitted, s.completed, s.failed, s.skipped, s.buffers, s.pending, r->submitted,
+                  r->submitted, failed, skipped, model_count_alive(&r->m));
+    }
+    if (r->p->config.overlap_budget == UINT64_MAX && s.overlap_budget_hits) {
+        run_wrong(r, "an overlap was guessed, with a budget without end");
+    }
+    for (uint32_t level = 0; level < s.levels; level++) {
+        const pto_level_stats *l = &s.level[level];
+        run_saw(r, SEEN_WAITED_WINDOW, l->stalls_window);
+        run_saw(r, SEEN_WAITED_HEAP, l->stalls_heap);
+        run_saw(r, SEEN_WAITED_ARGS, l->stalls_args);
+        run_saw(r, SEEN_WAITED_DEPS, l->stalls_deps);
+        run_saw(r, SEEN_WAITED_MAP, l->stalls_map);
+        if (l->tasks_peak > l->window || l->heap_peak > l->heap_bytes ||
+            l->args_peak > l->arg_bytes || l->deps_peak > l->deps || l->map_peak > l->map_entries) {
+            run_wrong(r, "level %u was fuller than it can be", level);
+        }
+    }
+    run_saw(r, SEEN_HELPED, s.helped);
+}
+
+/* A runtime that is destroyed at work, with pending tasks and open scopes. Nothing is compared. */
+static inline void try_cancel(run *r)
+{
+    run_expect(r, pto_clear_error(r->rt), PTO_OK, "pto_clear_error");
+    run_expect(r, pto_scope_begin(r->rt), PTO_OK, "pto_scope_begin");
+    if (!r->is_wrong) {
+        model_begin(&r->m, false);
+    }
+    for (uint32_t op = 0; op < r->p->n_ops && !r->is_wrong && r->m.n_tasks < PROGRAM_TASKS / 2;
+         op += 3) {
+        if (r->p->op[op].kind == OP_SUBMIT && !r->p->dropped[op]) {
+            r->op = op;
+            run_submit(r);
+        }
+    }
+    r->op = r->p->n_ops;
+    run_expect(r, pto_runtime_destroy(&r->rt, PTO_CANCEL), PTO_OK, "destroy");
+}
+
+static inline void try_destroy(run *r)
+{
+    if (r->m.n_scopes) {
+        run_saw(r, SEEN_OPEN, 1);
+        run_expect(r, pto_runtime_destroy(&r->rt, PTO_WAIT), PTO_OPEN_SCOPE, "destroy");
+        while (r->m.n_scopes) {
+            run_end(r);
+        }
+    }
+    run_expect(r, pto_runtime_destroy(&r->rt, PTO_WAIT), PTO_OK, "destroy");
+    if (r->rt) {
+        run_wrong(r, "the runtime survives its end");
+    }
+}
+
+static inline void try_free(run *r)
+{
+    if (r->rt) {
+        (void)pto_runtime_destroy(&r->rt, PTO_CANCEL); /* something was wrong */
+    }
+    helper_free(&r->helper);
+    for (uint32_t i = 0; i < r->m.n_tasks; i++) {
+        model_free_task(r->m.task[i]);
+    }
+    for (uint32_t i = 0; i < r->n_events; i++) {
+        free(r->event[i].data);
+    }
+    for (int i = 0; i < AREA_COUNT; i++) {
+        free(r->area[i]);
+    }
+    free(r);
+}
+
+/* Whether the runtime does with a program what the oracle does; if not, `why` says what is wrong. */
+static inline bool program_try(const program *p, program_sights *sights, char *why, size_t size)
+{
+    run *r = program_room(1, sizeof *r);
+    uint64_t failed = 0, skipped = 0;
+    r->p = p;
+    r->sights = sights;
+    r->why = why;
+    r->why_bytes = size;
+    model_init(&r->m, p->config.levels);
+    for (uint32_t i = 0; i < AREA_COUNT; i++) {
+        r->area[i] = program_room(program_area_bytes[i], 1);
+        oracle_fill(r->area[i], program_area_bytes[i], p->seed + i);
+    }
+    try_begin(r);
+    for (r->op = 0; r->op < p->n_ops && !r->is_wrong; r->op++) {
+        run_op(r);
+    }
+    r->op = r->is_wrong ? r->op : p->n_ops;
+    if (!r->is_wrong) {
+        run_wait(r);
+        try_read_all(r);
+        run_expect(r, pto_check(r->rt), PTO_OK, "pto_check");
+    }
+    if (!r->is_wrong) {
+        oracle_judge(r, &failed, &skipped);
+    }
+    if (!r->is_wrong) {
+        try_stats(r, failed, skipped);
+    }
+    if (!r->is_wrong && p->ending == PTO_CANCEL) {
+        try_cancel(r);
+    } else if (!r->is_wrong) {
+        helper_stop(&r->helper); /* its last call may not have returned yet */
+        try_destroy(r);
+    }
+    const bool good = !r->is_wrong;
+    try_free(r);
+    return good;
+}
+
+/* ---- In a process of its own ---------------------------------------------------------------- */
+
+typedef enum try_result {
+    TRY_GOOD,
+    TRY_DIFFERS, /* the oracle or the model says so */
+    TRY_HANGS,   /* it did not end in time */
+    TRY_CRASHES, /* a signal ended it */
+} try_result;
+
+/* What a child does: true if all is well, else `why` is set. */
+typedef bool try_child(void *context, char *why, size_t size);
+
+/* Runs `child` in a process of its own, for so many seconds at most. A program that hangs sets its
+ * own alarm anew, see PROGRAM_PATIENCE. */
+static inline try_result try_forked(try_child *child, void *context, unsigned seconds, char *why,
+                                    size_t size)
+{
+    int ends[2], status = 0;
+    fflush(NULL);
+    program_must(pipe(ends) == 0, "no pipe");
+    const pid_t pid = fork();
+    program_must(pid >= 0, "no process");
+    if (pid == 0) {
+        char words[512] = "";
+        signal(SIGALRM, SIG_DFL);
+        signal(SIGINT, SIG_DFL);
+        alarm(seconds);
+        const bool good = child(context, words, sizeof words);
+        const ssize_t written = write(ends[1], words, strlen(words));
+        _exit(good && written >= 0 ? 0 : 1);
+    }
+    close(ends[1]);
+    ssize_t got, used = 0;
+    while ((got = read(ends[0], why + used, size - 1 - (size_t)used)) > 0 ||
+           (got < 0 && errno == EINTR)) {
+        used += got > 0 ? got : 0;
+    }
+    why[used] = 0;
+    close(ends[0]);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFSIGNALED(status)) {
+        const int number = WTERMSIG(status);
+        snprintf(why, size, "%s", number == SIGALRM ? "it does not end" : strsignal(number));
+        return number == SIGALRM ? TRY_HANGS : TRY_CRASHES;
+    }
+    return WEXITSTATUS(status) == 0 ? TRY_GOOD : TRY_DIFFERS;
+}
+
+static inline bool try_in_child(void *context, char *why, size_t size)
+{
+    program_sights sights = {{0}};
+    return program_try(context, &sights, why, size);
+}
+
+/* ---- Making it small ------------------------------------------------------------------------ */
+
+/* Whether it fails; a race may need several tries. */
+static inline bool try_fails(program *p, int tries, char *why, size_t size)
+{
+    char words[512];
+    for (; tries > 0; tries--) {
+        if (try_forked(try_in_child, p, 10, words, sizeof words) != TRY_GOOD) {
+            snprintf(why, size, "%s", words);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Leaves out as many operations as it can while the program still fails, for so many seconds. */
+static inline void program_minimise(program *p, uint64_t seconds, char *why, size_t size)
+{
+    const uint64_t end = kernel_now() + seconds * 1000000000;
+    for (uint32_t piece = p->n_ops / 2; piece > 0; piece /= 2) {
+        for (uint32_t at = 0; at < p->n_ops && kernel_now() < end; at += piece) {
+            bool before[PROGRAM_OPS], any = false;
+            memcpy(before, p->dropped, sizeof before);
+            for (uint32_t op = at; op < at + piece && op < p->n_ops; op++) {
+                any = any || !p->dropped[op];
+                p->dropped[op] = true;
+            }
+            if (any && !try_fails(p, 4, why, size)) {
+                memcpy(p->dropped, before, sizeof before);
+            }
+        }
+    }
+}
+
+/* ---- Telling -------------------------------------------------------------------------------- */
+
+/* Tells everything about a program that failed. */
+static inline void program_report(program *p, const char *why, const char *again)
+{
+    char words[512];
+    snprintf(words, sizeof words, "%s", why);
+    fprintf(stderr, "\nprogram %" PRIu64 " fails: %s\n  again: %s\n", p->seed, why, again);
+    config_print(stderr, p);
+    fprintf(stderr, "making it smaller ...\n");
+    if (try_fails(p, 20, words, sizeof words)) {
+        program_minimise(p, 30, words, sizeof words);
+        fprintf(stderr, "what is left of it fails like this: %s\n", words);
+        program_print(stderr, p);
+    } else {
+        fprintf(stderr, "it did not fail again in 20 tries\n");
+    }
+}
+
+/* ---- When it ends all of us ----------------------------------------------------------------- */
+
+static char try_last_words[256]; /* of the program at hand */
+
+static inline void try_say(void)
+{
+    const ssize_t written = write(STDERR_FILENO, try_last_words, strlen(try_last_words));
+    (void)written;
+}
+
+static inline void try_on_signal(int number)
+{
+    try_say();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* A crash or a hang in this process names the program. */
+static inline void try_watch(void)
+{
+    static const int signals[] = {SIGALRM, SIGABRT, SIGFPE, SIGBUS, SIGSEGV};
+    extern void __sanitizer_set_death_callback(void (*)(void)) __attribute__((weak));
+    if (__sanitizer_set_death_callback) {
+        __sanitizer_set_death_callback(try_say); /* it has handlers of its own */
+        signal(SIGALRM, try_on_signal);
+        return;
+    }
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        signal(signals[i], try_on_signal);
+    }
+}
+
+static inline void try_announce(const program *p, const char *again)
+{
+    snprintf(try_last_words, sizeof try_last_words,
+             "\nprogram %" PRIu64 " crashes or hangs\n  again: %s\n", p->seed, again);
+    alarm(PROGRAM_PATIENCE);
+}
+
+static inline void try_quiet(void)
+{
+    alarm(0);
+    try_last_words[0] = 0;
+}
+
+#endif /* PTO_TEST_PROGRAM_TRY_H */
