@@ -77,3 +77,119 @@ pto_status ptoi_entry_make_room(pto_tensormap *map, uint32_t l, size_t count)
         count, l, left, capacity, (unsigned long long)ptoi_entry_at(level, level->tail)->task,
         (unsigned long long)level->watermark);
 }
+
+/* ---- Closing gaps ---- */
+
+#define GONE UINT16_MAX /* in place of the access, while gaps are being closed */
+
+/* Takes what is gone out of the chain of readers that begins with entry `e` of its region. */
+static void thin_out(ptoi_level *level, ptoi_region *r, uint32_t l, uint32_t e)
+{
+    uint32_t kept = e;
+    bool any = false;
+    for (uint32_t at = e;;) {
+        const ptoi_entry *entry = ptoi_entry_at(level, at);
+        uint32_t older = entry->older;
+        if (entry->access != GONE) {
+            if (any) {
+                ptoi_entry_at(level, kept)->older = at;
+            } else {
+                r->readers[l] = at;
+            }
+            kept = at;
+            any = true;
+        }
+        if (older == at || !ptoi_entry_in_use(level, older)) {
+            break;
+        }
+        at = older;
+    }
+    if (any) {
+        ptoi_entry_at(level, kept)->older = kept;
+    } else {
+        r->read_levels &= (uint8_t) ~(1u << l);
+    }
+}
+
+/* Entry `e` moves up to `to`, and all who know its number learn the new one. `named` of the entries
+ * it refers to hold their new numbers. */
+static void move_up(pto_tensormap *map, uint32_t l, uint32_t e, uint32_t to)
+{
+    ptoi_level *level = &map->level[l];
+    ptoi_entry entry = *ptoi_entry_at(level, e);
+    ptoi_region *r = &map->regions[entry.region];
+    if (entry.access == PTO_MAP_READ && (r->read_levels >> l & 1) && r->readers[l] == e) {
+        r->readers[l] = to;
+    }
+    if (entry.access == PTO_MAP_WRITE && r->writer == entry.task && r->writer_level == l) {
+        r->writer_entry = to;
+    }
+    /* Chains lead to older entries, which have not moved yet; what left its chain leads nowhere. */
+    bool ends = entry.older == e || !ptoi_entry_in_use(level, entry.older) ||
+                ptoi_entry_at(level, entry.older)->access == GONE;
+    entry.older = ends ? to : ptoi_entry_at(level, entry.older)->named[0];
+    entry.first = ptoi_entry_at(level, entry.first)->named[0];
+    *ptoi_entry_at(level, to) = entry;
+}
+
+void ptoi_entry_compact(pto_tensormap *map, uint32_t l, ptoi_entry_gone gone, const void *context)
+{
+    ptoi_level *level = &map->level[l];
+    uint32_t n_gone = 0;
+    for (uint32_t e = level->tail; e != level->head; e++) {
+        ptoi_entry *entry = ptoi_entry_at(level, e);
+        ptoi_region *r = &map->regions[entry->region];
+        if (!gone(context, entry->task)) {
+            continue;
+        }
+        if (entry->access == PTO_MAP_WRITE && r->writer == entry->task && r->writer_level == l) {
+            r->writer = 0;
+        }
+        /* The access is needed no more: whether a reader is in a chain its region knows. */
+        entry->access = GONE;
+        n_gone++;
+    }
+    if (n_gone == 0) {
+        return;
+    }
+    for (uint32_t e = level->tail; e != level->head; e++) {
+        ptoi_region *r = &map->regions[ptoi_entry_at(level, e)->region];
+        if ((r->read_levels >> l & 1) && r->readers[l] == e) {
+            thin_out(level, r, l, e);
+        }
+    }
+    if (ptoi_entry_used(level) > level->peak) {
+        level->peak = ptoi_entry_used(level);
+    }
+    uint32_t to = level->head;
+    for (uint32_t e = level->head; e-- != level->tail;) {
+        ptoi_entry *entry = ptoi_entry_at(level, e);
+        if (entry->access == GONE) {
+            if (entry->kind != PTOI_SPACE_USER) {
+                ptoi_region_let_go(map, entry->region);
+                level->blocks--;
+            }
+        } else {
+            entry->named[0] = --to;
+        }
+    }
+    level->first = level->head; /* if it is gone, nobody asks for it */
+    for (uint32_t e = level->head; e-- != level->tail;) {
+        if (ptoi_entry_at(level, e)->access != GONE) {
+            uint32_t at = ptoi_entry_at(level, e)->named[0];
+            if (ptoi_entry_at(level, e)->task == map->last_task && map->last_level == l) {
+                level->first = at;
+            }
+            move_up(map, l, e, at);
+        }
+    }
+    uint32_t before = level->tail;
+    level->tail = to;
+    if ((before ^ to) >> SWEEP_SHIFT) {
+        sweep(map, l);
+    }
+    for (uint32_t e = level->tail; e != level->head; e++) {
+        ptoi_entry_at(level, e)->named[0] = ptoi_entry_at(level, e)->named[1] = 0;
+    }
+    map->stats.recycled += n_gone;
+}

@@ -300,6 +300,14 @@ pto_status ptoi_entry_make_room(pto_tensormap *map, uint32_t level, size_t count
 /* Recycles the entries of retired tasks of one level. */
 void ptoi_entry_recycle(pto_tensormap *map, uint32_t level);
 
+/* Whether a task may be forgotten, though others of its level that came before may not. */
+typedef bool (*ptoi_entry_gone)(const void *context, uint64_t task);
+
+/* Forgets all such tasks of a level, wherever their entries stand, and closes the gaps. Looks at
+ * every entry: for the case that one slow task holds up all others. */
+void ptoi_entry_compact(pto_tensormap *map, uint32_t level, ptoi_entry_gone gone,
+                        const void *context);
+
 static inline ptoi_entry *ptoi_entry_at(const ptoi_level *level, uint32_t entry)
 {
     return &level->ring[entry & level->mask];

@@ -66,7 +66,8 @@ struct ptoi_sched {
 
     _Alignas(PTOI_LINE) ptoi_a32 idle; /* workers asleep; see park.h */
     ptoi_a32 stop;                     /* the threads shall end; put by the orchestrator */
-    ptoi_a64 awaited; /* the task that the orchestrating thread sleeps for, put by it; 0: none */
+    ptoi_a64 awaited; /* the task that the orchestrating thread sleeps for, put by it; 0: none; or
+                         PTOI_AWAIT_ANY */
 
     ptoi_queue ready[PTO_WORKER_TYPES];
 
@@ -82,6 +83,8 @@ struct ptoi_sched {
     bool told;           /* somebody has waited and heard of it */
     pto_failure failure; /* the first, by order */
 };
+
+#define PTOI_AWAIT_ANY UINT64_MAX /* in `awaited` */
 
 /* The scheduler's side of a runtime. */
 ptoi_sched *ptoi_sched_of(pto_runtime *rt);

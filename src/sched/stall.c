@@ -56,13 +56,6 @@ static pto_status hopeless(const pto_runtime *rt, uint32_t level, ptoi_shortage 
 pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted)
 {
     ptoi_track *t = &rt->track[level];
-    if (what == PTOI_SHORT_MAP || what == PTOI_SHORT_DEPS) {
-        /* These come back as tasks complete, whatever scopes hold. */
-        if (t->completed != t->head) {
-            ptoi_wait_for(rt, ptoi_ref_make(t->completed, level, false));
-        }
-        return PTO_OK;
-    }
     uint64_t before = t->retired;
     ptoi_retire_exactly(rt, level);
     if (t->retired != before) {
@@ -78,7 +71,7 @@ pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint6
         ptoi_wait_for(rt, ptoi_ref_make(oldest, level, false));
         /* Room for one task alone would bring us back here at once. There is work: let there be
          * more room. (Running, not waiting: what is not needed is not waited for.) */
-        ptoi_help(rt, (t->mask + 1) / 16);
+        (void)ptoi_help(rt, (t->mask + 1) / 16);
         return PTO_OK;
     }
     if (ptoi_retire_is_held(rt, level, oldest)) {

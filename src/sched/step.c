@@ -143,7 +143,8 @@ void ptoi_sched_close(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, pto
                       (outcome == PTOI_DONE ? PTOI_LIST_CLOSED : PTOI_LIST_CLOSED_BAD);
     uint64_t waiters = ptoi_swap64(&slot->waiters, closed); /* W2 */
     /* The slot may be another task's from here on. */
-    if (ptoi_see64(&sched->awaited) == ptoi_ref_task(ptoi_ref_make(seq, level, false))) {
+    uint64_t awaited = ptoi_see64(&sched->awaited);
+    if (awaited == ptoi_ref_task(ptoi_ref_make(seq, level, false)) || awaited == PTOI_AWAIT_ANY) {
         ptoi_park_wake(&sched->workers[sched->n_workers].parker);
     }
     for (uint32_t at = oldest_first(view, ptoi_list_first(waiters)), next; at != PTOI_LIST_EMPTY;

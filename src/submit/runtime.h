@@ -233,16 +233,23 @@ pto_status ptoi_submit_memory(pto_runtime *rt, ptoi_buffer *b, const char *file,
 /* Runs tasks until the one named is complete. */
 void ptoi_wait_for(pto_runtime *rt, ptoi_ref ref);
 
-/* Runs so many tasks at most, as long as there are any. */
-void ptoi_help(pto_runtime *rt, uint32_t tasks);
+/* How many tasks are complete, counted from some number on: it only rises. */
+uint64_t ptoi_count_complete(const pto_runtime *rt);
+
+/* Runs tasks until more are complete than there were when somebody last looked at what he waits for,
+ * whichever they are. */
+void ptoi_wait_any(pto_runtime *rt, uint64_t complete);
+
+/* Runs so many tasks at most, as long as there are any. Says whether there were. */
+bool ptoi_help(pto_runtime *rt, uint32_t tasks);
 
 /* Waits until all of a level, or of all, are complete. */
 void ptoi_wait_level(pto_runtime *rt, uint32_t level);
 
 /* ---- sched/stall.c ---- */
 
-/* Room of this kind is short on the level: waits for something that can make room; PTO_STALLED,
- * with the whole story, if nothing can. */
+/* Room of this kind (window, heap, arguments) is short on the level: waits for something that can make
+ * room; PTO_STALLED, with the whole story, if nothing can. */
 pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted);
 
 /* ---- retire/retire.c ---- */

@@ -227,24 +227,48 @@ static __attribute__((noinline, cold)) pto_status refuse_size(const draft *d)
                      d->n_args, d->units * 16, t->args.size * 16, d->level, d->units * 16);
 }
 
+/* Whether the map may forget a task of the level: it is complete, and not bad (bad ones are written
+ * down when they are passed, and the map is asked then). */
+static bool is_over(const void *context, uint64_t seq)
+{
+    const draft *d = context;
+    const ptoi_track *t = d->track;
+    return seq < t->completed ||
+           ptoi_list_first(ptoi_acquire64(&t->slots[(uint32_t)seq & t->mask].waiters)) ==
+               PTOI_LIST_CLOSED;
+}
+
+/* Map entries are short. They come back as tasks complete: in order for nothing, and behind a slow
+ * task by closing gaps, which takes time; so only when there is nothing better to do. */
+static void wait_for_entries(draft *d)
+{
+    pto_runtime *rt = d->rt;
+    if (d->n_accesses + d->n_fresh > (size_t)rt->map->level[d->level].mask + 1) {
+        /* It could never be remembered. So it runs alone: nobody has to know of it. */
+        for (uint32_t l = 0; l < rt->levels; l++) {
+            ptoi_wait_level(rt, l);
+        }
+        d->barrier = true;
+        return;
+    }
+    uint64_t complete = ptoi_count_complete(rt); /* before looking: what comes after is news */
+    ptoi_retire(rt, d->level);
+    ptoi_entry_recycle(rt->map, d->level);
+    if (find_room(d) != PTOI_SHORT_MAP || ptoi_help(rt, 1 + (d->track->mask + 1) / 16)) {
+        return;
+    }
+    ptoi_entry_compact(rt->map, d->level, is_over, d);
+    if (find_room(d) == PTOI_SHORT_MAP) {
+        ptoi_wait_any(rt, complete);
+    }
+}
+
 static __attribute__((noinline)) pto_status wait_for_room(draft *d)
 {
     pto_runtime *rt = d->rt;
     bool counted[PTOI_SHORT_NOTHING] = {false};
     for (ptoi_shortage what; (what = find_room(d)) != PTOI_SHORT_NOTHING;) {
         ptoi_retire(rt, d->level);
-        if (what == PTOI_SHORT_MAP) {
-            size_t capacity = (size_t)rt->map->level[d->level].mask + 1;
-            if (d->n_accesses + d->n_fresh > capacity) {
-                /* It could never be remembered. So it runs alone: nobody has to know of it. */
-                for (uint32_t l = 0; l < rt->levels; l++) {
-                    ptoi_wait_level(rt, l);
-                }
-                d->barrier = true;
-                continue;
-            }
-            ptoi_entry_recycle(rt->map, d->level);
-        }
         if (find_room(d) != what) {
             continue;
         }
@@ -252,8 +276,12 @@ static __attribute__((noinline)) pto_status wait_for_room(draft *d)
             counted[what] = true;
             ptoi_count64(&rt->view.header->progress[d->level].stalls[what], 1);
         }
-        PTO_TRY(ptoi_stall(rt, d->level, what,
-                           what == PTOI_SHORT_HEAP ? d->heap_bytes : d->units * 16));
+        if (what == PTOI_SHORT_MAP) {
+            wait_for_entries(d);
+        } else {
+            PTO_TRY(ptoi_stall(rt, d->level, what,
+                               what == PTOI_SHORT_HEAP ? d->heap_bytes : d->units * 16));
+        }
     }
     return PTO_OK;
 }
@@ -363,6 +391,7 @@ static pto_status room_for_edges(draft *d)
         drop_complete(d);
     }
     while (!ptoi_ring_fits(&t->deps, d->fanin, &d->deps)) {
+        uint64_t complete = ptoi_count_complete(d->rt);
         /* In this order: a bad task that is passed now stays only for those submitted before. */
         ptoi_retire_completed(d->rt, d->level);
         drop_complete(d);
@@ -373,9 +402,8 @@ static pto_status room_for_edges(draft *d)
             counted = true;
             ptoi_count64(&d->rt->view.header->progress[d->level].stalls[PTOI_SHORT_DEPS], 1);
         }
-        /* Either older tasks of the level give edges back, or fewer are needed. */
-        ptoi_wait_for(d->rt, t->completed != t->head ? ptoi_ref_make(t->completed, d->level, false)
-                                                     : d->refs[0]);
+        /* Older tasks of the level give edges back, or fewer are needed. */
+        ptoi_wait_any(d->rt, complete);
     }
     return PTO_OK;
 }

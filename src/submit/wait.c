@@ -6,14 +6,6 @@
 #include "submit/runtime.h"
 #include "tensor/copy.h"
 
-/* Whether the task is complete, as the last look before sleeping (pairs W2 by Dekker's pattern: the
- * one who closes it looks at `awaited` next). */
-static bool see_complete(const ptoi_slot *slot, ptoi_ref ref)
-{
-    uint64_t waiters = ptoi_see64(&slot->waiters);
-    return ptoi_list_closed(waiters) || ptoi_get64(&slot->seq) != ptoi_ref_seq(ref);
-}
-
 /* Nobody else knows of a task that this thread was to run next. */
 static void put_back(pto_runtime *rt)
 {
@@ -24,12 +16,42 @@ static void put_back(pto_runtime *rt)
     }
 }
 
-void ptoi_wait_for(pto_runtime *rt, ptoi_ref ref)
+/* What a wait is for, and whether it is over: as the last look before sleeping, too (pairs W2 by
+ * Dekker's pattern: the one who closes a task looks at `awaited` next). */
+typedef struct aim {
+    ptoi_ref ref;      /* this task, or 0: any */
+    uint64_t complete; /* any: more than so many are */
+} aim;
+
+uint64_t ptoi_count_complete(const pto_runtime *rt)
+{
+    uint64_t count = 0;
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        const ptoi_track *t = &rt->track[l];
+        count += t->completed;
+        for (uint64_t n = t->completed; n != t->head; n++) {
+            count += ptoi_list_closed(ptoi_see64(&t->slots[(uint32_t)n & t->mask].waiters));
+        }
+    }
+    return count;
+}
+
+static bool is_reached(const pto_runtime *rt, const aim *a)
+{
+    if (!a->ref) {
+        return ptoi_count_complete(rt) > a->complete;
+    }
+    const ptoi_slot *slot = ptoi_slot_of(&rt->view, ptoi_ref_level(a->ref), ptoi_ref_seq(a->ref));
+    return ptoi_list_closed(ptoi_see64(&slot->waiters)) ||
+           ptoi_get64(&slot->seq) != ptoi_ref_seq(a->ref);
+}
+
+/* Runs tasks until the aim is reached, and sleeps when there are none. */
+static void wait_until(pto_runtime *rt, const aim *a)
 {
     ptoi_sched *sched = &rt->sched;
     ptoi_worker *caller = rt->caller;
-    const ptoi_slot *slot = ptoi_slot_of(&rt->view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
-    for (uint32_t idle = 0; !ptoi_task_is_complete(&rt->view, ref);) {
+    for (uint32_t idle = 0; !is_reached(rt, a);) {
         if (ptoi_worker_step(caller)) {
             ptoi_count64(&rt->helped, 1);
             idle = 0;
@@ -37,9 +59,9 @@ void ptoi_wait_for(pto_runtime *rt, ptoi_ref ref)
             ptoi_park_spin(idle++);
         } else {
             idle = 0;
-            ptoi_put64(&sched->awaited, ptoi_ref_task(ref));
+            ptoi_put64(&sched->awaited, a->ref ? ptoi_ref_task(a->ref) : PTOI_AWAIT_ANY);
             ptoi_park_announce(&caller->parker);
-            if (see_complete(slot, ref) || ptoi_worker_sees_work(caller)) {
+            if (is_reached(rt, a) || ptoi_worker_sees_work(caller)) {
                 ptoi_park_withdraw(&caller->parker);
             } else {
                 ptoi_park_sleep(&caller->parker);
@@ -50,12 +72,25 @@ void ptoi_wait_for(pto_runtime *rt, ptoi_ref ref)
     put_back(rt);
 }
 
-void ptoi_help(pto_runtime *rt, uint32_t tasks)
+void ptoi_wait_for(pto_runtime *rt, ptoi_ref ref)
 {
-    while (tasks-- && ptoi_worker_step(rt->caller)) {
+    wait_until(rt, &(aim){ref, 0});
+}
+
+void ptoi_wait_any(pto_runtime *rt, uint64_t complete)
+{
+    wait_until(rt, &(aim){0, complete});
+}
+
+bool ptoi_help(pto_runtime *rt, uint32_t tasks)
+{
+    bool helped = false;
+    for (; tasks && ptoi_worker_step(rt->caller); tasks--) {
         ptoi_count64(&rt->helped, 1);
+        helped = true;
     }
     put_back(rt);
+    return helped;
 }
 
 void ptoi_wait_level(pto_runtime *rt, uint32_t level)

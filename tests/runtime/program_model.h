@@ -352,7 +352,7 @@ static inline void model_add_need(model_need *need, uint64_t bytes)
 }
 
 /* Memory lives where its buffer does. A task packs that of its own lifetime into one block; for a
- * buffer of an outer lifetime there is a memory task, as for pto_alloc, on that lifetime's level. */
+ * buffer of an outer lifetime there is a task of its own, as for pto_alloc, on that level. */
 static inline void model_needs(const model *m, const program_task *task, model_need *need)
 {
     uint64_t own = 0;

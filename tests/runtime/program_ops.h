@@ -1,5 +1,5 @@
-/* program_ops.h - a program on the runtime, continued: reading, waiting, looking, being refused; and
- * all operations in one place.
+/* program_ops.h - a program on the runtime, continued: reading, waiting, looking, being refused;
+ * and all operations in one place.
  */
 #ifndef PTO_TEST_PROGRAM_OPS_H
 #define PTO_TEST_PROGRAM_OPS_H

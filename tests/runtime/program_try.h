@@ -154,7 +154,7 @@ static inline void try_free(run *r)
     free(r);
 }
 
-/* Whether the runtime does with a program what the oracle does; if not, `why` says what is wrong. */
+/* Whether the runtime does with a program what the oracle does; if not, `why` says what differs. */
 static inline bool program_try(const program *p, program_sights *sights, char *why, size_t size)
 {
     run *r = program_room(1, sizeof *r);

@@ -49,7 +49,7 @@ static pto_status fill(const pto_call *call)
     return PTO_OK;
 }
 
-/* The last argument becomes the sum of all others, and of itself if that is what it is there for. */
+/* Of all elements of the first arguments. */
 static uint64_t sum(const pto_call *call, uint32_t count)
 {
     uint64_t total = 0;
@@ -63,6 +63,7 @@ static uint64_t sum(const pto_call *call, uint32_t count)
     return total;
 }
 
+/* The last argument becomes the sum of all others. */
 static pto_status add_all(const pto_call *call)
 {
     *(uint64_t *)call->args[call->n_args - 1].data = sum(call, call->n_args - 1);
