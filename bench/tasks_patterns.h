@@ -22,8 +22,8 @@
 
 #include <pto/pto.h>
 
-#define TILE 4       /* elements on a side; bodies are empty, so size does not matter */
-#define CHOLESKY 100 /* tiles on a side, at most */
+#define TILE INT64_C(4) /* elements on a side; bodies are empty, so size does not matter */
+#define CHOLESKY 100    /* tiles on a side, at most */
 #define MAX_READS 3
 #define MAX_PARAMS (MAX_READS + 2) /* the tile written, and in a checked run a number */
 

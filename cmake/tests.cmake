@@ -42,6 +42,9 @@ endforeach()
 pto_test(base.counting "${PROJECT_SOURCE_DIR}/tests/base/counting.sh" "${PROJECT_SOURCE_DIR}")
 pto_test(support.environment "${PROJECT_SOURCE_DIR}/tests/support/environment.sh"
     "${PROJECT_SOURCE_DIR}" $<TARGET_FILE:test_tensor_reshape>)
+if(NOT PTO_BUILD_EXAMPLES)
+    message(FATAL_ERROR "the tests run the examples: PTO_BUILD_TESTS needs PTO_BUILD_EXAMPLES")
+endif()
 pto_test(install.examples "${PROJECT_SOURCE_DIR}/tests/install/examples.sh"
     $<TARGET_FILE_DIR:example_vector>)
 

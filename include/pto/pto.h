@@ -161,6 +161,7 @@ static inline pto_param pto_scalar_f64(double value)
 #define pto_scalar(value)                                                                          \
     _Generic((value), float                                                                        \
              : pto_scalar_f64, double                                                              \
+             : pto_scalar_f64, long double                                                         \
              : pto_scalar_f64, unsigned long                                                       \
              : pto_scalar_u64, unsigned long long                                                  \
              : pto_scalar_u64, default                                                             \
@@ -189,7 +190,7 @@ PTO_API pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_wo
                        __FILE__, __LINE__)
 #endif
 
-/* The task submitted last; 0 if there was none. */
+/* The task submitted last; 0 if there was none. The memory of pto_alloc counts as one. */
 PTO_API pto_task pto_last_task(const pto_runtime *rt);
 
 /* ---- Memory ------------------------------------------------------------------------------ */
@@ -293,7 +294,8 @@ PTO_API pto_status pto_wait(pto_runtime *rt);
 PTO_API pto_status pto_wait_task(pto_runtime *rt, pto_task task);
 
 /* Copies a tensor out, densely, when all tasks submitted so far have written it; or in, when they
- * all are done with it. So control flow may depend on data. `bytes` is the size of the memory given.
+ * all are done with it. So control flow may depend on data. `bytes` is the size of the memory given,
+ * which tasks may touch as well: that is waited for, too.
  * Writing gives a managed tensor its memory if it has none; it must be whole and dense then, as for a
  * task (PTO_NOT_CONTIGUOUS). */
 PTO_API pto_status pto_read(pto_runtime *rt, const pto_tensor *t, void *to, uint64_t bytes);
@@ -304,7 +306,8 @@ PTO_API pto_status pto_write_at(pto_runtime *rt, const pto_tensor *t, const void
 #define pto_write(rt, ...) pto_write_at((rt), __VA_ARGS__, __FILE__, __LINE__)
 
 /* A failed task. Its outputs, and those of the tasks that were skipped because of it, are poisoned:
- * reading them fails, until a write that succeeds covers them, or pto_clear_error. */
+ * reading any of such an output fails, until one write that succeeds covers the whole of it, or
+ * pto_clear_error. */
 typedef struct pto_failure {
     pto_task task;
     uint64_t order;    /* the lowest that failed */
@@ -362,14 +365,14 @@ static inline pto_param pto_scalar(double v)
 }
 
 template <typename... Params>
-static inline pto_status pto_submit_(pto_runtime *rt, pto_kernel kernel, const char *file, int line,
+static inline pto_status pto_submit_(const char *file, int line, pto_runtime *rt, pto_kernel kernel,
                                      Params... params)
 {
     const pto_param list[] = {params..., pto_param()};
     return pto_submit_task_at(rt, kernel, PTO_KERNEL_TYPE, list, sizeof...(params), nullptr, file,
                               line);
 }
-#define pto_submit(rt, kernel, ...) pto_submit_((rt), (kernel), __FILE__, __LINE__, __VA_ARGS__)
+#define pto_submit(...) pto_submit_(__FILE__, __LINE__, __VA_ARGS__)
 #endif
 
 #endif /* PTO_PTO_H */

@@ -60,7 +60,7 @@ extern "C" {
     X(OUT_OF_MEMORY, 17, "the operating system gave no memory",                                    \
       "ask for less, or raise the limit of the process (ulimit -v)")                               \
     X(FULL, 18, "every entry is in use by a live task",                                            \
-      "retire tasks (pto_tensormap_sync_validity) and retry, or configure more entries")           \
+      "make room as the detail says: retire tasks of a map, or configure more")                    \
     X(BAD_ORDER, 19, "task ids or watermarks go backwards",                                        \
       "insert in submission order; a watermark only ever rises")                                   \
     X(BAD_LEVEL, 20, "no such ring level", "levels count from 0 to the configured number - 1")     \

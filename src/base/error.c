@@ -58,7 +58,7 @@ static PTO_PRINTF(2, 0) pto_status fail(pto_status status, const char *format, v
 {
     static const char cut[] = "...";
     char text[DETAIL_BYTES];
-    int length = vsnprintf(text, sizeof text, format, args);
+    int length = vsnprintf(text, sizeof text, format ? format : "(no words)", args);
     if (length < 0) {
         snprintf(text, sizeof text, "%s (no detail: bad format \"%s\")", pto_status_text(status),
                  format);

@@ -52,7 +52,7 @@ const ptoi_option ptoi_options[] = {
      .unit = "steps",
      .help = "Steps of search for one overlap, past which the safe answer is taken. 0 is the "
              "library's own choice, " TEXT(PTO_OVERLAP_BUDGET) "."},
-    {"PTO_FIRST_TASK", FIELD(first_task), RANGE(0, POWER(60)), .otherwise = 0, .unit = "tasks",
+    {"PTO_FIRST_TASK", FIELD(first_task), RANGE(0, POWER(59)), .otherwise = 0, .unit = "tasks",
      .help = "For tests: where the counters of tasks and edges begin."},
     {"PTO_MAP_TWICE", FIELD(map_twice), RANGE(0, 1), .otherwise = 0,
      .help = "For tests: 1 shows the window to the scheduler's side at another address."},

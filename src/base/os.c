@@ -7,12 +7,31 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
 
 _Thread_local char ptoi_os_mark;
+
+uint32_t ptoi_os_forks;
+
+static void count_fork(void)
+{
+    ptoi_os_forks++; /* the child has one thread */
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, count_fork);
+}
+
+void ptoi_os_count_forks(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+}
 
 void *ptoi_os_reserve(size_t bytes)
 {
@@ -30,6 +49,12 @@ void ptoi_os_release(void *memory, size_t bytes)
 
 pto_status ptoi_os_file_create(const char *name, size_t bytes, int *file)
 {
+    struct rlimit limit; /* beyond it the process would get a signal */
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
+        return ptoi_fail(PTO_SYSTEM,
+                         "a memory file of %zu bytes, but files may have %llu (ulimit -f)", bytes,
+                         (unsigned long long)limit.rlim_cur);
+    }
     int made = memfd_create(name, MFD_CLOEXEC);
     if (made < 0) {
         return ptoi_fail(PTO_SYSTEM, "memfd_create for %zu bytes: %s", bytes, strerror(errno));

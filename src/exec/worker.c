@@ -125,12 +125,8 @@ static void run(ptoi_worker *worker, uint32_t task)
     }
 }
 
-pto_status pto_task_complete(pto_runtime *rt, pto_task task, pto_status status)
+static pto_status complete(ptoi_sched *sched, pto_task task, pto_status status)
 {
-    if (!rt) {
-        return ptoi_fail(PTO_NULL_ARGUMENT, "complete: the runtime is NULL");
-    }
-    ptoi_sched *sched = ptoi_sched_of(rt);
     const ptoi_view *view = &sched->view;
     uint32_t level = (uint32_t)task & 7;
     uint64_t seq = task >> 3;
@@ -139,7 +135,8 @@ pto_status pto_task_complete(pto_runtime *rt, pto_task task, pto_status status)
                          (unsigned long long)task);
     }
     if (level >= view->header->levels) {
-        return ptoi_fail(PTO_BAD_TASK, "complete: no task %llu", (unsigned long long)task);
+        return ptoi_fail(PTO_BAD_TASK, "complete: task handle %llu never was",
+                         (unsigned long long)task);
     }
     ptoi_slot *slot = ptoi_slot_of(view, level, seq);
     uint32_t round = (uint32_t)(seq >> view->level[level].shift) << PTOI_PHASE_ROUND_SHIFT;
@@ -150,12 +147,13 @@ pto_status pto_task_complete(pto_runtime *rt, pto_task task, pto_status status)
             phase >> PTOI_PHASE_ROUND_SHIFT != round >> PTOI_PHASE_ROUND_SHIFT ||
             ptoi_list_closed(ptoi_get64(&slot->waiters))) {
             const char *why = "is complete already";
-            if (there < seq) {
+            if (there < seq || seq == 0) {
                 why = "never was";
             } else if (there == seq && !(phase & PTOI_PHASE_RUNNING)) {
                 why = "has not begun";
             }
-            return ptoi_fail(PTO_BAD_TASK, "complete: task %llu %s", (unsigned long long)task, why);
+            return ptoi_fail(PTO_BAD_TASK, "complete: task handle %llu %s",
+                             (unsigned long long)task, why);
         }
         after = phase | PTOI_PHASE_COMPLETED | (uint32_t)status << PTOI_PHASE_STATUS_SHIFT;
     } while (!ptoi_cas32(&slot->phase, &phase, after));
@@ -163,6 +161,20 @@ pto_status pto_task_complete(pto_runtime *rt, pto_task task, pto_status status)
         settle(sched, NULL, ptoi_slot_number(view, slot), status, "completed with this status");
     }
     return PTO_OK;
+}
+
+pto_status pto_task_complete(pto_runtime *rt, pto_task task, pto_status status)
+{
+    if (!rt) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "complete: the runtime is NULL");
+    }
+    PTO_TRY(ptoi_sched_same_process(ptoi_sched_of(rt), "complete"));
+    /* From the moment the task is complete nobody waits for this thread any more but destroy. */
+    ptoi_sched *sched = ptoi_sched_of(rt);
+    ptoi_add32(&sched->guests, 1);
+    pto_status s = complete(sched, task, status);
+    ptoi_add32(&sched->guests, (uint32_t)-1);
+    return s;
 }
 
 /* ---- The next task ---- */

@@ -43,9 +43,8 @@ pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report
     }
     if (level >= rt->levels || seq >= rt->track[level].head ||
         seq < rt->settings.config.first_task) {
-        return ptoi_fail(PTO_BAD_TASK, "task info: task %" PRIu64 " never was", task);
+        return ptoi_fail(PTO_BAD_TASK, "task info: task handle %" PRIu64 " never was", task);
     }
-    ptoi_retire(rt, level);
     ptoi_retire_exactly(rt, level);
     const ptoi_track *t = &rt->track[level];
     *report = (pto_task_report){.task = task, .state = PTO_TASK_CONSUMED, .level = level};
@@ -86,7 +85,7 @@ pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report
 
 static void add_tally(pto_runtime_stats *stats, const ptoi_tally *tally)
 {
-    stats->completed += ptoi_get64(&tally->completed);
+    stats->completed += ptoi_acquire64(&tally->completed); /* before anything that is read after */
     stats->failed += ptoi_get64(&tally->failed);
     stats->skipped += ptoi_get64(&tally->skipped);
 }
@@ -136,10 +135,12 @@ static void read_slots(const pto_runtime *rt, pto_runtime_stats *stats)
             }
             stats->pending += (ptoi_get32(&slot->phase) & PTOI_PHASE_RETURNED) != 0;
             uint64_t order = ptoi_get64(&slot->order);
-            if (first && order < oldest) {
+            uint32_t kernel = ptoi_get32(&slot->kernel);
+            /* Still not complete: then what was read is of this task. */
+            if (first && order < oldest &&
+                !ptoi_task_is_complete(view, ptoi_ref_make(n, l, false))) {
                 oldest = order;
                 stats->oldest = ptoi_ref_task(ptoi_ref_make(n, l, false));
-                uint32_t kernel = ptoi_get32(&slot->kernel);
                 stats->oldest_kernel = ptoi_string(view, view->kernels[kernel].name);
             }
             first = false;

@@ -8,7 +8,8 @@
  *   a bad task; memory is bad until one good write covers the whole of what the bad task wrote.
  *
  * Memory that a later task covers, submitted before the bad one was passed, is not written down: the
- * map knows that the later one took its place. All of it is private to the orchestrating thread.
+ * map knows that the later one took its place. (Only where a budget of search runs out may the map,
+ * which knows more, answer more exactly than the lists here.) All of it is private to the orchestrating thread.
  */
 #include <string.h>
 
@@ -73,6 +74,19 @@ bool ptoi_poison_is_bad(const pto_runtime *rt, uint32_t level, uint64_t seq)
 
 /* ---- Memory ---- */
 
+/* With the budget of the map, so that both give the same answers. */
+static bool overlaps(const pto_runtime *rt, const pto_tensor *a, const pto_tensor *b)
+{
+    pto_overlap_result result;
+    return pto_tensor_overlaps_ex(a, b, rt->map->budget, &result) != PTO_OK || result.yes;
+}
+
+static bool covers(const pto_runtime *rt, const pto_tensor *a, const pto_tensor *b)
+{
+    pto_overlap_result result;
+    return pto_tensor_covers_ex(a, b, rt->map->budget, &result) == PTO_OK && result.yes;
+}
+
 static void remember_memory(pto_runtime *rt, const pto_tensor *t)
 {
     ptoi_poison *p = &rt->poison;
@@ -133,7 +147,7 @@ bool ptoi_poison_meets(pto_runtime *rt, const pto_tensor *t)
     for (uint32_t i = 0; i < p->count;) {
         if (!is_alive(rt, &p->regions[i])) {
             p->regions[i] = p->regions[--p->count];
-        } else if (pto_tensor_overlaps(&p->regions[i], t)) {
+        } else if (overlaps(rt, &p->regions[i], t)) {
             return true;
         } else {
             i++;
@@ -146,7 +160,7 @@ void ptoi_poison_cover(pto_runtime *rt, const pto_tensor *t)
 {
     ptoi_poison *p = &rt->poison;
     for (uint32_t i = 0; i < p->count;) {
-        if (!is_alive(rt, &p->regions[i]) || pto_tensor_covers(t, &p->regions[i])) {
+        if (!is_alive(rt, &p->regions[i]) || covers(rt, t, &p->regions[i])) {
             p->regions[i] = p->regions[--p->count];
         } else {
             i++;

@@ -2,12 +2,26 @@
 
 static const ptoi_run *run_at(const ptoi_heap *heap, uint32_t i)
 {
-    return &heap->runs[i % PTOI_HEAP_RUNS];
+    return &heap->runs[i & heap->mask];
 }
 
-void ptoi_heap_init(ptoi_heap *heap, uint64_t size, uint64_t warm)
+void ptoi_heap_init(ptoi_heap *heap, uint64_t size, uint64_t warm, ptoi_run *runs, uint32_t n_runs)
 {
-    *heap = (ptoi_heap){.size = size, .warm = warm < size ? warm : size, .room = size};
+    *heap = (ptoi_heap){.size = size,
+                        .warm = warm < size ? warm : size,
+                        .room = size,
+                        .mask = n_runs - 1,
+                        .runs = runs};
+    runs[0] = (ptoi_run){0, 0};
+}
+
+void ptoi_heap_copy(ptoi_heap *copy, const ptoi_heap *heap, ptoi_run *runs)
+{
+    *copy = *heap;
+    copy->runs = runs;
+    for (uint32_t i = heap->first; i != heap->newest + 1; i++) {
+        runs[i & heap->mask] = *run_at(heap, i);
+    }
 }
 
 /* Where the gap that begins at `at` ends. */
@@ -33,19 +47,15 @@ bool ptoi_heap_find_gap(const ptoi_heap *heap, uint64_t bytes, uint64_t *at)
         *at = 0;
         return bytes <= heap->size;
     }
-    if (heap->newest - heap->first + 1 == PTOI_HEAP_RUNS) {
-        return found;
+    if (grows && heap->newest - heap->first + 1 >= PTOI_HEAP_FEW_RUNS) {
+        return true;
     }
-    /* Gaps begin at 0 and at the end of each run. The lowest one counts, but to leave the newest run
-     * it should be worth it: room for a few more such blocks. */
+    /* Gaps begin at 0 and at the end of each run (of no length, where another run begins). The lowest
+     * one counts, but to leave the newest run it should be worth it: room for a few such blocks. */
     for (uint32_t i = heap->first; i != heap->newest + 2; i++) {
         uint64_t begin = i == heap->newest + 1 ? 0 : run_at(heap, i)->end;
         uint64_t room = gap_end(heap, begin) - begin;
-        bool inside = false;
-        for (uint32_t k = heap->first; k != heap->newest + 1; k++) {
-            inside |= run_at(heap, k)->begin <= begin && begin < run_at(heap, k)->end;
-        }
-        if (!inside && room >= (grows ? 4 * bytes : bytes) && (!found || begin < *at)) {
+        if (room >= (grows ? 4 * bytes : bytes) && (!found || begin < *at)) {
             *at = begin;
             found = true;
         }
@@ -71,7 +81,7 @@ void ptoi_heap_give_back(ptoi_heap *heap, uint64_t at, uint64_t bytes)
         return;
     }
     for (;;) {
-        ptoi_run *run = &heap->runs[heap->first % PTOI_HEAP_RUNS];
+        ptoi_run *run = &heap->runs[heap->first & heap->mask];
         bool here = run->begin <= at && at < run->end;
         uint64_t begin = here ? at + bytes : run->end;
         heap->used -= begin - run->begin;
@@ -89,7 +99,7 @@ void ptoi_heap_give_back(ptoi_heap *heap, uint64_t at, uint64_t bytes)
 bool ptoi_heap_check(const ptoi_heap *heap)
 {
     uint64_t used = 0;
-    if (heap->newest - heap->first >= PTOI_HEAP_RUNS) {
+    if (heap->newest - heap->first > heap->mask) {
         return false;
     }
     for (uint32_t i = heap->first; i != heap->newest + 1; i++) {

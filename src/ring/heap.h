@@ -24,7 +24,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PTOI_HEAP_RUNS 32
+/* With so many runs the newest one is not left any more while it can grow. */
+#define PTOI_HEAP_FEW_RUNS 4
 
 typedef struct ptoi_run {
     uint64_t begin, end;
@@ -35,12 +36,17 @@ typedef struct ptoi_heap {
     uint64_t warm; /* beyond it, the newest run looks for a gap further down */
     uint64_t used, peak;
     uint64_t room;   /* where the gap ends that the newest run grows into */
-    uint32_t first;  /* the oldest run; run i is runs[i % PTOI_HEAP_RUNS] */
+    uint32_t first;  /* the oldest run; run i is runs[i & mask] */
     uint32_t newest; /* */
-    ptoi_run runs[PTOI_HEAP_RUNS];
+    uint32_t mask;
+    ptoi_run *runs; /* more than there can be blocks: each run but the newest has one */
 } ptoi_heap;
 
-void ptoi_heap_init(ptoi_heap *heap, uint64_t size, uint64_t warm);
+/* `runs` is memory for n_runs of them: a power of two, more than blocks will ever be alive. */
+void ptoi_heap_init(ptoi_heap *heap, uint64_t size, uint64_t warm, ptoi_run *runs, uint32_t n_runs);
+
+/* A copy to try things on; `runs` is memory for as many. */
+void ptoi_heap_copy(ptoi_heap *copy, const ptoi_heap *heap, ptoi_run *runs);
 
 /* The slow part: a gap for a new run; false if there is none. */
 bool ptoi_heap_find_gap(const ptoi_heap *heap, uint64_t bytes, uint64_t *at);
@@ -55,13 +61,13 @@ bool ptoi_heap_check(const ptoi_heap *heap);
 
 static inline ptoi_run *ptoi_heap_newest(ptoi_heap *heap)
 {
-    return &heap->runs[heap->newest % PTOI_HEAP_RUNS];
+    return &heap->runs[heap->newest & heap->mask];
 }
 
 /* Whether `bytes` fit now, and where they would lie. Nothing is taken yet. */
 static inline bool ptoi_heap_fits(const ptoi_heap *heap, uint64_t bytes, uint64_t *at)
 {
-    uint64_t end = heap->runs[heap->newest % PTOI_HEAP_RUNS].end;
+    uint64_t end = heap->runs[heap->newest & heap->mask].end;
     *at = end;
     if (bytes <= heap->room - end && end + bytes <= heap->warm) {
         return true;

@@ -9,7 +9,8 @@
  * of its full size. Who gets a piece notes the head after it; as the piece is taken back that
  * becomes the tail, which also passes what was skipped and those who took nothing.
  *
- * Heap, arguments and edges of a level are such rings. Only the orchestrating thread uses one.
+ * Arguments and edges of a level are such rings (for its memory see heap.h). Only the orchestrating
+ * thread uses one.
  *
  * Invariants (ptoi_ring_check):
  *   R1  tail <= head <= tail + size
@@ -21,8 +22,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "base/atomic.h"
 
 typedef struct ptoi_ring {
     uint64_t size;

@@ -1,6 +1,6 @@
 /* park.h - sleeping when there is nothing to do, without missing the moment when there is.
  *
- * Dekker's pattern (see atomic.h): a thread announces that it sleeps (state, then `idle`) and then
+ * Dekker's pattern (see atomic.h): a thread announces that it sleeps (`idle`, then state) and then
  * looks for work once more; whoever makes work publishes it and then looks at `idle`. At least one
  * of them sees the other. The sleeper waits until somebody sets its state back.
  *
@@ -35,8 +35,8 @@ static inline void ptoi_park_spin(uint32_t idle)
 
 static inline void ptoi_park_announce(ptoi_parker *parker)
 {
+    ptoi_add32(parker->idle, 1); /* first: `idle` is never less than the number of sleepers */
     ptoi_put32(&parker->state, PTOI_ASLEEP);
-    ptoi_add32(parker->idle, 1);
 }
 
 /* Wakes the thread if it sleeps. Says whether it was this call that did. */

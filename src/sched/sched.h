@@ -56,6 +56,7 @@ struct ptoi_sched {
     /* fixed at creation, but for kernels, which are added before a task names them (W1) */
     ptoi_view view; /* the scheduler's own */
     pto_runtime *rt;
+    uint32_t forks; /* ptoi_os_forks as it was created */
     pto_place place;
     uint32_t spin;
     uint32_t n_workers; /* without the orchestrating thread */
@@ -66,6 +67,9 @@ struct ptoi_sched {
 
     _Alignas(PTOI_LINE) ptoi_a32 idle; /* workers asleep; see park.h */
     ptoi_a32 stop;                     /* the threads shall end; put by the orchestrator */
+    ptoi_a32
+        guests; /* calls of pto_task_complete under way: raised as they enter, lowered as the last
+                        thing they do; destroy waits for them */
     ptoi_a64 awaited; /* the task that the orchestrating thread sleeps for, put by it; 0: none; or
                          PTOI_AWAIT_ANY */
 
@@ -85,6 +89,9 @@ struct ptoi_sched {
 };
 
 #define PTOI_AWAIT_ANY UINT64_MAX /* in `awaited` */
+
+/* PTO_WRONG_THREAD in a process that was forked off the one that created the runtime. */
+pto_status ptoi_sched_same_process(const ptoi_sched *sched, const char *who);
 
 /* The scheduler's side of a runtime. */
 ptoi_sched *ptoi_sched_of(pto_runtime *rt);

@@ -1,9 +1,9 @@
 /* stall.c - is waiting for room hopeless?
  *
- * A ring gives room back in order, so its oldest task A decides. Waiting is hopeless exactly when A
- * is complete, no unfinished task uses its memory, and an open scope holds it: only the caller could
- * end that scope, and the caller is here. In every other case a task that was submitted can still
- * end, and none of those depends on the caller: we run tasks until it has.
+ * A ring gives room back in order, so its oldest task A decides. Waiting is hopeless exactly when an
+ * open scope holds A: only the caller could end that scope, and the caller is here. (Whether A is
+ * complete does not matter: it would still be held.) In every other case a task that was submitted can
+ * still end, and that makes room: we run tasks until it has.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,8 +43,8 @@ static pto_status hopeless(const pto_runtime *rt, uint32_t level, ptoi_shortage 
     return ptoi_fail(
         PTO_STALLED,
         "submit: the %s of level %u is full (%" PRIu64 " %s%s) for ever: its oldest "
-        "task %" PRIu64 " (kernel '%s', submitted at %s:%d) is complete and unused, but "
-        "the scope opened at %s:%d holds it. End that scope, %s, or raise %s",
+        "task %" PRIu64 " (kernel '%s', submitted at %s:%d) is held by "
+        "the scope opened at %s:%d. End that scope, %s, or raise %s",
         shortage_text[what], level, size[what], what == PTOI_SHORT_WINDOW ? "tasks" : "bytes", need,
         ptoi_get64(&slot->order), ptoi_string(view, view->kernels[ptoi_get32(&slot->kernel)].name),
         ptoi_string(view, site->file), site->line, ptoi_string(view, opened->file), opened->line,
@@ -67,6 +67,9 @@ pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint6
                          "submit: the %s of level %u is empty, and still too small: raise %s",
                          shortage_text[what], level, shortage_option[what]);
     }
+    if (oldest >= t->released) {
+        return hopeless(rt, level, what, wanted);
+    }
     if (oldest == t->completed) {
         ptoi_wait_for(rt, ptoi_ref_make(oldest, level, false));
         /* Room for one task alone would bring us back here at once. There is work: let there be
@@ -77,9 +80,6 @@ pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint6
     if (ptoi_retire_is_held(rt, level, oldest)) {
         ptoi_wait_for(rt, t->blocker);
         return PTO_OK;
-    }
-    if (oldest >= t->released) {
-        return hopeless(rt, level, what, wanted);
     }
     /* It is bad, and tasks that might ask about it are not complete. */
     for (uint32_t l = 0; l < rt->levels; l++) {

@@ -101,7 +101,7 @@ pto_status pto_create_buffer(pto_runtime *rt, uint64_t bytes, pto_buffer *buffer
                          "create a buffer: %" PRIu64 " bytes, but the heap of level %u has %" PRIu64
                          ": it takes heap_bytes (PTO_HEAP) of at least %" PRIu64,
                          bytes, rt->level, rt->track[rt->level].heap.size,
-                         (bytes + 63) & ~UINT64_C(63));
+                         bytes > UINT64_MAX - 63 ? bytes : (bytes + 63) & ~UINT64_C(63));
     }
     if (rt->n_buffers == rt->max_buffers) {
         return ptoi_fail(PTO_STALLED,
@@ -258,9 +258,10 @@ pto_status pto_task_get_output(pto_runtime *rt, pto_task task, uint32_t index, p
     uint32_t level = (uint32_t)task & 7;
     uint64_t seq = task >> 3;
     if (level >= rt->levels || seq >= rt->track[level].head || seq < rt->track[level].retired) {
-        return ptoi_fail(PTO_BAD_TASK, "get an output: task %" PRIu64 " %s", task,
-                         level < rt->levels && seq < rt->track[level].retired ? "is recycled"
-                                                                              : "never was");
+        bool was = level < rt->levels && seq >= rt->settings.config.first_task &&
+                   seq < rt->track[level].retired;
+        return ptoi_fail(PTO_BAD_TASK, "get an output: task handle %" PRIu64 " %s", task,
+                         was ? "is recycled" : "never was");
     }
     const ptoi_slot *slot = ptoi_slot_of(&rt->view, level, seq);
     const ptoi_packed *arg = rt->view.level[level].args + slot->args;

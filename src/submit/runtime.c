@@ -14,15 +14,29 @@
  * cache holds. More is used when more is alive. */
 #define WARM_BYTES (UINT64_C(2) << 20)
 
+#define SITE_BUCKETS (UINT32_C(2) * PTOI_MAX_SITES)
+#define MOST_PARAMS (UINT64_C(1) << 20) /* of one task */
+
 pto_status ptoi_runtime_refuse(const pto_runtime *rt, const char *who)
 {
     if (!rt) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "%s: the runtime is NULL", who);
     }
+    PTO_TRY(ptoi_sched_same_process(&rt->sched, who));
     return ptoi_fail(PTO_WRONG_THREAD, "%s: called %s", who,
                      ptoi_get64(&rt->thread) == ptoi_os_self()
                          ? "inside of a kernel"
                          : "on another thread than the orchestrating one");
+}
+
+pto_status ptoi_sched_same_process(const ptoi_sched *sched, const char *who)
+{
+    if (sched->forks == ptoi_os_forks) {
+        return PTO_OK;
+    }
+    return ptoi_fail(
+        PTO_WRONG_THREAD,
+        "%s: called in a child process: a runtime belongs to the process that created it", who);
 }
 
 void ptoi_runtime_adopt(pto_runtime *rt)
@@ -50,23 +64,34 @@ static uint32_t add_string(pto_runtime *rt, const char *text)
     return at;
 }
 
-/* A place that the cache does not have: perhaps it lost it. */
+/* A place that the cache does not have: it is new, or the cache has lost it. A table of all, hashed by
+ * the text, has the answer. */
 static __attribute__((noinline)) uint32_t find_site(pto_runtime *rt, const char *file, int line)
 {
     const ptoi_view *view = &rt->view;
-    uint32_t known = 0;
-    for (uint32_t i = 1; i < rt->n_sites; i++) {
-        if (strcmp(ptoi_string(view, view->sites[i].file), file) == 0) {
-            known = view->sites[i].file;
-            if (view->sites[i].line == line) {
-                return i;
+    uint32_t hash = (uint32_t)line, known = 0;
+    for (const char *c = file; *c; c++) {
+        hash = (hash ^ (unsigned char)*c) * UINT32_C(16777619);
+    }
+    uint32_t at = hash % SITE_BUCKETS;
+    for (; rt->site_table[at]; at = (at + 1) % SITE_BUCKETS) {
+        const ptoi_site *site = &view->sites[rt->site_table[at]];
+        if (strcmp(ptoi_string(view, site->file), file) == 0) {
+            known = site->file;
+            if (site->line == line) {
+                return rt->site_table[at];
             }
         }
     }
     if (rt->n_sites == PTOI_MAX_SITES) {
         return 0;
     }
+    if (!known && rt->n_sites > 1 &&
+        strcmp(ptoi_string(view, view->sites[rt->n_sites - 1].file), file) == 0) {
+        known = view->sites[rt->n_sites - 1].file; /* mostly the same as last time */
+    }
     view->sites[rt->n_sites] = (ptoi_site){known ? known : add_string(rt, file), line};
+    rt->site_table[at] = rt->n_sites;
     return rt->n_sites++;
 }
 
@@ -103,9 +128,14 @@ pto_status pto_kernel_register(pto_runtime *rt, const char *name, pto_worker_typ
         return ptoi_fail(PTO_FULL, "register a kernel: '%s' after %d others", name,
                          PTOI_MAX_KERNELS - 1);
     }
-    rt->view.kernels[rt->n_kernels] = (ptoi_kernel_entry){add_string(rt, name), (uint32_t)type};
+    uint32_t text = add_string(rt, name);
+    if (!text) {
+        return ptoi_fail(PTO_FULL, "register a kernel: no room for a name of %zu bytes",
+                         strlen(name));
+    }
+    rt->view.kernels[rt->n_kernels] = (ptoi_kernel_entry){text, (uint32_t)type};
     rt->sched.kernels[rt->n_kernels] = (ptoi_kernel){fn, user};
-    *kernel = rt->n_kernels++;
+    *kernel = rt->first_kernel | rt->n_kernels++;
     return PTO_OK;
 }
 
@@ -143,15 +173,29 @@ static pto_status create_window(pto_runtime *rt)
     return PTO_OK;
 }
 
+/* Numbers of tasks, lives of buffers and kernels of each runtime begin elsewhere, so that what is one
+ * runtime's is not taken for another's. Far more follow than a program lives to see. */
+static void choose_numbers(pto_runtime *rt)
+{
+    static ptoi_a32 created;
+    uint64_t salt = ptoi_add32(&created, 1) & 0x7fff;
+    rt->lives = salt << 48;
+    rt->first_kernel = (uint32_t)salt << 16;
+    if (rt->settings.config.first_task == 0) {
+        rt->settings.config.first_task = salt << 44 | 1;
+    }
+}
+
 static pto_status create_tracks(pto_runtime *rt)
 {
     const pto_config *c = &rt->settings.config;
     const ptoi_header *h = rt->view.header;
-    uint64_t first = c->first_task ? c->first_task : 1;
-    rt->settings.config.first_task = first;
+    choose_numbers(rt);
+    uint64_t first = c->first_task;
     rt->notes = reserve(h->slots * sizeof *rt->notes, &rt->note_bytes);
     rt->held_until = reserve((size_t)h->slots * rt->levels * sizeof *rt->held_until,
                              &rt->held_bytes);
+    rt->runs = reserve(4 * (size_t)h->slots * sizeof *rt->runs, &rt->run_bytes);
     rt->scopes = reserve(PTOI_MAX_SCOPES * sizeof *rt->scopes, &rt->scope_bytes);
     rt->max_buffers = c->buffers;
     rt->buffers = reserve(c->buffers * sizeof *rt->buffers, &rt->buffer_bytes);
@@ -164,15 +208,19 @@ static pto_status create_tracks(pto_runtime *rt)
         t->slots = rt->view.level[l].slots;
         t->notes = rt->notes + h->level[l].first_slot;
         t->held_until = rt->held_until + (size_t)h->level[l].first_slot * rt->levels;
-        ptoi_heap_init(&t->heap, h->level[l].heap_bytes, WARM_BYTES);
+        /* Twice as many as tasks: a power of two, and more than there are blocks. */
+        ptoi_heap_init(&t->heap, h->level[l].heap_bytes, WARM_BYTES,
+                       rt->runs + 2 * (size_t)h->level[l].first_slot, 2 * h->level[l].slots);
         ptoi_ring_init(&t->args, h->level[l].arg_units);
         ptoi_ring_init(&t->deps, h->level[l].deps);
         most = most < h->level[l].arg_units ? h->level[l].arg_units : most;
     }
+    most = most < MOST_PARAMS ? most : MOST_PARAMS;
     rt->max_accesses = (uint32_t)most;
+    rt->site_table = reserve(SITE_BUCKETS * sizeof *rt->site_table, &rt->site_bytes);
     rt->accesses = reserve(most * (sizeof *rt->accesses + 1), &rt->access_bytes);
-    if (!rt->notes || !rt->held_until || !rt->scopes || !rt->buffers || !rt->edges ||
-        !rt->accesses) {
+    if (!rt->notes || !rt->runs || !rt->held_until || !rt->scopes || !rt->buffers || !rt->edges ||
+        !rt->accesses || !rt->site_table) {
         return ptoi_fail(PTO_OUT_OF_MEMORY, "create: notes about %u tasks", h->slots);
     }
     return PTO_OK;
@@ -205,6 +253,7 @@ static pto_status create_workers(pto_runtime *rt)
     for (uint32_t l = 0; l < rt->levels; l++) {
         s->max_args = s->max_args < h->level[l].arg_units ? h->level[l].arg_units : s->max_args;
     }
+    s->max_args = s->max_args < MOST_PARAMS ? s->max_args : (uint32_t)MOST_PARAMS;
     s->rt = rt;
     s->place = set->config.place;
     s->spin = set->config.spin;
@@ -279,11 +328,13 @@ static void dismantle(pto_runtime *rt)
     pto_tensormap_destroy(&rt->map);
     ptoi_poison_destroy(rt);
     ptoi_os_release(rt->notes, rt->note_bytes);
+    ptoi_os_release(rt->runs, rt->run_bytes);
     ptoi_os_release(rt->held_until, rt->held_bytes);
     ptoi_os_release(rt->scopes, rt->scope_bytes);
     ptoi_os_release(rt->buffers, rt->buffer_bytes);
     ptoi_os_release(rt->edges, rt->edge_bytes);
     ptoi_os_release(rt->accesses, rt->access_bytes);
+    ptoi_os_release(rt->site_table, rt->site_bytes);
     if (rt->memory_s != rt->memory) {
         ptoi_os_release(rt->memory_s, rt->bytes);
     }
@@ -320,6 +371,8 @@ pto_status pto_runtime_create(pto_runtime **rt, const pto_config *config)
     if (!made) {
         return ptoi_fail(PTO_OUT_OF_MEMORY, "create: %zu bytes for the runtime", sizeof *made);
     }
+    ptoi_os_count_forks();
+    made->sched.forks = ptoi_os_forks;
     made->file = -1;
     pthread_mutex_init(&made->sched.lock, NULL);
     pto_status s = create(made, config);
@@ -340,6 +393,10 @@ pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending)
     }
     pto_runtime *old = *rt;
     PTO_TRY(ptoi_runtime_enter(old, "destroy"));
+    if (old->devices->current) {
+        return ptoi_fail(PTO_OPEN_SCOPE,
+                         "destroy: inside of an orchestration that pto_execute runs");
+    }
     if (ending == PTO_CANCEL) {
         pto_cancel(old);
         while (old->depth) {
@@ -362,6 +419,9 @@ pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending)
                 (old->sched.told && old->cancel_told == pto_is_cancelled(old));
     pto_status s = told ? PTO_OK : pto_wait(old);
     ptoi_release32(&old->view.header->orchestrator_done, 1);
+    while (ptoi_see32(&old->sched.guests)) {
+        ptoi_os_yield();
+    }
     dismantle(old);
     *rt = NULL;
     return s;
@@ -371,7 +431,7 @@ pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending)
  * workers come to them, and workers are awake while there are any. */
 void pto_cancel(pto_runtime *rt)
 {
-    if (rt) {
+    if (rt && rt->sched.forks == ptoi_os_forks) {
         ptoi_release32(&rt->view.header->cancelled, 1);
     }
 }

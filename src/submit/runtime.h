@@ -10,7 +10,7 @@
  *
  * For each level
  *
- *      retired <= completed <= head,  released <= head,  head - retired <= window
+ *      retired <= completed <= head,  retired <= released <= head,  head - retired <= window
  *
  *   all tasks below `completed` are complete; all below `released` have no scope left that holds
  *   them; all below `retired` are recycled: complete, released, and no unfinished task uses their
@@ -128,6 +128,7 @@ struct pto_runtime {
     uint32_t level;   /* of tasks submitted now */
     uint32_t levels;
     uint32_t n_kernels;    /* with number 0, which is none */
+    uint32_t first_kernel; /* added to their numbers */
     uintptr_t heap_low[2]; /* all heaps, as the orchestrator and as the scheduler sees them */
     uintptr_t heap_bytes;
     uintptr_t heap_begin, heap_end; /* around both; far more than they are, if mapped twice */
@@ -153,6 +154,8 @@ struct pto_runtime {
         uint32_t site;
     } site_cache[256];
     uint32_t n_sites;
+    uint32_t *site_table; /* their numbers, hashed by file and line; 0: free */
+    size_t site_bytes;
     uint32_t string_bytes;
 
     pto_kernel work_kernel; /* work requests: exec/work.h */
@@ -168,6 +171,8 @@ struct pto_runtime {
     size_t bytes;
     size_t scope_bytes, buffer_bytes, edge_bytes, access_bytes, note_bytes, held_bytes;
     ptoi_note *notes;
+    ptoi_run *runs; /* of the heaps, and as many to try things on */
+    size_t run_bytes;
     uint64_t *held_until;
 };
 
@@ -180,7 +185,8 @@ pto_status ptoi_runtime_refuse(const pto_runtime *rt, const char *who);
 
 static inline pto_status ptoi_runtime_enter(const pto_runtime *rt, const char *who)
 {
-    if (__builtin_expect(rt && ptoi_get64(&rt->thread) == ptoi_os_self() && !rt->caller->running,
+    if (__builtin_expect(rt && ptoi_get64(&rt->thread) == ptoi_os_self() && !rt->caller->running &&
+                             rt->sched.forks == ptoi_os_forks,
                          1)) {
         return PTO_OK;
     }
@@ -243,7 +249,7 @@ void ptoi_wait_any(pto_runtime *rt, uint64_t complete);
 /* Runs so many tasks at most, as long as there are any. Says whether there were. */
 bool ptoi_help(pto_runtime *rt, uint32_t tasks);
 
-/* Waits until all of a level, or of all, are complete. */
+/* Waits until all tasks of a level are complete. */
 void ptoi_wait_level(pto_runtime *rt, uint32_t level);
 
 /* ---- sched/stall.c ---- */

@@ -129,8 +129,8 @@ static pto_status plan_after(draft *d, const pto_param *p, size_t i)
     if (level >= rt->levels || seq == 0 || seq >= rt->track[level].head ||
         seq < rt->settings.config.first_task) {
         return ptoi_fail(PTO_BAD_TASK,
-                         "submit: parameter %zu waits for task %" PRIu64 ", which never was", i,
-                         p->task);
+                         "submit: parameter %zu waits for task handle %" PRIu64 ", which never was",
+                         i, p->task);
     }
     d->has_after = true;
     return PTO_OK;
@@ -522,9 +522,10 @@ static void hold(draft *d, const ptoi_buffer *b)
         return;
     }
     uint64_t *until = owner->held_until + ((uint32_t)b->seq & owner->mask) * (size_t)rt->levels;
-    if (note->holders++ == 0) {
+    if (note->holders == 0) {
         memset(until, 0, rt->levels * sizeof *until);
     }
+    note->holders += note->holders != UINT32_MAX;
     note->held = rt->attempt;
     until[d->level] = d->seq + 1;
 }
@@ -635,7 +636,7 @@ static ptoi_slot *take(draft *d, uint32_t kernel, uint32_t type, uint32_t site, 
     slot->outcome = PTOI_DONE;
     slot->site = site;
     ptoi_set32(&slot->phase, 0);
-    ptoi_set64(&slot->seq, d->seq);
+    ptoi_release64(&slot->seq, d->seq);
     /* Released after `seq`: who still has a reference to the task that was here before, and takes
      * the new word for its own, sees by `seq` that it is not. */
     ptoi_release64(&slot->waiters, ptoi_list_tag(&rt->view, d->level, d->seq) | list);
@@ -647,7 +648,7 @@ static ptoi_slot *take(draft *d, uint32_t kernel, uint32_t type, uint32_t site, 
     if (t->head - t->retired > ptoi_get64(&rt->view.header->progress[d->level].tasks_peak)) {
         ptoi_set64(&rt->view.header->progress[d->level].tasks_peak, t->head - t->retired);
     }
-    ptoi_set64(&rt->view.header->progress[d->level].head, t->head);
+    ptoi_release64(&rt->view.header->progress[d->level].head, t->head);
     rt->last = ptoi_ref_task(ptoi_ref_make(d->seq, d->level, false));
     return slot;
 }
@@ -662,7 +663,6 @@ static void publish(const draft *d, const ptoi_slot *slot)
     for (int why = 0; d->fanin && why < REASONS; why++) {
         ptoi_count64(&h->edges[why], d->edges[why]);
     }
-    ptoi_set64(&h->submitted, at + 1);
     ptoi_put64(&h->inbox_head, at + 1); /* W1 */
     ptoi_sched_notify(&rt->sched);
 }
@@ -675,7 +675,7 @@ static void begin(draft *d, pto_runtime *rt, uint32_t level)
     d->seq = d->track->head;
     d->base = rt->depth ? rt->scopes[rt->depth - 1].base : 0;
     d->scopes = rt->depth - d->base;
-    d->heap_bytes = d->units = 0;
+    d->heap_bytes = d->heap_at = d->units = 0;
     d->n_args = d->fanin = 0;
     d->n_accesses = d->n_fresh = 0;
     d->managed = d->homeless = d->has_after = d->poisoned = d->barrier = false;
@@ -743,7 +743,8 @@ static ptoi_shortage find_all_room(draft *d, uint32_t *level)
     ptoi_heap heap[PTO_MAX_LEVELS];
     uint64_t tasks[PTO_MAX_LEVELS], at;
     for (uint32_t l = 0; l < rt->levels; l++) {
-        heap[l] = rt->track[l].heap;
+        ptoi_heap_copy(&heap[l], &rt->track[l].heap,
+                       rt->track[l].heap.runs + 2 * (size_t)rt->view.header->slots);
         tasks[l] = rt->track[l].head - rt->track[l].retired;
     }
     uint64_t mark = ++rt->attempt;
@@ -801,8 +802,10 @@ static __attribute__((noinline, cold)) pto_status
 refuse_kernel(const pto_runtime *rt, pto_kernel kernel, pto_worker_type type)
 {
     if (kernel == 0 || kernel >= rt->n_kernels) {
-        return ptoi_fail(PTO_BAD_KERNEL, "submit: kernel %" PRIu32 " of %" PRIu32 " registered",
-                         kernel, rt->n_kernels - 1);
+        return ptoi_fail(PTO_BAD_KERNEL,
+                         "submit: kernel %" PRIu32 " is none of the %" PRIu32
+                         " that this runtime knows",
+                         kernel ^ rt->first_kernel, rt->n_kernels - 1);
     }
     const ptoi_kernel_entry *entry = &rt->view.kernels[kernel];
     const char *name = ptoi_string(&rt->view, entry->name);
@@ -820,13 +823,14 @@ pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_typ
                               const char *file, int line)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "submit"));
-    if (UNLIKELY(kernel == 0 || kernel >= rt->n_kernels)) {
-        return refuse_kernel(rt, kernel, type);
+    uint32_t number = kernel ^ rt->first_kernel;
+    if (UNLIKELY(number == 0 || number >= rt->n_kernels)) {
+        return refuse_kernel(rt, number, type);
     }
-    uint32_t own_type = rt->view.kernels[kernel].type;
+    uint32_t own_type = rt->view.kernels[number].type;
     if (UNLIKELY((type != PTO_KERNEL_TYPE && (uint32_t)type != own_type) ||
                  !(rt->served >> own_type & 1))) {
-        return refuse_kernel(rt, kernel, type);
+        return refuse_kernel(rt, number, type);
     }
     if (UNLIKELY(n_params && !params)) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "submit: %zu parameters at NULL", n_params);
@@ -845,11 +849,12 @@ pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_typ
     d.kinds = kinds;
     if (UNLIKELY(n_params > FEW)) {
         if (n_params > rt->max_accesses) {
-            return ptoi_fail(PTO_TOO_LARGE,
-                             "submit: %zu parameters, for which level %u has %" PRIu64 " bytes: it "
-                             "takes arg_bytes (PTO_ARGS) of at least %zu",
-                             n_params, rt->level, rt->track[rt->level].args.size * 16,
-                             n_params * 16);
+            return ptoi_fail(
+                PTO_TOO_LARGE,
+                "submit: %zu parameters for the %" PRIu64 " bytes of arguments of level "
+                "%u: it takes arg_bytes (PTO_ARGS) of at least %zu, and a task has at "
+                "most a million",
+                n_params, rt->track[rt->level].args.size * 16, rt->level, n_params * 16);
         }
         d.accesses = rt->accesses;
         d.kinds = (uint8_t *)(rt->accesses + rt->max_accesses);
@@ -866,7 +871,7 @@ pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_typ
     if (UNLIKELY(ptoi_poison_any(rt))) {
         judge(&d);
     }
-    ptoi_slot *slot = take(&d, kernel, own_type, ptoi_site_of(rt, file, line), PTOI_LIST_EMPTY);
+    ptoi_slot *slot = take(&d, number, own_type, ptoi_site_of(rt, file, line), PTOI_LIST_EMPTY);
     pack(&d);
     publish(&d, slot);
     if (task) {

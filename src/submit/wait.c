@@ -153,7 +153,7 @@ pto_status pto_wait_task(pto_runtime *rt, pto_task task)
     uint64_t seq = task >> 3;
     if (level >= rt->levels || seq >= rt->track[level].head ||
         seq < rt->settings.config.first_task) {
-        return ptoi_fail(PTO_BAD_TASK, "wait: task %" PRIu64 " never was", task);
+        return ptoi_fail(PTO_BAD_TASK, "wait: task handle %" PRIu64 " never was", task);
     }
     const ptoi_track *t = &rt->track[level];
     bool bad = false;
@@ -251,8 +251,9 @@ static pto_status wait_for_access(pto_runtime *rt, const pto_tensor *t, pto_map_
     return PTO_OK;
 }
 
-static pto_status check_copy(const char *who, const pto_tensor *t, const void *memory,
-                             uint64_t bytes)
+/* Checks both sides of a copy. *host is the dense memory as a tensor: tasks may touch it, too. */
+static pto_status check_copy(pto_runtime *rt, const char *who, const pto_tensor *t, void *memory,
+                             uint64_t bytes, pto_tensor *host)
 {
     if (!t || !memory) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "%s: the %s is NULL", who, t ? "memory" : "tensor");
@@ -263,6 +264,17 @@ static pto_status check_copy(const char *who, const pto_tensor *t, const void *m
     if (need > bytes) {
         return ptoi_fail(PTO_BUFFER_TOO_SMALL, "%s: %" PRIu64 " bytes for a tensor of %" PRIu64,
                          who, bytes, need);
+    }
+    PTO_TRY(pto_tensor_init(host, memory, need, PTO_UINT8, 1, (int64_t[]){(int64_t)need}, NULL, 0));
+    PTO_TRY(ptoi_buffer_check_external(rt, who, host));
+    if (!t->owner) {
+        PTO_TRY(ptoi_buffer_check_external(rt, who, t));
+        if (pto_tensor_overlaps(t, host)) {
+            return ptoi_fail(PTO_OVERLAP,
+                             "%s: the memory given, %" PRIu64 " bytes at %p, and the "
+                             "tensor share bytes",
+                             who, need, memory);
+        }
     }
     return PTO_OK;
 }
@@ -319,7 +331,8 @@ static pto_status poisoned(pto_runtime *rt, const pto_tensor *t)
 pto_status pto_read(pto_runtime *rt, const pto_tensor *t, void *to, uint64_t bytes)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "read"));
-    PTO_TRY(check_copy("read", t, to, bytes));
+    pto_tensor host;
+    PTO_TRY(check_copy(rt, "read", t, to, bytes, &host));
     if (t->owner) {
         const ptoi_buffer *b = ptoi_buffer_find(rt, "read", t);
         if (!b) {
@@ -335,10 +348,9 @@ pto_status pto_read(pto_runtime *rt, const pto_tensor *t, void *to, uint64_t byt
                              "read: version %" PRIu32 " of a buffer that is at version %" PRIu32,
                              t->version, b->version);
         }
-    } else {
-        PTO_TRY(ptoi_buffer_check_external(rt, "read", t));
     }
-    bool bad;
+    bool bad, other;
+    PTO_TRY(wait_for_access(rt, &host, PTO_MAP_WRITE, &other));
     PTO_TRY(wait_for_access(rt, t, PTO_MAP_READ, &bad));
     if (bad || (ptoi_poison_any(rt) && ptoi_poison_meets(rt, t))) {
         return poisoned(rt, t);
@@ -351,7 +363,8 @@ pto_status pto_write_at(pto_runtime *rt, const pto_tensor *t, const void *from, 
                         const char *file, int line)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "write"));
-    PTO_TRY(check_copy("write", t, from, bytes));
+    pto_tensor host;
+    PTO_TRY(check_copy(rt, "write", t, (void *)(uintptr_t)from, bytes, &host));
     ptoi_buffer *b = NULL;
     if (t->owner) {
         b = ptoi_buffer_find(rt, "write", t);
@@ -367,14 +380,14 @@ pto_status pto_write_at(pto_runtime *rt, const pto_tensor *t, const void *from, 
             PTO_TRY(ptoi_buffer_check_first(b, "write", t));
             PTO_TRY(ptoi_submit_memory(rt, b, file, line));
         }
-    } else {
-        PTO_TRY(ptoi_buffer_check_external(rt, "write", t));
     }
-    bool bad;
+    bool bad, other;
+    PTO_TRY(wait_for_access(rt, &host, PTO_MAP_READ, &other));
     PTO_TRY(wait_for_access(rt, t, PTO_MAP_WRITE, &bad));
-    /* Tasks that it covers must be passed before it is known that what they wrote is good now. */
-    if (bad || ptoi_poison_any(rt)) {
-        wait_all(rt);
+    if (bad) {
+        wait_all(rt); /* a bad writer is written down when it is passed: then it can be covered */
+    }
+    if (ptoi_poison_any(rt)) {
         ptoi_poison_cover(rt, t);
     }
     move(t, storage_of(rt, t), (void *)(uintptr_t)from, false);

@@ -24,7 +24,8 @@
  *   W2  slot.waiters, swapped to CLOSED by the scheduler's side after the kernel has returned; read
  *       (acquire) by consumers that look whether their producer is complete, and by the
  *       orchestrator before it recycles. So the kernel's writes are seen by consumers, and the slot
- *       is not touched any more by the one who closed it.
+ *       is not touched any more by the one who closed it. (A consumer that finds the slot recycled
+ *       sees them through `seq`, which the orchestrator releases after it has read W2.)
  *   W3  slot.waiters, compared and swapped by a consumer that joins the list, after its own `next`
  *       is written; read by the swap of W2. So the list is whole when it is walked.
  *
@@ -202,7 +203,7 @@ typedef struct ptoi_header {
 
     /* [o] for people */
     _Alignas(PTOI_LINE) ptoi_a64 edges[4]; /* raw, war, waw, after */
-    ptoi_a64 submitted, scope_depth, buffers, buffers_peak, budget_hits;
+    ptoi_a64 scope_depth, buffers, buffers_peak, budget_hits;
     ptoi_progress progress[PTO_MAX_LEVELS];
 } ptoi_header;
 
@@ -262,7 +263,7 @@ static inline bool ptoi_is_complete(const ptoi_view *view, const ptoi_slot *slot
     *waiters = ptoi_acquire64(&slot->waiters); /* pairs W2 */
     return ptoi_list_closed(*waiters) ||
            (*waiters >> 32 << 32) != ptoi_list_tag(view, ptoi_ref_level(ref), ptoi_ref_seq(ref)) ||
-           ptoi_get64(&slot->seq) != ptoi_ref_seq(ref);
+           ptoi_acquire64(&slot->seq) != ptoi_ref_seq(ref); /* pairs the release in submit's take */
 }
 
 static inline bool ptoi_task_is_complete(const ptoi_view *view, ptoi_ref ref)

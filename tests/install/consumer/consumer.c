@@ -28,8 +28,7 @@ static pto_status run_tasks(pto_runtime *rt, float *x, int64_t n)
     pto_tensor tx, between;
     PTO_TRY(pto_kernel_register(rt, "add_number", PTO_VECTOR, add_number, NULL, &kernel));
     PTO_TRY(pto_external_tensor(rt, x, PTO_FLOAT32, 1, &n, &tx));
-    PTO_SCOPE(rt)
-    {
+    PTO_SCOPE(rt) {
         PTO_TRY(pto_temp(rt, PTO_FLOAT32, 1, &n, &between));
         PTO_TRY(pto_submit(rt, kernel, pto_input(&tx), pto_output(&between), pto_scalar(1.0f)));
         PTO_TRY(pto_submit(rt, kernel, pto_input(&between), pto_output(&tx), pto_scalar(2.0)));
