@@ -383,7 +383,7 @@ static inline bool edges_are_few(const draft *d)
 
 /* Room for the edges: waits for producers if there is none. Nothing is recycled but edges, so that
  * every reference keeps its meaning. */
-static pto_status room_for_edges(draft *d)
+static void room_for_edges(draft *d)
 {
     ptoi_track *t = d->track;
     bool counted = false;
@@ -405,7 +405,6 @@ static pto_status room_for_edges(draft *d)
         /* Older tasks of the level give edges back, or fewer are needed. */
         ptoi_wait_any(d->rt, complete);
     }
-    return PTO_OK;
 }
 
 /* The parameter that an access belongs to: the first with that tensor. */
@@ -437,7 +436,7 @@ static __attribute__((noinline)) pto_status link_any(draft *d)
         ptoi_access_ask(rt->map, &found, d->accesses[i].access, emit, &context);
     }
     add_after(d);
-    PTO_TRY(room_for_edges(d));
+    room_for_edges(d);
     if (!d->barrier && entries) {
         /* There is room for as many, and what is complete by now has only made more. */
         PTO_TRY(ptoi_entry_reserve(rt->map, d->level, entries));

@@ -42,8 +42,8 @@ static bool is_reached(const pto_runtime *rt, const aim *a)
         return ptoi_count_complete(rt) > a->complete;
     }
     const ptoi_slot *slot = ptoi_slot_of(&rt->view, ptoi_ref_level(a->ref), ptoi_ref_seq(a->ref));
-    return ptoi_list_closed(ptoi_see64(&slot->waiters)) ||
-           ptoi_get64(&slot->seq) != ptoi_ref_seq(a->ref);
+    return ptoi_list_closed(
+        ptoi_see64(&slot->waiters)); /* only this thread recycles: it is its own */
 }
 
 /* Runs tasks until the aim is reached, and sleeps when there are none. */
