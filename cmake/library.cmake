@@ -4,6 +4,13 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.c")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    # Only what runs after the machine was asked whether it can.
+    set(folder "${PROJECT_SOURCE_DIR}/src/op/rearrange")
+    set_source_files_properties("${folder}/avx2.c" PROPERTIES COMPILE_OPTIONS "-mavx2")
+    set_source_files_properties("${folder}/avx512.c" PROPERTIES
+        COMPILE_OPTIONS "-mavx512f;-mavx512bw")
+endif()
 add_library(pto_objects OBJECT ${sources})
 target_link_libraries(pto_objects PRIVATE pto_compiler)
 target_include_directories(pto_objects

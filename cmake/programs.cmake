@@ -33,7 +33,7 @@ if(PTO_BUILD_BENCH)
     file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/bench_*.c")
     foreach(file ${files})
         cmake_path(GET file STEM name)
-        pto_inner_program(${name} "${file}" bench)
+        pto_inner_program(${name} "${file}" bench ${CMAKE_DL_LIBS}) # peers are loaded if there
     endforeach()
 endif()
 

@@ -12,6 +12,7 @@
 #ifndef PTO_EXECUTE_H
 #define PTO_EXECUTE_H
 
+#include <pto/device.h>
 #include <pto/pto.h>
 
 #ifdef __cplusplus
@@ -20,25 +21,8 @@ extern "C" {
 
 /* ---- Devices ----------------------------------------------------------------------------- */
 
-/* How to use a device. `self` is handed to every function. Those that may be NULL do nothing then.
- * One that fails may say why with pto_fail. They are called on the orchestrating thread, and never
- * about 0 bytes. */
-typedef struct pto_device_ops {
-    size_t size; /* sizeof(pto_device_ops) */
-    void *self;
-    pto_status (*alloc)(void *self, uint64_t bytes, void **memory); /* aligned to 64 bytes */
-    void (*free)(void *self, void *memory, uint64_t bytes);
-    /* To the device, and back to the host. A copy may be under way when the function returns, until
-     * the next `synchronize`: both sides stay as they are until then. */
-    pto_status (*copy_in)(void *self, void *to, const void *from, uint64_t bytes);
-    pto_status (*copy_out)(void *self, void *to, const void *from, uint64_t bytes);
-    pto_status (*set_current)(void *self); /* on the thread about to use it; may be NULL */
-    pto_status (*synchronize)(void *self); /* copies begun so far are done; may be NULL */
-    void *stream;                          /* for the kernels of the device; may be NULL */
-} pto_device_ops;
-
 /* Adds a device to the runtime's table, or replaces it. cpu:0 is built in. `ops` is copied; what it
- * points to must live as long as the runtime. */
+ * points to must live as long as the runtime. The runtime calls it on the orchestrating thread. */
 PTO_API pto_status pto_device_register(pto_runtime *rt, pto_device device,
                                        const pto_device_ops *ops);
 

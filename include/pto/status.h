@@ -103,7 +103,14 @@ extern "C" {
       "only the thread that created the runtime submits, scopes, waits and reads")                 \
     X(BAD_OPCODE, 43, "unknown operation of a work request", "use one of pto_work_opcode")         \
     X(BAD_INDEX, 44, "an index out of range", "the detail names index and range")                  \
-    X(SYSTEM, 45, "the operating system refused", "the detail has its words")
+    X(SYSTEM, 45, "the operating system refused", "the detail has its words")                      \
+    X(NOT_IMPLEMENTED, 46, "the operator has no implementation for this device",                   \
+      "register one with pto_op_register, or move the data to a device that has one")              \
+    X(DEVICES_DIFFER, 47, "the tensors are on different devices", "copy them to one device first") \
+    X(SELF_OVERLAP, 48, "elements of the destination share memory",                                \
+      "give a destination in which every element has bytes of its own: no broadcast")              \
+    X(BAD_PLAN, 49, "the plan was made for other tensors",                                         \
+      "run it on tensors of the layout, device and alignment it was made for, or make another")
 
 typedef enum pto_status {
 #define PTO_STATUS_ENUM(name, value, text, hint) PTO_##name = (value),

@@ -1,16 +1,11 @@
 /* config.c - which value of an option counts: the struct's, the environment's or the default. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* sched_getaffinity, CPU_ALLOC */
-#endif
 #include "base/config.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/option.h"
+#include "base/os.h"
 
 static pto_status check(const ptoi_option *o, uint64_t value, const char *field)
 {
@@ -105,30 +100,6 @@ static pto_status decide_levels(const ptoi_option *o, const char *variable, ptoi
 
 /* ---- Workers ------------------------------------------------------------------------------- */
 
-/* What this thread may run on: containers and taskset make it less than the machine has. */
-static uint64_t usable_cores(void)
-{
-    /* A set that is too small for the machine is refused, without a word on how large is enough. */
-    for (size_t cores = 1024; cores <= (size_t)1 << 20; cores *= 2) {
-        cpu_set_t *set = CPU_ALLOC(cores);
-        if (!set) {
-            break;
-        }
-        const size_t bytes = CPU_ALLOC_SIZE(cores);
-        const int refused = sched_getaffinity(0, bytes, set) == 0 ? 0 : errno;
-        const int count = refused ? 0 : CPU_COUNT_S(bytes, set);
-        CPU_FREE(set);
-        if (count > 0) {
-            return (uint64_t)count;
-        }
-        if (refused != EINVAL) {
-            break;
-        }
-    }
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (uint64_t)online : 1;
-}
-
 bool ptoi_settings_add_threads(ptoi_settings *s, uint64_t count, uint32_t types)
 {
     if (count > PTO_MAX_WORKERS - s->n_workers) {
@@ -194,7 +165,7 @@ static pto_status decide_workers(const ptoi_option *o, const char *variable, pto
         return ptoi_option_read_workers(o, variable, s);
     }
     /* The orchestrating thread needs a core as well. */
-    const uint64_t cores = usable_cores();
+    const uint64_t cores = ptoi_os_cores();
     const uint64_t others = cores > 2 ? cores - 1 : 1;
     ptoi_settings_add_threads(s, others < PTO_MAX_WORKERS ? others : PTO_MAX_WORKERS,
                               PTO_ALL_TYPES);

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* memfd_create, MAP_ANONYMOUS, MAP_NORESERVE, syscall */
+#define _GNU_SOURCE /* memfd_create, MAP_ANONYMOUS, MAP_NORESERVE, syscall, CPU_ALLOC */
 #include "base/os.h"
 
 #include <errno.h>
@@ -108,4 +108,27 @@ int ptoi_os_thread(pthread_t *thread, void *(*run)(void *), void *context)
     int why = pthread_create(thread, NULL, run, context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return why;
+}
+
+uint64_t ptoi_os_cores(void)
+{
+    /* A set that is too small for the machine is refused, without a word on how large is enough. */
+    for (size_t cores = 1024; cores <= (size_t)1 << 20; cores *= 2) {
+        cpu_set_t *set = CPU_ALLOC(cores);
+        if (!set) {
+            break;
+        }
+        const size_t bytes = CPU_ALLOC_SIZE(cores);
+        const int refused = sched_getaffinity(0, bytes, set) == 0 ? 0 : errno;
+        const int count = refused ? 0 : CPU_COUNT_S(bytes, set);
+        CPU_FREE(set);
+        if (count > 0) {
+            return (uint64_t)count;
+        }
+        if (refused != EINVAL) {
+            break;
+        }
+    }
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (uint64_t)online : 1;
 }

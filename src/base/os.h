@@ -23,6 +23,9 @@ void ptoi_os_file_close(int file);
 void ptoi_os_sleep(ptoi_a32 *word, uint32_t value);
 void ptoi_os_wake(ptoi_a32 *word);
 
+/* How many cores this thread may run on: containers and taskset make it less than the machine has. */
+uint64_t ptoi_os_cores(void);
+
 /* Lets other threads run that wait for a core. */
 void ptoi_os_yield(void);
 

@@ -1,9 +1,9 @@
 /* work.c - submitting work requests, and the kernel that carries them out on the CPU.
  *
  * Each operation first checks all that could be wrong and only then writes, so a request that fails
- * has changed nothing. The elements themselves are moved by the copier of tensors, tensor/copy.h:
- * a fill is a copy from a source that stands still, a gather and a scatter are a copy of one row for
- * each index.
+ * has changed nothing. The elements themselves are moved by plans of Rearrange: a fill is a copy from
+ * a source that stands still, a gather and a scatter are a copy of one row for each index. (A
+ * destination may name a place more than once here: then what comes last stays.)
  */
 #include "exec/work.h"
 
@@ -12,8 +12,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "exec/arg.h"
+#include "op/rearrange/plan.h"
 #include "submit/runtime.h"
-#include "tensor/copy.h"
 #include "tensor/tensor.h"
 
 /* Before the tensors stand these scalars. */
@@ -103,31 +104,6 @@ typedef struct request {
     const pto_arg *params;
 } request;
 
-/* The argument as a tensor over no more than the bytes it spans. It was sound at submit, so nothing
- * overflows. */
-static pto_tensor tensor_of(const pto_arg *arg)
-{
-    pto_tensor t = {.dtype = arg->dtype, .ndim = arg->ndim};
-    int64_t size = (int64_t)pto_dtype_size(arg->dtype), low = 0, high = 0;
-    bool empty = false;
-    for (int32_t d = 0; d < arg->ndim; d++) {
-        t.shape[d] = arg->shape[d];
-        t.strides[d] = arg->strides[d];
-        empty |= arg->shape[d] == 0;
-    }
-    for (int32_t d = 0; d < arg->ndim && !empty; d++) {
-        int64_t reach = arg->shape[d] > 1 ? (arg->shape[d] - 1) * arg->strides[d] : 0;
-        low += reach < 0 ? reach : 0;
-        high += reach > 0 ? reach : 0;
-    }
-    if (!empty) {
-        t.storage = (char *)arg->data + low * size;
-        t.storage_bytes = (uint64_t)((high - low + 1) * size);
-        t.offset = -low;
-    }
-    return t;
-}
-
 /* Bytes from one element along a dim to the next; none where there is no next. */
 static int64_t step_of(const pto_arg *arg, int32_t dim)
 {
@@ -175,7 +151,7 @@ static pto_status check_dtypes(const request *r, const pto_arg *from, const pto_
 static pto_status check_apart(const request *r, const char *what, const pto_arg *read,
                               const pto_arg *written)
 {
-    pto_tensor a = tensor_of(read), b = tensor_of(written);
+    pto_tensor a = ptoi_arg_tensor(read), b = ptoi_arg_tensor(written);
     uint64_t budget = PTO_OVERLAP_BUDGET, steps = (uint64_t)pto_tensor_numel(&a);
     pto_overlap_result result;
     PTO_TRY(pto_tensor_overlaps_ex(&a, &b, steps > budget ? steps : budget, &result));
@@ -249,7 +225,7 @@ static pto_status run_copy(const request *r)
     uint64_t bytes[2] = {0};
     for (int i = 0; i < 2; i++) {
         char shape[PTOI_DIMS_TEXT], strides[PTOI_DIMS_TEXT];
-        pto_tensor t = tensor_of(args[i]);
+        pto_tensor t = ptoi_arg_tensor(args[i]);
         if (!pto_tensor_is_contiguous(&t)) {
             return ptoi_fail(PTO_NOT_CONTIGUOUS,
                              "%s: the %s has shape %s and strides %s: not dense", r->name,
@@ -282,10 +258,8 @@ static pto_status run_strided_copy(const request *r)
         return PTO_OK;
     }
     PTO_TRY(check_apart(r, "the input", from, to));
-    ptoi_copy copy;
-    ptoi_copy_plan(&copy, to->ndim, to->shape, to->strides, from->strides,
-                   pto_dtype_size(to->dtype));
-    ptoi_copy_run(&copy, to->data, from->data);
+    ptoi_copy(to->ndim, to->shape, to->data, to->strides, from->data, from->strides,
+              (uint32_t)pto_dtype_size(to->dtype));
     return PTO_OK;
 }
 
@@ -302,9 +276,8 @@ static pto_status run_fill(const request *r)
         uint64_t u64;
     } element[] = {
         {.u8 = (uint8_t)value}, {.u16 = (uint16_t)value}, {.u32 = (uint32_t)value}, {.u64 = value}};
-    ptoi_copy copy;
-    ptoi_copy_plan(&copy, to->ndim, to->shape, to->strides, still, size);
-    ptoi_copy_run(&copy, to->data, &element[__builtin_ctzll(size)]);
+    ptoi_copy(to->ndim, to->shape, to->data, to->strides, &element[__builtin_ctzll(size)], still,
+              (uint32_t)size);
     return PTO_OK;
 }
 
@@ -317,13 +290,13 @@ static pto_status move_rows(const request *r, const pto_arg *to, bool scatters)
     PTO_TRY(check_apart(r, "the input", from, to));
     PTO_TRY(check_apart(r, "the indices", indices, to));
 
-    ptoi_copy row; /* all dims but dim 0 */
-    ptoi_copy_plan(&row, to->ndim - 1, to->shape + 1, to->strides + 1, from->strides + 1,
-                   pto_dtype_size(to->dtype));
+    ptoi_plan row; /* all dims but dim 0 */
+    ptoi_plan_make(&row, to->ndim - 1, to->shape + 1, to->strides + 1, from->strides + 1,
+                   (uint32_t)pto_dtype_size(to->dtype), (uintptr_t)to->data, NULL);
     int64_t to_step = step_of(to, 0), from_step = step_of(from, 0), step = step_of(indices, 0);
-    for (int64_t i = 0; i < indices->shape[0] && !row.empty; i++) {
+    for (int64_t i = 0; i < indices->shape[0] && row.way != PTOI_WAY_NOTHING; i++) {
         int64_t index = index_at(indices, step, i);
-        ptoi_copy_run(&row, (char *)to->data + (scatters ? index : i) * to_step,
+        ptoi_plan_run(&row, (char *)to->data + (scatters ? index : i) * to_step,
                       (const char *)from->data + (scatters ? i : index) * from_step);
     }
     return PTO_OK;

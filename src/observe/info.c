@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "submit/handle.h"
 #include "submit/runtime.h"
 
 const char *pto_task_state_name(pto_task_state state)
@@ -36,15 +37,12 @@ static uint32_t fanin_left(const pto_runtime *rt, const ptoi_slot *slot)
 pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "task info"));
-    uint32_t level = (uint32_t)task & 7;
-    uint64_t seq = task >> 3;
     if (!report) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "task info: report is NULL");
     }
-    if (level >= rt->levels || seq >= rt->track[level].head ||
-        seq < rt->settings.config.first_task) {
-        return ptoi_fail(PTO_BAD_TASK, "task info: task handle %" PRIu64 " never was", task);
-    }
+    PTO_TRY(ptoi_handle_check(rt, "task info", task));
+    uint32_t level = ptoi_ref_level(ptoi_handle_ref(task));
+    uint64_t seq = ptoi_ref_seq(ptoi_handle_ref(task));
     ptoi_retire_exactly(rt, level);
     const ptoi_track *t = &rt->track[level];
     *report = (pto_task_report){.task = task, .state = PTO_TASK_CONSUMED, .level = level};
@@ -69,7 +67,7 @@ pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report
     report->heap_bytes = note->heap_size;
     if (ptoi_list_closed(waiters)) {
         report->state = PTO_TASK_COMPLETED;
-        report->failed = ptoi_list_first(waiters) == PTOI_LIST_CLOSED_BAD;
+        report->failed = ptoi_list_bad(waiters);
         report->skipped = slot->outcome == PTOI_SKIPPED;
         return PTO_OK;
     }

@@ -23,7 +23,7 @@ void ptoi_retire_completed(pto_runtime *rt, uint32_t level)
         if (!ptoi_list_closed(waiters)) {
             break;
         }
-        if (ptoi_list_first(waiters) == PTOI_LIST_CLOSED_BAD) {
+        if (ptoi_list_bad(waiters)) {
             ptoi_poison_record(rt, level, n);
         }
     }
@@ -96,7 +96,7 @@ bool ptoi_retire_is_held(pto_runtime *rt, uint32_t level, uint64_t seq)
 /* Bad tasks stay until nobody can ask any more whether they were. */
 static bool is_asked_about(const pto_runtime *rt, const ptoi_slot *slot)
 {
-    if (ptoi_list_first(ptoi_get64(&slot->waiters)) != PTOI_LIST_CLOSED_BAD) {
+    if (!ptoi_list_bad(ptoi_get64(&slot->waiters))) {
         return false;
     }
     for (uint32_t l = 0; l < rt->levels; l++) {

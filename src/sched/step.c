@@ -5,8 +5,8 @@
 /* Whether `waiters` is the word of the bad task that `ref` names. */
 static bool is_bad(const ptoi_view *view, const ptoi_slot *slot, ptoi_ref ref, uint64_t waiters)
 {
-    return waiters == (ptoi_list_tag(view, ptoi_ref_level(ref), ptoi_ref_seq(ref)) |
-                       PTOI_LIST_CLOSED_BAD) &&
+    return ptoi_list_bad(waiters) &&
+           waiters >> 32 << 32 == ptoi_list_tag(view, ptoi_ref_level(ref), ptoi_ref_seq(ref)) &&
            ptoi_get64(&slot->seq) == ptoi_ref_seq(ref);
 }
 

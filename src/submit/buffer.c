@@ -1,13 +1,14 @@
 /* buffer.c - managed memory: buffers, their versions, and tensors in them.
  *
- * Records form a stack. A lifetime that ends takes all records made in it, so a handle is good if its
- * record is still in the stack and is the same life. Lives are never counted twice: a handle that
- * outlived its scope is noticed always, whatever has become of its record.
+ * Records form a stack. A lifetime that ends takes all records made in it, so a handle is good if
+ * its record is still in the stack and is the same life. Lives are never counted twice: a handle
+ * that outlived its scope is noticed always, whatever has become of its record.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "submit/handle.h"
 #include "submit/runtime.h"
 
 ptoi_buffer *ptoi_buffer_find(pto_runtime *rt, const char *who, const pto_tensor *t)
@@ -255,13 +256,11 @@ pto_status pto_task_get_output(pto_runtime *rt, pto_task task, uint32_t index, p
     if (!t) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "get an output: t is NULL");
     }
-    uint32_t level = (uint32_t)task & 7;
-    uint64_t seq = task >> 3;
-    if (level >= rt->levels || seq >= rt->track[level].head || seq < rt->track[level].retired) {
-        bool was = level < rt->levels && seq >= rt->settings.config.first_task &&
-                   seq < rt->track[level].retired;
-        return ptoi_fail(PTO_BAD_TASK, "get an output: task handle %" PRIu64 " %s", task,
-                         was ? "is recycled" : "never was");
+    PTO_TRY(ptoi_handle_check(rt, "get an output", task));
+    uint32_t level = ptoi_ref_level(ptoi_handle_ref(task));
+    uint64_t seq = ptoi_ref_seq(ptoi_handle_ref(task));
+    if (seq < rt->track[level].retired) {
+        return ptoi_fail(PTO_BAD_TASK, "get an output: task handle %" PRIu64 " is recycled", task);
     }
     const ptoi_slot *slot = ptoi_slot_of(&rt->view, level, seq);
     const ptoi_packed *arg = rt->view.level[level].args + slot->args;

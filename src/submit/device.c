@@ -1,4 +1,4 @@
-/* device.c - the table of devices of a runtime, and the one that is built in: the host. */
+/* device.c - the table of devices of a runtime. The host is in it from the start. */
 #include "submit/device.h"
 
 #include <inttypes.h>
@@ -6,46 +6,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "op/device.h"
 #include "submit/runtime.h"
-
-/* ---- The host ----------------------------------------------------------------------------- */
-
-enum { HOST_ALIGNMENT = 64 };
-
-static pto_status host_alloc(void *self, uint64_t bytes, void **memory)
-{
-    (void)self;
-    uint64_t rounded = (bytes + HOST_ALIGNMENT - 1) & ~(uint64_t)(HOST_ALIGNMENT - 1);
-    *memory = rounded < bytes ? NULL : aligned_alloc(HOST_ALIGNMENT, rounded);
-    if (!*memory) {
-        return ptoi_fail(PTO_OUT_OF_MEMORY, "no %" PRIu64 " bytes on the host", bytes);
-    }
-    return PTO_OK;
-}
-
-static void host_free(void *self, void *memory, uint64_t bytes)
-{
-    (void)self;
-    (void)bytes;
-    free(memory);
-}
-
-static pto_status host_copy(void *self, void *to, const void *from, uint64_t bytes)
-{
-    (void)self;
-    memcpy(to, from, bytes);
-    return PTO_OK;
-}
-
-static const pto_device_ops host = {
-    .size = sizeof(pto_device_ops),
-    .alloc = host_alloc,
-    .free = host_free,
-    .copy_in = host_copy,
-    .copy_out = host_copy,
-};
-
-/* ---- The table ---------------------------------------------------------------------------- */
 
 static ptoi_device *find(const struct ptoi_devices *devices, pto_device device)
 {
@@ -83,7 +45,7 @@ pto_status ptoi_devices_create(struct ptoi_devices **out)
     if (!devices) {
         return ptoi_fail(PTO_OUT_OF_MEMORY, "devices: no %zu bytes for the table", sizeof *devices);
     }
-    pto_status s = put(devices, (pto_device){PTO_DEVICE_CPU, 0}, &host);
+    pto_status s = put(devices, (pto_device){PTO_DEVICE_CPU, 0}, &ptoi_device_host);
     if (s) {
         ptoi_devices_destroy(devices);
         return s;

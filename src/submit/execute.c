@@ -16,9 +16,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "op/rearrange/plan.h"
 #include "submit/device.h"
 #include "submit/runtime.h"
-#include "tensor/copy.h"
 
 enum { DETAIL_BYTES = 512 }; /* longer than any detail */
 
@@ -346,10 +346,9 @@ static pto_status copy_out(run *r)
         const passage *p = &r->passages[i];
         if (p->packed) {
             const pto_tensor *to = &p->host;
-            uint64_t size = pto_dtype_size(to->dtype);
-            ptoi_copy copy;
-            ptoi_copy_plan(&copy, to->ndim, to->shape, to->strides, r->tensors[i].strides, size);
-            ptoi_copy_run(&copy, (char *)to->storage + to->offset * (int64_t)size, p->packed);
+            uint32_t size = (uint32_t)pto_dtype_size(to->dtype);
+            ptoi_copy(to->ndim, to->shape, (char *)to->storage + to->offset * (int64_t)size,
+                      to->strides, p->packed, r->tensors[i].strides, size);
         }
     }
     return PTO_OK;

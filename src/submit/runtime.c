@@ -359,6 +359,7 @@ static pto_status create(pto_runtime *rt, const pto_config *config)
     ptoi_runtime_adopt(rt);
     PTO_TRY(ptoi_devices_create(&rt->devices));
     PTO_TRY(ptoi_work_register(rt, &rt->work_kernel));
+    PTO_TRY(ptoi_rearrange_register(rt));
     return start(rt);
 }
 

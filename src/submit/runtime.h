@@ -159,6 +159,7 @@ struct pto_runtime {
     uint32_t string_bytes;
 
     pto_kernel work_kernel; /* work requests: exec/work.h */
+    pto_kernel rearrange_vector, rearrange_accelerator;
     struct ptoi_devices *devices;
 
     bool cancel_told; /* somebody has waited and heard of the cancel */
@@ -228,11 +229,16 @@ pto_status ptoi_buffer_check_first(const ptoi_buffer *b, const char *who, const 
 /* PTO_BAD_MEMORY if memory of the user reaches into ours. */
 pto_status ptoi_buffer_check_external(const pto_runtime *rt, const char *who, const pto_tensor *t);
 
-/* ---- submit.c ---- */
+/* ---- home.c ---- */
 
 /* Gives a buffer memory before anybody has written it: a task that is complete from the start owns
  * it, on the level of the lifetime that the buffer belongs to. */
 pto_status ptoi_submit_memory(pto_runtime *rt, ptoi_buffer *b, const char *file, int line);
+
+/* ---- rearrange.c ---- */
+
+/* Makes the kernels of pto_submit_rearrange known, as the runtime is created. */
+pto_status ptoi_rearrange_register(pto_runtime *rt);
 
 /* ---- wait.c ---- */
 

@@ -43,8 +43,8 @@ pto_status pto_scope_begin_at(pto_runtime *rt, uint32_t flags, const char *file,
     return PTO_OK;
 }
 
-/* The first task that an open lifetime still holds on the level, in the ring that it shares with the
- * one that has just ended; the head if there is none. */
+/* The first task that an open lifetime still holds on the level, in the ring that it shares with
+ * the one that has just ended; the head if there is none. */
 static uint64_t first_pinned(const pto_runtime *rt, uint32_t level)
 {
     uint64_t first = rt->track[level].head;
@@ -69,7 +69,7 @@ pto_status pto_scope_end(pto_runtime *rt)
     }
     const ptoi_scope *scope = &rt->scopes[--rt->depth];
     if (scope->base == rt->depth) {
-        /* The lifetime ends. Tasks of an outer one that shares the ring, if it has any, go first. */
+        /* The lifetime ends. Tasks of an outer one that shares the ring, if any, go first. */
         ptoi_track *t = &rt->track[scope->level];
         if (t->released >= scope->seq) {
             t->released = first_pinned(rt, scope->level);

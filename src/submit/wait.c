@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "op/rearrange/plan.h"
+#include "submit/handle.h"
 #include "submit/runtime.h"
-#include "tensor/copy.h"
 
 /* Nobody else knows of a task that this thread was to run next. */
 static void put_back(pto_runtime *rt)
@@ -149,19 +150,14 @@ pto_status pto_wait(pto_runtime *rt)
 pto_status pto_wait_task(pto_runtime *rt, pto_task task)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "wait for a task"));
-    uint32_t level = (uint32_t)task & 7;
-    uint64_t seq = task >> 3;
-    if (level >= rt->levels || seq >= rt->track[level].head ||
-        seq < rt->settings.config.first_task) {
-        return ptoi_fail(PTO_BAD_TASK, "wait: task handle %" PRIu64 " never was", task);
-    }
-    const ptoi_track *t = &rt->track[level];
+    PTO_TRY(ptoi_handle_check(rt, "wait", task));
+    ptoi_ref ref = ptoi_handle_ref(task);
+    uint32_t level = ptoi_ref_level(ref);
+    uint64_t seq = ptoi_ref_seq(ref);
     bool bad = false;
-    if (seq >= t->completed) {
-        ptoi_ref ref = ptoi_ref_make(seq, level, false);
+    if (seq >= rt->track[level].completed) {
         ptoi_wait_for(rt, ref);
-        bad = ptoi_list_first(ptoi_acquire64(&t->slots[(uint32_t)seq & t->mask].waiters)) ==
-              PTOI_LIST_CLOSED_BAD;
+        bad = ptoi_list_bad(ptoi_acquire64(&ptoi_slot_of(&rt->view, level, seq)->waiters));
     } else {
         bad = ptoi_poison_is_bad(rt, level, seq);
     }
@@ -245,8 +241,7 @@ static pto_status wait_for_access(pto_runtime *rt, const pto_tensor *t, pto_map_
         ptoi_ref ref = rt->edges[i];
         ptoi_wait_for(rt, ref);
         const ptoi_slot *slot = ptoi_slot_of(&rt->view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
-        *bad |= ptoi_ref_poisons(ref) &&
-                ptoi_list_first(ptoi_acquire64(&slot->waiters)) == PTOI_LIST_CLOSED_BAD;
+        *bad |= ptoi_ref_poisons(ref) && ptoi_list_bad(ptoi_acquire64(&slot->waiters));
     }
     return PTO_OK;
 }
@@ -287,15 +282,12 @@ static void move(const pto_tensor *t, char *place, void *dense, bool out)
         strides[d] = step;
         step *= t->shape[d];
     }
-    ptoi_copy copy;
-    uint64_t size = pto_dtype_size(t->dtype);
+    uint32_t size = (uint32_t)pto_dtype_size(t->dtype);
     char *first = place + (uint64_t)t->offset * size;
     if (out) {
-        ptoi_copy_plan(&copy, t->ndim, t->shape, strides, t->strides, size);
-        ptoi_copy_run(&copy, dense, first);
+        ptoi_copy(t->ndim, t->shape, dense, strides, first, t->strides, size);
     } else {
-        ptoi_copy_plan(&copy, t->ndim, t->shape, t->strides, strides, size);
-        ptoi_copy_run(&copy, first, dense);
+        ptoi_copy(t->ndim, t->shape, first, t->strides, dense, strides, size);
     }
 }
 

@@ -90,6 +90,11 @@ static inline bool ptoi_list_closed(uint64_t waiters)
     return ptoi_list_first(waiters) - PTOI_LIST_CLOSED_BAD <= 1;
 }
 
+static inline bool ptoi_list_bad(uint64_t waiters)
+{
+    return ptoi_list_first(waiters) == PTOI_LIST_CLOSED_BAD;
+}
+
 /* slot.phase: these, the status of pto_task_complete, and which time round the ring it is. */
 #define PTOI_PHASE_RUNNING 1u   /* a worker has it */
 #define PTOI_PHASE_RETURNED 2u  /* its kernel returned PTO_PENDING */
@@ -263,7 +268,7 @@ static inline bool ptoi_is_complete(const ptoi_view *view, const ptoi_slot *slot
     *waiters = ptoi_acquire64(&slot->waiters); /* pairs W2 */
     return ptoi_list_closed(*waiters) ||
            (*waiters >> 32 << 32) != ptoi_list_tag(view, ptoi_ref_level(ref), ptoi_ref_seq(ref)) ||
-           ptoi_acquire64(&slot->seq) != ptoi_ref_seq(ref); /* pairs the release in submit's take */
+           ptoi_acquire64(&slot->seq) != ptoi_ref_seq(ref); /* pairs the release in write.c */
 }
 
 static inline bool ptoi_task_is_complete(const ptoi_view *view, ptoi_ref ref)

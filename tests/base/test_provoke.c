@@ -19,7 +19,9 @@
 #include <unistd.h>
 
 #include <pto/dlpack.h>
+#include <pto/op.h>
 #include <pto/pto.h>
+#include <pto/rearrange.h>
 #include <pto/work.h>
 
 #include "tensor/layout.h"
@@ -551,6 +553,45 @@ static pto_status system_refuses(void)
     return status;
 }
 
+/* ---- provocations of operators ------------------------------------------------------------ */
+
+static pto_status not_implemented(void)
+{
+    pto_tensor t = whole();
+    t.device = (pto_device){PTO_DEVICE_KUNLUN, 38};
+    return pto_fill(&t, 1);
+}
+
+static pto_status devices_differ(void)
+{
+    pto_tensor a = whole(), b = whole();
+    b.device = (pto_device){PTO_DEVICE_KUNLUN, 39};
+    return pto_op_run(pto_fill_op(), &a, 1, &b, 1, NULL);
+}
+
+static pto_status self_overlap(void)
+{
+    static float other[4][8];
+    pto_tensor src = whole(), dst = whole();
+    dst.storage = other;
+    dst.strides[0] = 5;
+    return pto_rearrange(&dst, &src);
+}
+
+static pto_status bad_plan(void)
+{
+    static _Alignas(64) float other[4][8];
+    pto_tensor src = whole(), dst = whole();
+    pto_rearrange_plan *plan = NULL;
+    dst.storage = other;
+    assert_int_equal(pto_rearrange_plan_create(&dst, &src, &plan), PTO_OK);
+    dst.strides[0] = 1;
+    dst.strides[1] = 4;
+    pto_status status = pto_rearrange_plan_execute(plan, &dst, &src);
+    pto_rearrange_plan_destroy(plan);
+    return status;
+}
+
 /* ---- the table --------------------------------------------------------------------------- */
 
 typedef struct provocation {
@@ -605,6 +646,10 @@ static const provocation provocations[] = {
     [PTO_BAD_OPCODE] = {bad_opcode, {"96"}},
     [PTO_BAD_INDEX] = {bad_index, {"65", "0"}},
     [PTO_SYSTEM] = {system_refuses, {"files"}},
+    [PTO_NOT_IMPLEMENTED] = {not_implemented, {"fill", "kunlun", "38"}},
+    [PTO_DEVICES_DIFFER] = {devices_differ, {"cpu", "kunlun", "39"}},
+    [PTO_SELF_OVERLAP] = {self_overlap, {"4", "8", "5"}},
+    [PTO_BAD_PLAN] = {bad_plan, {"dst", "4", "8"}},
 };
 
 /* Whether `word` stands in `text` by itself: the 8 of "18" or of "82" does not count. */

@@ -205,6 +205,7 @@ static void test_parameters_that_cannot_be(void **state)
     /* A task that never was. */
     REFUSED(&b, PTO_BAD_TASK, WORDS("task"), pto_after(b.writer + 8000));
     REFUSED(&b, PTO_BAD_TASK, WORDS("task"), pto_after(UINT64_MAX));
+    REFUSED(&b, PTO_BAD_TASK, WORDS("task"), pto_after(b.writer | UINT64_C(1) << 63));
     REFUSED(&b, PTO_BAD_TASK, WORDS("task"), pto_after(b.writer | 7)); /* no such level */
     bench_stop(&b);
 }

@@ -1,0 +1,110 @@
+/* pto/rearrange.h - Rearrange: any strided layout to any other, at the speed of memory.
+ *
+ *     float image[480][640][3], planes[3][480][640];
+ *     pto_tensor src, dst, turned;
+ *     pto_tensor_init(&src, image, sizeof image, PTO_FLOAT32, 3, (int64_t[]){480, 640, 3}, NULL, 0);
+ *     pto_tensor_init(&dst, planes, sizeof planes, PTO_FLOAT32, 3, (int64_t[]){3, 480, 640}, NULL, 0);
+ *     pto_tensor_permute(&src, (int32_t[]){2, 0, 1}, &turned);     // a view: nothing moves
+ *     pto_rearrange(&dst, &turned);                                // now it does
+ *
+ * Both tensors have the same shape, dtype and device; strides are any: negative, padded, permuted,
+ * in the source also zero. What is refused, with the numbers in pto_error_detail():
+ *
+ *     PTO_DEVICES_DIFFER   they are on two devices
+ *     PTO_NOT_IMPLEMENTED  nothing was registered for the device they are on
+ *     PTO_BAD_DTYPE        the dtypes differ
+ *     PTO_BAD_SHAPE        the shapes differ
+ *     PTO_SELF_OVERLAP     two elements of the destination share a byte
+ *     PTO_OVERLAP          source and destination share a byte; only the very same layout at the same
+ *                          place is fine, and nothing is done then
+ *     PTO_NULL_ARGUMENT    a pointer is NULL, or a tensor with elements has no memory
+ *     PTO_OVERFLOW, PTO_OUT_OF_BOUNDS, ...  a tensor that is not sound (pto_tensor_check)
+ *
+ * Tensors without elements succeed and touch nothing. No byte between the elements of the
+ * destination is ever touched. Any thread may call.
+ */
+#ifndef PTO_REARRANGE_H
+#define PTO_REARRANGE_H
+
+#include <pto/op.h>
+#include <pto/pto.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- At once ------------------------------------------------------------------------------ */
+
+/* Copies all elements of src to their places in dst. */
+PTO_API pto_status pto_rearrange(const pto_tensor *dst, const pto_tensor *src);
+
+/* The same by several threads, the calling one included: 0 means one for each core, and a copy too
+ * small to gain by it takes fewer. Returns when all is done. CPU only. */
+PTO_API pto_status pto_rearrange_parallel(const pto_tensor *dst, const pto_tensor *src,
+                                          uint32_t threads);
+
+/* Allocates a dense tensor of src's shape, dtype and device (last dim fastest; memory of large ones
+ * in huge pages where the system gives them), and copies. pto_rearrange_free gives the memory back
+ * and zeroes the tensor; a zeroed one is fine. */
+PTO_API pto_status pto_rearrange_new(const pto_tensor *src, pto_tensor *dst);
+PTO_API void pto_rearrange_free(pto_tensor *dst);
+
+/* The operator behind all of them: outputs[0] = inputs[0]. */
+PTO_API pto_op *pto_rearrange_op(void);
+
+/* ---- As tasks ----------------------------------------------------------------------------- */
+
+/* Submits the copy to workers of type PTO_VECTOR or PTO_ACCELERATOR. A large one becomes several
+ * tasks, each with a view of both tensors: parts run side by side, and whoever needs a part waits for
+ * that part alone. A managed dst without memory gets it. What is wrong with the two tensors together
+ * is refused here, not by a task. pto_last_task is the last of the parts. */
+PTO_API pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst,
+                                           const pto_tensor *src, pto_worker_type type,
+                                           const char *file, int line);
+
+#define pto_submit_rearrange(rt, dst, src, type)                                                   \
+    pto_submit_rearrange_at((rt), (dst), (src), (type), __FILE__, __LINE__)
+
+/* ---- Plans -------------------------------------------------------------------------------- */
+
+/* A plan is what thinking about shape, strides, size of an element and alignment came to. The calls
+ * above keep the latest ones of each thread and device (see below). Who makes the same copy again
+ * and again may keep the plan: */
+typedef struct pto_rearrange_plan pto_rearrange_plan;
+
+PTO_API pto_status pto_rearrange_plan_create(const pto_tensor *dst, const pto_tensor *src,
+                                             pto_rearrange_plan **plan);
+
+/* Runs it on these two, which have the layout, size of elements, device and alignment (address modulo
+ * 64) of those it was made for, or PTO_BAD_SHAPE, PTO_BAD_DTYPE, PTO_BAD_PLAN. Any number of threads
+ * may run one plan at a time. */
+PTO_API pto_status pto_rearrange_plan_execute(const pto_rearrange_plan *plan, const pto_tensor *dst,
+                                              const pto_tensor *src);
+PTO_API void pto_rearrange_plan_destroy(pto_rearrange_plan *plan); /* NULL is fine */
+
+/* One readable line about what it does, as snprintf: "tiles of 16 x 16, 4 bytes each, ..." */
+PTO_API size_t pto_rearrange_plan_format(const pto_rearrange_plan *plan, char *text, size_t size);
+
+/* ---- The cache of plans ------------------------------------------------------------------- */
+
+#define PTO_REARRANGE_CACHE 100 /* plans for each thread and device, unless said otherwise */
+
+typedef struct pto_rearrange_cache_stats {
+    uint64_t hits, misses, evictions; /* since the thread first asked */
+    uint64_t plans;                   /* now */
+    uint64_t capacity;
+} pto_rearrange_cache_stats;
+
+/* Of the calling thread: what the cache of a device did, and how many plans it may keep from now on
+ * on each device (0: none, every call thinks anew). Clear destroys the plans of one device or of
+ * all, with that device current; counts stay. Whatever a thread keeps goes when it ends. */
+PTO_API pto_status pto_rearrange_cache_get(pto_device device, pto_rearrange_cache_stats *stats);
+PTO_API pto_status pto_rearrange_cache_resize(uint64_t capacity);
+PTO_API pto_status pto_rearrange_cache_clear(pto_device device);
+PTO_API pto_status pto_rearrange_cache_clear_all(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PTO_REARRANGE_H */

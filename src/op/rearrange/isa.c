@@ -1,0 +1,17 @@
+/* isa.c - which instruction sets this machine has. */
+#include "op/rearrange/isa.h"
+
+const ptoi_isa *ptoi_isa_at(size_t index)
+{
+#if defined(__x86_64__)
+    /* Asks once in all: the compiler's own table, filled before main or at the first question. */
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && index-- == 0) {
+        return &ptoi_isa_avx512;
+    }
+    if (__builtin_cpu_supports("avx2") && index-- == 0) {
+        return &ptoi_isa_avx2;
+    }
+#endif
+    return index == 0 ? &ptoi_isa_portable : NULL;
+}

@@ -1,0 +1,407 @@
+/* plan.c - thinking about a strided copy: normalise, then choose a way. See plan.h. */
+#include "op/rearrange/plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+/* A destination of so many bytes is written past the caches. Below it the consumer of the copy is
+ * likely to find it there; above it most would be gone, and every line of it would be read only to be
+ * overwritten. */
+enum { STREAM_FROM = 4 << 20 };
+
+/* With fewer elements than this in i or j a square costs more than its elements one by one. Indexed
+ * by the binary logarithm of the size. */
+static const int64_t thin[5] = {8, 8, 4, 4, 2};
+
+static uint64_t reach_of(int64_t step)
+{
+    return step < 0 ? 0 - (uint64_t)step : (uint64_t)step;
+}
+
+/* ---- Normalise ----------------------------------------------------------------------------- */
+
+/* The bytes that a side spans, from element [0, 0, ...]. Fit, by E2. */
+static void span(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t size,
+                 int64_t *low, int64_t *end)
+{
+    *low = 0;
+    *end = size;
+    for (int32_t d = 0; d < ndim; d++) {
+        if (shape[d] > 1) {
+            int64_t reach = (shape[d] - 1) * strides[d] * size;
+            *(reach < 0 ? low : end) += reach;
+        }
+    }
+}
+
+/* Walks a loop from its other end. */
+static void flip(ptoi_plan *plan, ptoi_loop *loop)
+{
+    plan->to_start += (loop->count - 1) * loop->to;
+    plan->from_start += (loop->count - 1) * loop->from;
+    loop->to = -loop->to;
+    loop->from = -loop->from;
+}
+
+/* Puts the loops into the order in which the destination lies in memory, upwards, if they are free
+ * to take it: if no two elements of the destination meet, which is certain where each step moves
+ * past all that the loops inside of it touch. Else nothing changes, and the answer is false. */
+static bool sort_loops(ptoi_plan *plan)
+{
+    ptoi_loop sorted[PTO_MAX_DIMS];
+    for (int32_t i = 0; i < plan->n; i++) {
+        int32_t at = i;
+        for (; at > 0 && reach_of(sorted[at - 1].to) < reach_of(plan->loops[i].to); at--) {
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = plan->loops[i];
+    }
+    uint64_t covered = plan->size; /* fits, by E2 */
+    for (int32_t i = plan->n - 1; i >= 0; i--) {
+        if (reach_of(sorted[i].to) < covered) {
+            return false;
+        }
+        covered += (uint64_t)(sorted[i].count - 1) * reach_of(sorted[i].to);
+    }
+    for (int32_t i = 0; i < plan->n; i++) {
+        plan->loops[i] = sorted[i];
+        if (sorted[i].to < 0) {
+            flip(plan, &plan->loops[i]);
+        }
+    }
+    return true;
+}
+
+/* Whether `outer` goes on where `inner` ends, so that one loop does for both. */
+static bool chains(int64_t outer, int64_t inner, int64_t count)
+{
+    int64_t end;
+    return !__builtin_mul_overflow(inner, count, &end) && outer == end;
+}
+
+static void merge_loops(ptoi_plan *plan)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < plan->n; i++) {
+        ptoi_loop loop = plan->loops[i];
+        if (n > 0 && chains(plan->loops[n - 1].to, loop.to, loop.count) &&
+            chains(plan->loops[n - 1].from, loop.from, loop.count)) {
+            loop.count *= plan->loops[n - 1].count; /* fits, by E1 */
+            n--;
+        }
+        plan->loops[n++] = loop;
+    }
+    plan->n = n;
+}
+
+/* ---- Choose -------------------------------------------------------------------------------- */
+
+static ptoi_loop take(ptoi_plan *plan, int32_t at)
+{
+    ptoi_loop loop = plan->loops[at];
+    plan->n--;
+    for (int32_t i = at; i < plan->n; i++) {
+        plan->loops[i] = plan->loops[i + 1];
+    }
+    return loop;
+}
+
+static void add_loop(ptoi_axis *axis, ptoi_loop loop)
+{
+    axis->loop[axis->n++] = loop;
+    axis->count *= loop.count; /* fits, by E1 */
+}
+
+/* The loop in which the source steps least; of equals the longest. -1 if there is none. */
+static int32_t least_from(const ptoi_plan *plan)
+{
+    int32_t least = -1;
+    for (int32_t i = 0; i < plan->n; i++) {
+        const ptoi_loop *loop = &plan->loops[i];
+        if (loop->from &&
+            (least < 0 || reach_of(loop->from) < reach_of(plan->loops[least].from) ||
+             (loop->from == plan->loops[least].from && loop->count > plan->loops[least].count))) {
+            least = i;
+        }
+    }
+    return least;
+}
+
+static bool is_wide(int64_t run)
+{
+    return run == 2 || run == 4 || run == 8 || run == 16;
+}
+
+/* Lengthens i by what goes on in the destination, j by what goes on in the source. */
+static void lengthen(ptoi_plan *plan)
+{
+    int64_t size = plan->size;
+    for (bool found = true; found && plan->i.count < plan->i.side;) {
+        found = plan->n > 0 && plan->loops[plan->n - 1].to == plan->i.count * size;
+        if (found) {
+            add_loop(&plan->i, take(plan, plan->n - 1));
+        }
+    }
+    for (bool found = true; found && plan->j.count < plan->j.side;) {
+        found = false;
+        for (int32_t d = 0; d < plan->n && !found; d++) {
+            found = plan->loops[d].from == plan->j.count * size;
+            if (found) {
+                add_loop(&plan->j, take(plan, d));
+            }
+        }
+    }
+}
+
+/* A square of such sides keeps its lines of both sides in the first cache, whichever side they are far
+ * apart on; a longer rectangle may have more. */
+enum { SQUARE_SIDE = 32, LONG_AREA = 4096 };
+
+/* How much of either axis a piece has. */
+static void cut(ptoi_plan *plan)
+{
+    ptoi_axis *i = &plan->i, *j = &plan->j;
+    int64_t area = LONG_AREA;
+    plan->chunks = 1;
+    if (plan->way == PTOI_WAY_RUNS) {
+        plan->chunks = plan->run >= 4 * PTOI_CHUNK ? (plan->run + PTOI_CHUNK - 1) / PTOI_CHUNK : 1;
+        area = plan->run < PTOI_CHUNK ? PTOI_CHUNK / plan->run : 1;
+    }
+    /* Rows are as good as squares if both sides lie densest along them. */
+    bool rows = plan->run >= PTOI_LONG_RUN || j->n == 0 ||
+                reach_of(i->loop[0].from) <= reach_of(j->loop[0].from);
+    if (!rows) {
+        i->side = ptoi_smaller(i->count, SQUARE_SIDE);
+        j->side = ptoi_smaller(j->count, i->side < SQUARE_SIDE ? area / i->side : SQUARE_SIDE);
+    }
+    if (rows || j->side < SQUARE_SIDE) {
+        j->side = rows ? 1 : j->side;
+        i->side = ptoi_smaller(i->count, area / j->side);
+        j->side = rows ? ptoi_smaller(j->count, area / i->side) : j->side;
+    }
+}
+
+/* Long runs go in the order of the source: memory is best read straight on, and does not mind where
+ * it is written, if that is some lines at a time. */
+static void sort_by_source(ptoi_plan *plan)
+{
+    for (int32_t i = 1; i < plan->n; i++) {
+        ptoi_loop loop = plan->loops[i];
+        int32_t at = i;
+        for (; at > 0 && reach_of(plan->loops[at - 1].from) < reach_of(loop.from); at--) {
+            plan->loops[at] = plan->loops[at - 1];
+        }
+        plan->loops[at] = loop;
+    }
+}
+
+static void choose(ptoi_plan *plan)
+{
+    int64_t size = plan->size;
+    plan->way = PTOI_WAY_ELEMENTS;
+    if (plan->n > 0 && plan->loops[plan->n - 1].to == size &&
+        plan->loops[plan->n - 1].from == size) {
+        int64_t run = take(plan, plan->n - 1).count * size;
+        if (is_wide(run)) {
+            plan->size = (uint32_t)run;
+        } else {
+            plan->way = PTOI_WAY_RUNS;
+            plan->run = run;
+            if (run >= PTOI_LONG_RUN) {
+                sort_by_source(plan);
+            }
+        }
+    }
+    if (plan->n > 0) {
+        add_loop(&plan->i, take(plan, plan->n - 1));
+    }
+    int32_t least = least_from(plan);
+    if (least >= 0) {
+        add_loop(&plan->j, take(plan, least));
+        if (plan->j.loop[0].from < 0) {
+            flip(plan, &plan->j.loop[0]);
+        }
+    }
+    size = plan->size;
+    if (plan->way == PTOI_WAY_ELEMENTS && plan->i.n && plan->i.loop[0].to == size && plan->j.n &&
+        plan->j.loop[0].from == size) {
+        int64_t few = thin[__builtin_ctz(plan->size)];
+        plan->i.side = ptoi_block_lines(plan->size) * PTOI_LINE / size;
+        plan->j.side = PTOI_BLOCK_COLUMNS;
+        ptoi_plan longer = *plan;
+        lengthen(&longer);
+        if (longer.i.count >= few && longer.j.count >= few) {
+            *plan = longer;
+            plan->way = PTOI_WAY_TILES;
+            plan->chunks = 1;
+            return;
+        }
+    }
+    cut(plan);
+}
+
+/* Whether rows meet their lines all in the same way, and where the first line begins. */
+static void align(ptoi_plan *plan, uintptr_t to_address)
+{
+    uintptr_t address = to_address + (uintptr_t)plan->to_start;
+    uintptr_t steps = 0;
+    for (int32_t i = 0; i < plan->j.n; i++) {
+        steps |= (uintptr_t)plan->j.loop[i].to;
+    }
+    for (int32_t i = 0; i < plan->n; i++) {
+        steps |= (uintptr_t)plan->loops[i].to;
+    }
+    plan->line = (uint8_t)(address % PTOI_LINE);
+    plan->aligned = steps % PTOI_LINE == 0 && address % plan->size == 0;
+    if (plan->aligned) {
+        int64_t head = (int64_t)((-address % PTOI_LINE) / plan->size);
+        plan->head = (uint8_t)ptoi_smaller(head, plan->i.count);
+    }
+}
+
+void ptoi_plan_make(ptoi_plan *plan, int32_t ndim, const int64_t *shape, const int64_t *to_strides,
+                    const int64_t *from_strides, uint32_t size, uintptr_t to_address,
+                    const ptoi_isa *isa)
+{
+    *plan = (ptoi_plan){.way = PTOI_WAY_NOTHING};
+    for (int32_t d = 0; d < ndim; d++) {
+        if (shape[d] == 0) {
+            return;
+        }
+    }
+    plan->size = size;
+    plan->isa = isa ? isa : ptoi_isa_at(0);
+    plan->bytes = size;
+    span(ndim, shape, to_strides, size, &plan->to_low, &plan->to_end);
+    span(ndim, shape, from_strides, size, &plan->from_low, &plan->from_end);
+    for (int32_t d = 0; d < ndim; d++) {
+        if (shape[d] > 1) {
+            /* Fit, by E2; the bytes do not have to if the destination stands still, too. */
+            plan->loops[plan->n++] = (ptoi_loop){shape[d], to_strides[d] * size,
+                                                 from_strides[d] * size};
+            if (__builtin_mul_overflow(plan->bytes, shape[d], &plan->bytes)) {
+                plan->bytes = INT64_MAX;
+            }
+        }
+    }
+    plan->i = plan->j = (ptoi_axis){.count = 1, .side = 1};
+    bool free_order = sort_loops(plan);
+    merge_loops(plan);
+    if (free_order) {
+        choose(plan);
+        plan->stream = plan->bytes >= STREAM_FROM;
+        if (plan->way == PTOI_WAY_TILES) {
+            align(plan, to_address);
+            if (plan->stream && !plan->aligned) {
+                plan->i.side = PTOI_BLOCK_ROWS; /* fewer ends of rows */
+            }
+        }
+    } else {
+        plan->way = PTOI_WAY_ORDERED;
+        plan->chunks = 1;
+        if (plan->n > 0) {
+            add_loop(&plan->i, take(plan, plan->n - 1));
+            plan->i.side = plan->i.count;
+        }
+    }
+    plan->pieces = ptoi_axis_pieces(&plan->i, plan->head) * ptoi_axis_pieces(&plan->j, 0) *
+                   plan->chunks;
+    for (int32_t i = 0; i < plan->n; i++) {
+        plan->pieces *= plan->loops[i].count;
+    }
+}
+
+/* ---- Looking at it ------------------------------------------------------------------------- */
+
+static bool is_row(const ptoi_axis *axis, bool to, int64_t size)
+{
+    for (int32_t i = 0; i < axis->n; i++) {
+        if ((to ? axis->loop[i].to : axis->loop[i].from) != size) {
+            return false;
+        }
+        size *= axis->loop[i].count;
+    }
+    return true;
+}
+
+static const char *check_something(const ptoi_plan *plan)
+{
+    int64_t all = plan->way == PTOI_WAY_RUNS ? plan->run : plan->size;
+    int64_t pieces = ptoi_axis_pieces(&plan->i, plan->head) * ptoi_axis_pieces(&plan->j, 0) *
+                     plan->chunks;
+    uint64_t steps = 0;
+    all *= plan->i.count * plan->j.count;
+    for (int32_t i = 0; i < plan->n; i++) {
+        all *= plan->loops[i].count;
+        pieces *= plan->loops[i].count;
+        steps |= (uint64_t)plan->loops[i].to;
+    }
+    for (int32_t i = 0; i < plan->j.n; i++) {
+        steps |= (uint64_t)plan->j.loop[i].to;
+    }
+    bool tiles = plan->way == PTOI_WAY_TILES, ordered = plan->way == PTOI_WAY_ORDERED;
+    if ((!ordered && all != plan->bytes) || plan->size > 16 || (plan->size & (plan->size - 1))) {
+        return "P1: the loops do not come to all bytes";
+    }
+    if (plan->way == PTOI_WAY_RUNS && plan->run < plan->size) {
+        return "P2: a run shorter than an element";
+    }
+    if (tiles && (!is_row(&plan->i, true, plan->size) || !is_row(&plan->j, false, plan->size) ||
+                  plan->i.side > PTOI_BLOCK_ROWS || plan->j.side > PTOI_BLOCK_COLUMNS)) {
+        return "P3: an axis that is no row, or a block that is too large";
+    }
+    if (ordered && (plan->j.count != 1 || plan->i.n > 1 || plan->i.side != plan->i.count)) {
+        return "P4: ordered, but in pieces";
+    }
+    if (plan->aligned && steps % PTOI_LINE) {
+        return "P5: rows that meet lines differently";
+    }
+    if (plan->head * plan->size >= PTOI_LINE || plan->head > plan->i.count) {
+        return "P6: a head of more than a line, or than there is";
+    }
+    return pieces == plan->pieces ? NULL : "P7: the pieces do not come to all";
+}
+
+pto_status ptoi_plan_check(const ptoi_plan *plan)
+{
+    const char *broken = NULL;
+    if (plan->way == PTOI_WAY_NOTHING) {
+        broken = plan->n || plan->bytes || plan->isa ? "P1: something is set of nothing" : NULL;
+    } else {
+        broken = check_something(plan);
+    }
+    return broken ? ptoi_fail(PTO_CORRUPT, "rearrange plan: %s", broken) : PTO_OK;
+}
+
+size_t ptoi_plan_format(const ptoi_plan *plan, char *text, size_t size)
+{
+    int length;
+    switch (plan->way) {
+    case PTOI_WAY_NOTHING:
+        length = snprintf(text, size, "nothing to move");
+        break;
+    case PTOI_WAY_RUNS:
+        length = snprintf(text, size,
+                          "%" PRId64 " runs of %" PRId64 " bytes, in %" PRId32 " loops, %s%s",
+                          plan->bytes / plan->run, plan->run, plan->n + plan->i.n + plan->j.n,
+                          plan->isa->name, plan->stream ? ", past the caches" : "");
+        break;
+    case PTOI_WAY_TILES:
+        length = snprintf(text, size,
+                          "%" PRId64 " planes of %" PRId64 " x %" PRId64
+                          ", tiles of %u x %u, %" PRIu32 " bytes each, %s%s%s",
+                          plan->bytes / plan->size / plan->i.count / plan->j.count, plan->i.count,
+                          plan->j.count, PTOI_LINE / plan->size, PTOI_LINE / plan->size, plan->size,
+                          plan->isa->name, plan->stream ? ", past the caches" : "",
+                          plan->stream && !plan->aligned ? " through a buffer" : "");
+        break;
+    default:
+        length = snprintf(text, size, "%" PRId64 " elements of %" PRIu32 " bytes one by one, %s",
+                          plan->bytes / plan->size, plan->size,
+                          plan->way == PTOI_WAY_ORDERED ? "in order" : "in squares");
+        break;
+    }
+    return length < 0 ? 0 : (size_t)length;
+}

@@ -1,0 +1,331 @@
+/* run.c - carrying a plan out, piece by piece. See plan.h. */
+#include <string.h>
+
+#include "base/error.h"
+#include "op/rearrange/plan.h"
+
+/* ---- Where a piece is ---------------------------------------------------------------------- */
+
+/* The pieces in their order: runs in chunks inside of i, i inside of j, j inside of the loops. */
+typedef struct cursor {
+    int64_t index[PTO_MAX_DIMS];
+    int64_t j, i, chunk;        /* j and i: where the piece begins on the axes */
+    int64_t to_loop, from_loop; /* bytes that the loops have moved on */
+} cursor;
+
+/* Elements of i in the piece that begins at `at`. */
+static inline int64_t length_i(const ptoi_plan *plan, int64_t at)
+{
+    return ptoi_smaller(at == 0 && plan->head ? plan->head : plan->i.side, plan->i.count - at);
+}
+
+static inline int64_t length_j(const ptoi_plan *plan, int64_t at)
+{
+    return ptoi_smaller(plan->j.side, plan->j.count - at);
+}
+
+static cursor cursor_at(const ptoi_plan *plan, int64_t piece)
+{
+    cursor c = {.index = {0}};
+    if (piece == 0) {
+        return c;
+    }
+    int64_t pieces_i = ptoi_axis_pieces(&plan->i, plan->head);
+    int64_t pieces_j = ptoi_axis_pieces(&plan->j, 0);
+    c.chunk = piece % plan->chunks;
+    piece /= plan->chunks;
+    c.i = piece % pieces_i * plan->i.side;
+    if (plan->head && c.i) {
+        c.i += plan->head - plan->i.side;
+    }
+    piece /= pieces_i;
+    c.j = piece % pieces_j * plan->j.side;
+    piece /= pieces_j;
+    for (int32_t d = plan->n - 1; d >= 0; d--) {
+        c.index[d] = piece % plan->loops[d].count;
+        piece /= plan->loops[d].count;
+        c.to_loop += c.index[d] * plan->loops[d].to;
+        c.from_loop += c.index[d] * plan->loops[d].from;
+    }
+    return c;
+}
+
+static void cursor_next(const ptoi_plan *plan, cursor *c)
+{
+    if (++c->chunk < plan->chunks) {
+        return;
+    }
+    c->chunk = 0;
+    c->i += length_i(plan, c->i);
+    if (c->i < plan->i.count) {
+        return;
+    }
+    c->i = 0;
+    c->j += plan->j.side;
+    if (c->j < plan->j.count) {
+        return;
+    }
+    c->j = 0;
+    for (int32_t d = plan->n - 1; d >= 0; d--) {
+        c->to_loop += plan->loops[d].to;
+        c->from_loop += plan->loops[d].from;
+        if (++c->index[d] < plan->loops[d].count) {
+            return;
+        }
+        c->to_loop -= c->index[d] * plan->loops[d].to;
+        c->from_loop -= c->index[d] * plan->loops[d].from;
+        c->index[d] = 0;
+    }
+}
+
+/* ---- Elements ------------------------------------------------------------------------------ */
+
+/* Moves of a fixed size become one load and one store, aligned or not; a step known to be the size
+ * lets them go together. */
+#define DEFINE_MOVE(size)                                                                          \
+    static inline __attribute__((always_inline)) void steps_##size(                                \
+        char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count)             \
+    {                                                                                              \
+        if (!from_step) {                                                                          \
+            char element[size];                                                                    \
+            memcpy(element, from, (size));                                                         \
+            for (int64_t i = 0; i < count; i++) {                                                  \
+                memcpy(to + i * to_step, element, (size));                                         \
+            }                                                                                      \
+            return;                                                                                \
+        }                                                                                          \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            memcpy(to + i * to_step, from + i * from_step, (size));                                \
+        }                                                                                          \
+    }                                                                                              \
+    static void move_##size(char *to, int64_t to_step, const char *from, int64_t from_step,        \
+                            int64_t count)                                                         \
+    {                                                                                              \
+        if (to_step == (size) && from_step == -(size)) {                                           \
+            steps_##size(to, (size), from, -(size), count);                                        \
+        } else if (to_step == (size)) {                                                            \
+            steps_##size(to, (size), from, from_step, count);                                      \
+        } else {                                                                                   \
+            steps_##size(to, to_step, from, from_step, count);                                     \
+        }                                                                                          \
+    }
+DEFINE_MOVE(1)
+DEFINE_MOVE(2)
+DEFINE_MOVE(4)
+DEFINE_MOVE(8)
+DEFINE_MOVE(16)
+#undef DEFINE_MOVE
+
+typedef void move_fn(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count);
+static move_fn *const moves[5] = {move_1, move_2, move_4, move_8, move_16};
+
+/* A rectangle of ni x nj, walked along its longer side. */
+static void move_elements(const ptoi_plan *plan, char *to, const char *from, int64_t ni, int64_t nj)
+{
+    const ptoi_loop *i = &plan->i.loop[0], *j = &plan->j.loop[0]; /* zero if there is none */
+    move_fn *move = moves[__builtin_ctz(plan->size)];
+    if (ni < nj) {
+        const ptoi_loop *swap = i;
+        int64_t n = ni;
+        i = j;
+        j = swap;
+        ni = nj;
+        nj = n;
+    }
+    for (int64_t k = 0; k < nj; k++) {
+        move(to + k * j->to, i->to, from + k * j->from, i->from, ni);
+    }
+}
+
+/* ---- Runs ---------------------------------------------------------------------------------- */
+
+static void move_runs(const ptoi_plan *plan, char *to, const char *from, int64_t ni, int64_t nj,
+                      int64_t chunk)
+{
+    const ptoi_loop *i = &plan->i.loop[0], *j = &plan->j.loop[0];
+    int64_t bytes = plan->run, skip = chunk * PTOI_CHUNK;
+    if (plan->chunks > 1) {
+        bytes = ptoi_smaller(bytes - skip, PTOI_CHUNK);
+    }
+    for (int64_t k = 0; k < nj; k++) {
+        plan->isa->rows(to + k * j->to + skip, i->to, from + k * j->from + skip, i->from, ni, bytes,
+                        plan->stream && plan->run >= PTOI_LONG_RUN);
+    }
+}
+
+/* ---- Tiles --------------------------------------------------------------------------------- */
+
+/* Where the elements `start` to `start + n - 1` of an axis lie on the side where they are apart. */
+static void offsets(const ptoi_axis *axis, bool to, int64_t start, int64_t n, int64_t *out)
+{
+    int64_t index[PTO_MAX_DIMS] = {0}, step[PTO_MAX_DIMS], base = 0;
+    for (int32_t d = 0; d < axis->n; d++) {
+        step[d] = to ? axis->loop[d].to : axis->loop[d].from;
+        if (start) {
+            index[d] = start % axis->loop[d].count;
+            start /= axis->loop[d].count;
+            base += index[d] * step[d];
+        }
+    }
+    while (n > 0) {
+        int64_t row = ptoi_smaller(n, axis->loop[0].count - index[0]), first = step[0];
+        for (int64_t k = 0; k < row; k++) {
+            out[k] = base + k * first;
+        }
+        out += row;
+        n -= row;
+        base -= index[0] * first;
+        index[0] = 0;
+        for (int32_t d = 1; d < axis->n; d++) {
+            base += step[d];
+            if (++index[d] < axis->loop[d].count) {
+                break;
+            }
+            base -= index[d] * step[d];
+            index[d] = 0;
+        }
+    }
+}
+
+/* Where rows begin in the middle of lines, a block is turned in the second cache, and its rows leave
+ * as whole lines from there, but for their ends. */
+enum { BUFFER_COLUMNS = 64 };
+
+/* Fetches some columns of a block, or past its end of the next one, ahead of their time. */
+static void fetch_columns(const ptoi_block *block, int64_t j, int64_t columns, int64_t size)
+{
+    const char *from = block->from + j * size;
+    const int64_t *rows = block->from_rows;
+    int64_t n = block->ni, bytes = ptoi_smaller(columns, block->nj - j) * size;
+    if (j >= block->nj) {
+        from = block->next;
+        rows = block->next_rows;
+        n = from ? block->next_ni : 0;
+        bytes = ptoi_smaller(columns, block->nj) * size;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t at = 0; at < bytes; at += PTOI_LINE) {
+            __builtin_prefetch(from + rows[i] + at, 0, 2);
+        }
+    }
+}
+
+static void move_by_buffer(const ptoi_plan *plan, const ptoi_block *block)
+{
+    int64_t size = plan->size, row_bytes = block->ni * size, rows[BUFFER_COLUMNS];
+    _Alignas(PTOI_LINE) char buffer[BUFFER_COLUMNS * (PTOI_BLOCK_ROWS * 16 + 2 * PTOI_LINE)];
+    int64_t pitch = row_bytes / PTOI_LINE * PTOI_LINE + 2 * (int64_t)PTOI_LINE;
+    for (int64_t j = 0; j < BUFFER_COLUMNS; j++) {
+        rows[j] = j * pitch;
+    }
+    for (int64_t j = 0; j < block->nj; j += BUFFER_COLUMNS) {
+        ptoi_block part = *block;
+        part.nj = ptoi_smaller(BUFFER_COLUMNS, block->nj - j);
+        part.from += j * size;
+        part.to = buffer;
+        part.to_rows = rows;
+        fetch_columns(block, j + BUFFER_COLUMNS, BUFFER_COLUMNS, size);
+        plan->isa->block[__builtin_ctz(plan->size)](&part);
+        for (int64_t k = 0; k < part.nj; k++) {
+            plan->isa->rows(block->to + block->to_rows[j + k], 0, buffer + rows[k], 0, 1, row_bytes,
+                            true);
+        }
+    }
+}
+
+/* Blocks `first` to `end - 1`. Each is told about the one after it. */
+static void move_tiles(const ptoi_plan *plan, char *to, const char *from, int64_t first,
+                       int64_t end)
+{
+    int64_t size = plan->size, to_rows[PTOI_BLOCK_COLUMNS], from_rows[2][PTOI_BLOCK_ROWS];
+    bool stream = plan->stream && plan->aligned && (uintptr_t)to % PTOI_LINE == plan->line;
+    bool by_buffer = plan->stream && !stream;
+    cursor c = cursor_at(plan, first), filled = {.i = -1, .j = -1};
+    for (int64_t piece = first; piece < end; piece++) {
+        int64_t *rows = from_rows[piece % 2], *next_rows = from_rows[(piece + 1) % 2];
+        ptoi_block block = {.ni = length_i(plan, c.i), .nj = length_j(plan, c.j)};
+        if (piece == first) {
+            offsets(&plan->i, false, c.i, block.ni, rows);
+        }
+        if (c.j != filled.j) {
+            offsets(&plan->j, true, c.j, block.nj, to_rows);
+        }
+        filled = c;
+        block.to = to + c.to_loop + c.i * size;
+        block.to_rows = to_rows;
+        block.from = from + c.from_loop + c.j * size;
+        block.from_rows = rows;
+        if (piece + 1 < end) {
+            cursor_next(plan, &c);
+            block.next_ni = length_i(plan, c.i);
+            block.next = from + c.from_loop + c.j * size;
+            block.next_rows = next_rows;
+            offsets(&plan->i, false, c.i, block.next_ni, next_rows);
+        }
+        if (by_buffer) {
+            move_by_buffer(plan, &block);
+        } else if (stream && (plan->head == 0 || filled.i > 0)) {
+            plan->isa->stream[__builtin_ctz(plan->size)](&block);
+        } else {
+            plan->isa->block[__builtin_ctz(plan->size)](&block);
+        }
+    }
+}
+
+/* ---- All of it, or a part ------------------------------------------------------------------ */
+
+static void run_pieces(const ptoi_plan *plan, void *to, const void *from, int64_t first,
+                       int64_t end)
+{
+    char *t = (char *)to + plan->to_start;
+    const char *f = (const char *)from + plan->from_start;
+    if (first >= end) {
+        return;
+    }
+    if (plan->way == PTOI_WAY_TILES) {
+        move_tiles(plan, t, f, first, end);
+    } else {
+        const ptoi_loop *i = &plan->i.loop[0], *j = &plan->j.loop[0];
+        cursor c = cursor_at(plan, first);
+        for (int64_t piece = first; piece < end; piece++) {
+            char *t_piece = t + c.to_loop + c.i * i->to + c.j * j->to;
+            const char *f_piece = f + c.from_loop + c.i * i->from + c.j * j->from;
+            int64_t ni = length_i(plan, c.i), nj = length_j(plan, c.j);
+            if (plan->way == PTOI_WAY_RUNS) {
+                move_runs(plan, t_piece, f_piece, ni, nj, c.chunk);
+            } else {
+                move_elements(plan, t_piece, f_piece, ni, nj);
+            }
+            cursor_next(plan, &c);
+        }
+    }
+    if (plan->stream) {
+        plan->isa->fence();
+    }
+}
+
+void ptoi_plan_run(const ptoi_plan *plan, void *to, const void *from)
+{
+    run_pieces(plan, to, from, 0, plan->pieces);
+}
+
+void ptoi_plan_run_part(const ptoi_plan *plan, void *to, const void *from, uint32_t part,
+                        uint32_t parts)
+{
+    if (plan->way == PTOI_WAY_ORDERED) {
+        run_pieces(plan, to, from, 0, part == 0 ? plan->pieces : 0);
+        return;
+    }
+    /* No product of the two: there may be very many pieces. */
+    int64_t each = plan->pieces / parts, rest = plan->pieces % parts;
+    int64_t first = each * part + ptoi_smaller(part, rest);
+    run_pieces(plan, to, from, first, first + each + (part < rest));
+}
+
+void ptoi_copy(int32_t ndim, const int64_t *shape, void *to, const int64_t *to_strides,
+               const void *from, const int64_t *from_strides, uint32_t size)
+{
+    ptoi_plan plan;
+    ptoi_plan_make(&plan, ndim, shape, to_strides, from_strides, size, (uintptr_t)to, NULL);
+    ptoi_plan_run(&plan, to, from);
+}
