@@ -91,8 +91,8 @@ static void make_tensors(bench_case *c)
 
 static void make_plan(const bench_case *c, const ptoi_isa *isa, ptoi_plan *plan)
 {
-    ptoi_plan_make(plan, c->to.ndim, c->to.shape, c->to.strides, c->from.strides, (uint32_t)c->size,
-                   (uintptr_t)to_memory % PTOI_LINE, isa);
+    ptoi_plan_make_with(plan, c->to.ndim, c->to.shape, c->to.strides, c->from.strides,
+                        (uint32_t)c->size, (uintptr_t)to_memory % PTOI_LINE, isa, PTOI_STREAM_FROM);
 }
 
 /* ---- Is it right? ------------------------------------------------------------------------- */

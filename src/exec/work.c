@@ -292,7 +292,7 @@ static pto_status move_rows(const request *r, const pto_arg *to, bool scatters)
 
     ptoi_plan row; /* all dims but dim 0 */
     ptoi_plan_make(&row, to->ndim - 1, to->shape + 1, to->strides + 1, from->strides + 1,
-                   (uint32_t)pto_dtype_size(to->dtype), (uintptr_t)to->data, NULL);
+                   (uint32_t)pto_dtype_size(to->dtype), (uintptr_t)to->data);
     int64_t to_step = step_of(to, 0), from_step = step_of(from, 0), step = step_of(indices, 0);
     for (int64_t i = 0; i < indices->shape[0] && row.way != PTOI_WAY_NOTHING; i++) {
         int64_t index = index_at(indices, step, i);

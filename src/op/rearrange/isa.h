@@ -27,6 +27,7 @@ typedef struct ptoi_block {
     const char *from;
     const int64_t *from_rows; /* ni rows of nj elements each */
     int64_t ni, nj;
+    bool lines; /* streams: every row of the destination begins with a line */
     /* The block after this one, to be fetched ahead: next_ni rows. NULL if there is none. */
     const char *next;
     const int64_t *next_rows;

@@ -6,11 +6,6 @@
 
 #include "base/error.h"
 
-/* A destination of so many bytes is written past the caches. Below it the consumer of the copy is
- * likely to find it there; above it most would be gone, and every line of it would be read only to be
- * overwritten. */
-enum { STREAM_FROM = 4 << 20 };
-
 /* With fewer elements than this in i or j a square costs more than its elements one by one. Indexed
  * by the binary logarithm of the size. */
 static const int64_t thin[5] = {8, 8, 4, 4, 2};
@@ -228,7 +223,8 @@ static void choose(ptoi_plan *plan)
     if (plan->way == PTOI_WAY_ELEMENTS && plan->i.n && plan->i.loop[0].to == size && plan->j.n &&
         plan->j.loop[0].from == size) {
         int64_t few = thin[__builtin_ctz(plan->size)];
-        plan->i.side = ptoi_block_lines(plan->size) * PTOI_LINE / size;
+        plan->i.side = plan->stream ? ptoi_block_lines(plan->size) * PTOI_LINE / size
+                                    : PTOI_BLOCK_ROWS;
         plan->j.side = PTOI_BLOCK_COLUMNS;
         ptoi_plan longer = *plan;
         lengthen(&longer);
@@ -262,8 +258,15 @@ static void align(ptoi_plan *plan, uintptr_t to_address)
 }
 
 void ptoi_plan_make(ptoi_plan *plan, int32_t ndim, const int64_t *shape, const int64_t *to_strides,
-                    const int64_t *from_strides, uint32_t size, uintptr_t to_address,
-                    const ptoi_isa *isa)
+                    const int64_t *from_strides, uint32_t size, uintptr_t to_address)
+{
+    ptoi_plan_make_with(plan, ndim, shape, to_strides, from_strides, size, to_address, NULL,
+                        PTOI_STREAM_FROM);
+}
+
+void ptoi_plan_make_with(ptoi_plan *plan, int32_t ndim, const int64_t *shape,
+                         const int64_t *to_strides, const int64_t *from_strides, uint32_t size,
+                         uintptr_t to_address, const ptoi_isa *isa, int64_t stream_from)
 {
     *plan = (ptoi_plan){.way = PTOI_WAY_NOTHING};
     for (int32_t d = 0; d < ndim; d++) {
@@ -290,13 +293,10 @@ void ptoi_plan_make(ptoi_plan *plan, int32_t ndim, const int64_t *shape, const i
     bool free_order = sort_loops(plan);
     merge_loops(plan);
     if (free_order) {
+        plan->stream = plan->bytes >= stream_from;
         choose(plan);
-        plan->stream = plan->bytes >= STREAM_FROM;
         if (plan->way == PTOI_WAY_TILES) {
             align(plan, to_address);
-            if (plan->stream && !plan->aligned) {
-                plan->i.side = PTOI_BLOCK_ROWS; /* fewer ends of rows */
-            }
         }
     } else {
         plan->way = PTOI_WAY_ORDERED;
@@ -395,7 +395,7 @@ size_t ptoi_plan_format(const ptoi_plan *plan, char *text, size_t size)
                           plan->bytes / plan->size / plan->i.count / plan->j.count, plan->i.count,
                           plan->j.count, PTOI_LINE / plan->size, PTOI_LINE / plan->size, plan->size,
                           plan->isa->name, plan->stream ? ", past the caches" : "",
-                          plan->stream && !plan->aligned ? " through a buffer" : "");
+                          plan->stream && !plan->aligned ? " but for lines in part" : "");
         break;
     default:
         length = snprintf(text, size, "%" PRId64 " elements of %" PRIu32 " bytes one by one, %s",

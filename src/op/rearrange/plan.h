@@ -93,12 +93,22 @@ static inline int64_t ptoi_axis_pieces(const ptoi_axis *axis, int64_t head)
     return (head > 0) + (axis->count - head + axis->side - 1) / axis->side;
 }
 
+/* A destination of so many bytes is written past the caches. Below it the consumer of the copy is
+ * likely to find it there; above it most would be gone, and every line of it would be read only to be
+ * overwritten. */
+enum { PTOI_STREAM_FROM = 4 << 20 };
+
 /* Strides count elements. Both sides are sound tensors (E1 - E3 of tensor/tensor.h) of that shape, and
  * elements have 1, 2, 4 or 8 bytes. `to_address`: where element [0, 0, ...] will lie, modulo 64; the
- * plan is right at other addresses too, but not as fast. `isa` NULL: the best one here. */
+ * plan is right at other addresses too, but not as fast. */
 void ptoi_plan_make(ptoi_plan *plan, int32_t ndim, const int64_t *shape, const int64_t *to_strides,
-                    const int64_t *from_strides, uint32_t size, uintptr_t to_address,
-                    const ptoi_isa *isa);
+                    const int64_t *from_strides, uint32_t size, uintptr_t to_address);
+
+/* The same with a set of kernels of one's own choice (NULL: the best one here), and with streams from
+ * another number of bytes on. */
+void ptoi_plan_make_with(ptoi_plan *plan, int32_t ndim, const int64_t *shape,
+                         const int64_t *to_strides, const int64_t *from_strides, uint32_t size,
+                         uintptr_t to_address, const ptoi_isa *isa, int64_t stream_from);
 
 /* `to` and `from` are where element [0, 0, ...] lies. They share no byte. When it returns, what was
  * written is visible to whoever this thread tells. */

@@ -236,7 +236,7 @@ static pto_status make_plan(const ptoi_who *who, const pto_tensor *dst, const pt
     PTO_TRY(check_layouts(who, dst, src, &numel));
     uint32_t size = (uint32_t)pto_dtype_size(dst->dtype);
     uintptr_t to = (uintptr_t)dst->storage + (uint64_t)dst->offset * size;
-    ptoi_plan_make(plan, dst->ndim, dst->shape, dst->strides, src->strides, size, to, NULL);
+    ptoi_plan_make(plan, dst->ndim, dst->shape, dst->strides, src->strides, size, to);
     return PTO_OK;
 }
 

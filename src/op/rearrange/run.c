@@ -187,64 +187,18 @@ static void offsets(const ptoi_axis *axis, bool to, int64_t start, int64_t n, in
     }
 }
 
-/* Where rows begin in the middle of lines, a block is turned in the second cache, and its rows leave
- * as whole lines from there, but for their ends. */
-enum { BUFFER_COLUMNS = 64 };
-
-/* Fetches some columns of a block, or past its end of the next one, ahead of their time. */
-static void fetch_columns(const ptoi_block *block, int64_t j, int64_t columns, int64_t size)
-{
-    const char *from = block->from + j * size;
-    const int64_t *rows = block->from_rows;
-    int64_t n = block->ni, bytes = ptoi_smaller(columns, block->nj - j) * size;
-    if (j >= block->nj) {
-        from = block->next;
-        rows = block->next_rows;
-        n = from ? block->next_ni : 0;
-        bytes = ptoi_smaller(columns, block->nj) * size;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t at = 0; at < bytes; at += PTOI_LINE) {
-            __builtin_prefetch(from + rows[i] + at, 0, 2);
-        }
-    }
-}
-
-static void move_by_buffer(const ptoi_plan *plan, const ptoi_block *block)
-{
-    int64_t size = plan->size, row_bytes = block->ni * size, rows[BUFFER_COLUMNS];
-    _Alignas(PTOI_LINE) char buffer[BUFFER_COLUMNS * (PTOI_BLOCK_ROWS * 16 + 2 * PTOI_LINE)];
-    int64_t pitch = row_bytes / PTOI_LINE * PTOI_LINE + 2 * (int64_t)PTOI_LINE;
-    for (int64_t j = 0; j < BUFFER_COLUMNS; j++) {
-        rows[j] = j * pitch;
-    }
-    for (int64_t j = 0; j < block->nj; j += BUFFER_COLUMNS) {
-        ptoi_block part = *block;
-        part.nj = ptoi_smaller(BUFFER_COLUMNS, block->nj - j);
-        part.from += j * size;
-        part.to = buffer;
-        part.to_rows = rows;
-        fetch_columns(block, j + BUFFER_COLUMNS, BUFFER_COLUMNS, size);
-        plan->isa->block[__builtin_ctz(plan->size)](&part);
-        for (int64_t k = 0; k < part.nj; k++) {
-            plan->isa->rows(block->to + block->to_rows[j + k], 0, buffer + rows[k], 0, 1, row_bytes,
-                            true);
-        }
-    }
-}
-
 /* Blocks `first` to `end - 1`. Each is told about the one after it. */
 static void move_tiles(const ptoi_plan *plan, char *to, const char *from, int64_t first,
                        int64_t end)
 {
     int64_t size = plan->size, to_rows[PTOI_BLOCK_COLUMNS], from_rows[2][PTOI_BLOCK_ROWS];
-    bool stream = plan->stream && plan->aligned && (uintptr_t)to % PTOI_LINE == plan->line;
-    bool by_buffer = plan->stream && !stream;
+    bool aligned = plan->aligned && (uintptr_t)to % PTOI_LINE == plan->line;
+    ptoi_block_fn *const *kernels = plan->stream ? plan->isa->stream : plan->isa->block;
     cursor c = cursor_at(plan, first), filled = {.i = -1, .j = -1};
     for (int64_t piece = first; piece < end; piece++) {
         int64_t *rows = from_rows[piece % 2], *next_rows = from_rows[(piece + 1) % 2];
         ptoi_block block = {.ni = length_i(plan, c.i), .nj = length_j(plan, c.j)};
-        if (piece == first) {
+        if (piece == first || !plan->stream) {
             offsets(&plan->i, false, c.i, block.ni, rows);
         }
         if (c.j != filled.j) {
@@ -255,20 +209,17 @@ static void move_tiles(const ptoi_plan *plan, char *to, const char *from, int64_
         block.to_rows = to_rows;
         block.from = from + c.from_loop + c.j * size;
         block.from_rows = rows;
+        block.lines = aligned && (plan->head == 0 || c.i > 0);
         if (piece + 1 < end) {
             cursor_next(plan, &c);
+        }
+        if (piece + 1 < end && plan->stream) {
             block.next_ni = length_i(plan, c.i);
             block.next = from + c.from_loop + c.j * size;
             block.next_rows = next_rows;
             offsets(&plan->i, false, c.i, block.next_ni, next_rows);
         }
-        if (by_buffer) {
-            move_by_buffer(plan, &block);
-        } else if (stream && (plan->head == 0 || filled.i > 0)) {
-            plan->isa->stream[__builtin_ctz(plan->size)](&block);
-        } else {
-            plan->isa->block[__builtin_ctz(plan->size)](&block);
-        }
+        kernels[__builtin_ctz(plan->size)](&block);
     }
 }
 
@@ -326,6 +277,6 @@ void ptoi_copy(int32_t ndim, const int64_t *shape, void *to, const int64_t *to_s
                const void *from, const int64_t *from_strides, uint32_t size)
 {
     ptoi_plan plan;
-    ptoi_plan_make(&plan, ndim, shape, to_strides, from_strides, size, (uintptr_t)to, NULL);
+    ptoi_plan_make(&plan, ndim, shape, to_strides, from_strides, size, (uintptr_t)to);
     ptoi_plan_run(&plan, to, from);
 }

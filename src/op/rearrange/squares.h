@@ -164,9 +164,10 @@ PTOI_INLINE void fetch(ahead *a)
 
 /* The same past the caches. */
 #define PTOI_STREAM(size)                                                                          \
-    enum { WIDE_##size = (size) <= 2 ? 2 : 4, TALL_##size = (size) == 1 ? 2 : 4 };                 \
+    enum { WIDE_##size = 2, TALL_##size = (size) == 1 ? 2 : 4 };                                   \
     /* `wide` x `tall` squares past the caches, from column j of the block on. */                  \
-    PTOI_INLINE void squares_##size(const ptoi_block *b, int64_t j, int wide, int tall)            \
+    PTOI_INLINE void squares_##size(const ptoi_block *b, int64_t j, int wide, int tall,            \
+                                    bool lines)                                                    \
     {                                                                                              \
         vec kept[WIDE_##size * PARTS][K_##size][TALL_##size][4];                                   \
         ahead next = ahead_of(b, j, wide * N_##size, size, tall * wide * 4);                       \
@@ -202,8 +203,12 @@ PTOI_INLINE void fetch(ahead *a)
                     for (int v = 0; v < tall; v++) {                                               \
                         PTOI_UNROLL(GCC unroll 2)                                                  \
                         for (int p = 0; p < PARTS; p++) {                                          \
-                            vec_stream(row + v * PTOI_LINE + p * (int64_t)sizeof(vec),             \
-                                       out[v][l][p]);                                              \
+                            char *at = row + v * PTOI_LINE + p * (int64_t)sizeof(vec);             \
+                            if (lines) {                                                           \
+                                vec_stream(at, out[v][l][p]);                                      \
+                            } else {                                                               \
+                                vec_store(at, out[v][l][p]);                                       \
+                            }                                                                      \
                         }                                                                          \
                     }                                                                              \
                 }                                                                                  \
@@ -214,13 +219,16 @@ PTOI_INLINE void fetch(ahead *a)
     static void stream_##size(const ptoi_block *b)                                                 \
     {                                                                                              \
         int64_t tall = b->ni / N_##size, whole_j = b->nj - b->nj % N_##size, j = 0;                \
-        if (tall == TALL_##size) {                                                                 \
-            for (; j + WIDE_##size * N_##size <= whole_j; j += WIDE_##size * N_##size) {           \
-                squares_##size(b, j, WIDE_##size, TALL_##size);                                    \
+        for (; tall == TALL_##size && j + WIDE_##size * N_##size <= whole_j;                       \
+             j += WIDE_##size * N_##size) {                                                        \
+            if (b->lines) {                                                                        \
+                squares_##size(b, j, WIDE_##size, TALL_##size, true);                              \
+            } else {                                                                               \
+                squares_##size(b, j, WIDE_##size, TALL_##size, false);                             \
             }                                                                                      \
         }                                                                                          \
         for (; j < whole_j && tall; j += N_##size) {                                               \
-            squares_##size(b, j, 1, (int)tall);                                                    \
+            squares_##size(b, j, 1, (int)tall, b->lines);                                          \
         }                                                                                          \
         edges_##size(b, tall *N_##size, whole_j);                                                  \
     }
