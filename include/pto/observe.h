@@ -72,6 +72,27 @@ typedef struct pto_runtime_stats {
 /* A snapshot; any thread may take one. Counts are each right, and need not belong to one instant. */
 PTO_API pto_status pto_stats(const pto_runtime *rt, pto_runtime_stats *stats);
 
+/* Somebody who watches tasks: to measure, to draw, to count. Any of the functions may be NULL. They run
+ * on the way of every task, so they had better be quick; while nobody watches it costs one branch. They
+ * must not call the runtime. */
+struct pto_param; /* pto/pto.h */
+typedef struct pto_watcher {
+    size_t size; /* sizeof(pto_watcher) */
+    void *user;  /* handed to each of them */
+    /* On the orchestrating thread, before the task can start. The parameters are those of the submit:
+     * tensors that it gave memory to have it now. */
+    void (*submitted)(void *user, pto_task task, const char *kernel, const struct pto_param *params,
+                      size_t n_params);
+    /* On the thread that runs it, before and after the kernel. (One that returned PTO_PENDING is not
+     * complete then.) Not for tasks that are skipped. */
+    void (*started)(void *user, pto_task task, uint32_t worker);
+    void (*ended)(void *user, pto_task task, uint32_t worker, pto_status status);
+} pto_watcher;
+
+/* From now on this one, which is copied; NULL: nobody. Waits for all tasks first, whether they failed
+ * or not. From the orchestrating thread. */
+PTO_API pto_status pto_watch(pto_runtime *rt, const pto_watcher *watcher);
+
 /* Checks every invariant of the runtime, which takes time; PTO_CORRUPT names the first one broken.
  * From the orchestrating thread. */
 PTO_API pto_status pto_check(pto_runtime *rt);

@@ -96,7 +96,13 @@ static void run(ptoi_worker *worker, uint32_t task)
     ptoi_set32(&slot->phase, running);
     uint64_t words = ptoi_error_serial();
     worker->running = true;
+    if (__builtin_expect(sched->watched, 0) && sched->watcher.started) {
+        sched->watcher.started(sched->watcher.user, call.task, worker->id);
+    }
     pto_status status = kernel->fn(&call);
+    if (__builtin_expect(sched->watched, 0) && sched->watcher.ended) {
+        sched->watcher.ended(sched->watcher.user, call.task, worker->id, status);
+    }
     worker->running = false;
     if (status != PTO_PENDING) {
         ptoi_set32(&slot->phase, running | PTOI_PHASE_COMPLETED); /* nobody else may end it now */

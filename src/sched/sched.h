@@ -62,6 +62,8 @@ struct ptoi_sched {
     uint32_t n_workers; /* without the orchestrating thread */
     ptoi_worker *workers;
     ptoi_kernel *kernels;
+    pto_watcher watcher; /* changes only while there is no task; W1 shows it to the workers */
+    bool watched;
     uint32_t max_args;
     size_t worker_bytes, args_bytes, kernel_bytes;
 

@@ -50,6 +50,16 @@ static __attribute__((noinline, cold)) pto_status borrow_accesses(ptoi_draft *d)
     return PTO_OK;
 }
 
+static __attribute__((noinline, cold)) void tell_watcher(const ptoi_draft *d, uint32_t kernel)
+{
+    const pto_runtime *rt = d->rt;
+    const pto_watcher *w = &rt->sched.watcher;
+    if (w->submitted) {
+        w->submitted(w->user, rt->last, ptoi_string(&rt->view, rt->view.kernels[kernel].name),
+                     d->params, d->n_params);
+    }
+}
+
 static inline void publish(const ptoi_draft *d, const ptoi_slot *slot)
 {
     pto_runtime *rt = d->rt;
@@ -102,6 +112,9 @@ pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_typ
     PTO_TRY(ptoi_draft_link(&d));
     uint32_t site = ptoi_site_of(rt, file, line);
     const ptoi_slot *slot = ptoi_draft_write(&d, number, own_type, site, PTOI_LIST_EMPTY);
+    if (PTOI_UNLIKELY(rt->sched.watched)) {
+        tell_watcher(&d, number);
+    }
     publish(&d, slot);
     if (task) {
         *task = rt->last;

@@ -169,6 +169,19 @@ pto_status pto_wait_task(pto_runtime *rt, pto_task task)
     return why == PTO_CANCELLED ? why : PTO_TASK_FAILED;
 }
 
+pto_status pto_watch(pto_runtime *rt, const pto_watcher *watcher)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "watch"));
+    if (watcher && watcher->size != sizeof *watcher) {
+        return ptoi_fail(PTO_BAD_CONFIG, "watch: size of the watcher is %zu, it should be %zu",
+                         watcher->size, sizeof *watcher);
+    }
+    wait_all(rt);
+    rt->sched.watched = watcher != NULL;
+    rt->sched.watcher = watcher ? *watcher : (pto_watcher){0};
+    return PTO_OK;
+}
+
 pto_status pto_clear_error(pto_runtime *rt)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "clear an error"));

@@ -1,0 +1,92 @@
+/* A watcher hears of every task that is submitted, started and ended, in this order. */
+#include "../runtime/rig.h"
+#include "base/atomic.h"
+
+enum { TASKS = 200 };
+
+typedef struct heard {
+    pto_task submitted[TASKS + 8];
+    const char *kernel[TASKS + 8];
+    size_t n_params[TASKS + 8];
+    int n;
+    ptoi_counter started, ended, failed, early;
+    ptoi_a32 is_submitted[TASKS + 8];
+} heard;
+
+static void submitted(void *user, pto_task task, const char *kernel, const pto_param *params,
+                      size_t n)
+{
+    heard *h = user;
+    assert_true(h->n < TASKS + 8);
+    assert_true(n == 0 || params != NULL);
+    h->submitted[h->n] = task;
+    h->kernel[h->n] = kernel;
+    h->n_params[h->n] = n;
+    ptoi_release32(&h->is_submitted[(task >> 3) % (TASKS + 8)], 1);
+    h->n++;
+}
+
+static void started(void *user, pto_task task, uint32_t worker)
+{
+    heard *h = user;
+    (void)worker;
+    ptoi_counter_add(&h->early, !ptoi_acquire32(&h->is_submitted[(task >> 3) % (TASKS + 8)]));
+    ptoi_counter_add(&h->started, 1);
+}
+
+static void ended(void *user, pto_task task, uint32_t worker, pto_status status)
+{
+    heard *h = user;
+    (void)task;
+    (void)worker;
+    ptoi_counter_add(&h->failed, status != PTO_OK);
+    ptoi_counter_add(&h->ended, 1);
+}
+
+static void test_hears_of_every_task(void **state)
+{
+    rig r;
+    char bytes[8];
+    rig_start(&r, state, NULL);
+    static heard h;
+    memset(&h, 0, sizeof h);
+    pto_watcher watcher = {.size = sizeof watcher,
+                           .user = &h,
+                           .submitted = submitted,
+                           .started = started,
+                           .ended = ended};
+    pto_tensor x = rig_bytes(&r, bytes, 8);
+    expect_ok(pto_watch(r.rt, &watcher));
+    pto_task last = 0;
+    for (int i = 0; i < TASKS; i++) {
+        last = RIG_SUBMIT(&r, r.quick, pto_inout(&x), pto_scalar(i));
+    }
+    assert_int_equal(h.n, TASKS);
+    assert_int_equal(h.submitted[TASKS - 1], last);
+    assert_string_equal(h.kernel[0], "quick");
+    assert_int_equal(h.n_params[0], 2);
+    /* Nobody watches any more, once all of those have ended. */
+    expect_ok(pto_watch(r.rt, NULL));
+    assert_int_equal(ptoi_counter_read(&h.started), TASKS);
+    assert_int_equal(ptoi_counter_read(&h.ended), TASKS);
+    assert_int_equal(ptoi_counter_read(&h.failed), 0);
+    assert_int_equal(ptoi_counter_read(&h.early), 0);
+    RIG_SUBMIT(&r, r.quick, pto_inout(&x));
+    expect_ok(pto_wait(r.rt));
+    assert_int_equal(h.n, TASKS);
+
+    /* Any of the functions may be missing. */
+    expect_ok(pto_watch(r.rt, &(pto_watcher){.size = sizeof watcher}));
+    RIG_SUBMIT(&r, r.quick, pto_inout(&x));
+    expect_ok(pto_wait(r.rt));
+    assert_int_equal(pto_watch(r.rt, &(pto_watcher){.size = 3}), PTO_BAD_CONFIG);
+    rig_stop(&r);
+}
+
+int main(void)
+{
+    const rig_case cases[] = {
+        RIG_CASE(test_hears_of_every_task),
+    };
+    return rig_run("watch", cases, sizeof cases / sizeof *cases);
+}
