@@ -147,9 +147,10 @@ PTOI_INLINE void turn_lanes(const vec group[4], vec out[LANES][PARTS])
     }                                                                                              \
     PTOI_SQUARES(size)
 
+#define ONE(n) (int64_t)(n) * PTOI_LINE
 #define EIGHT(n)                                                                                   \
-    (n) * PTOI_LINE, ((n) + 1) * PTOI_LINE, ((n) + 2) * PTOI_LINE, ((n) + 3) * PTOI_LINE,          \
-        ((n) + 4) * PTOI_LINE, ((n) + 5) * PTOI_LINE, ((n) + 6) * PTOI_LINE, ((n) + 7) * PTOI_LINE
+    ONE(n), ONE((n) + 1), ONE((n) + 2), ONE((n) + 3), ONE((n) + 4), ONE((n) + 5), ONE((n) + 6),    \
+        ONE((n) + 7)
 static const int64_t lines_apart[PTOI_LINE] = {EIGHT(0),  EIGHT(8),  EIGHT(16), EIGHT(24),
                                                EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56)};
 

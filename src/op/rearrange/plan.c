@@ -45,7 +45,7 @@ static void flip(ptoi_plan *plan, ptoi_loop *loop)
  * past all that the loops inside of it touch. Else nothing changes, and the answer is false. */
 static bool sort_loops(ptoi_plan *plan)
 {
-    ptoi_loop sorted[PTO_MAX_DIMS];
+    ptoi_loop sorted[PTO_MAX_DIMS] = {{0, 0, 0}};
     for (int32_t i = 0; i < plan->n; i++) {
         int32_t at = i;
         for (; at > 0 && reach_of(sorted[at - 1].to) < reach_of(plan->loops[i].to); at--) {
@@ -161,7 +161,9 @@ static void cut(ptoi_plan *plan)
     int64_t area = LONG_AREA;
     plan->chunks = 1;
     if (plan->way == PTOI_WAY_RUNS) {
-        plan->chunks = plan->run >= 4 * PTOI_CHUNK ? (plan->run + PTOI_CHUNK - 1) / PTOI_CHUNK : 1;
+        plan->chunks = plan->run >= INT64_C(4) * PTOI_CHUNK
+                           ? (plan->run + PTOI_CHUNK - 1) / PTOI_CHUNK
+                           : 1;
         area = plan->run < PTOI_CHUNK ? PTOI_CHUNK / plan->run : 1;
     }
     /* Rows are as good as squares if both sides lie densest along them. */

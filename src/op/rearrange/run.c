@@ -158,7 +158,7 @@ static void move_runs(const ptoi_plan *plan, char *to, const char *from, int64_t
 /* Where the elements `start` to `start + n - 1` of an axis lie on the side where they are apart. */
 static void offsets(const ptoi_axis *axis, bool to, int64_t start, int64_t n, int64_t *out)
 {
-    int64_t index[PTO_MAX_DIMS] = {0}, step[PTO_MAX_DIMS], base = 0;
+    int64_t index[PTO_MAX_DIMS] = {0}, step[PTO_MAX_DIMS] = {0}, base = 0;
     for (int32_t d = 0; d < axis->n; d++) {
         step[d] = to ? axis->loop[d].to : axis->loop[d].from;
         if (start) {

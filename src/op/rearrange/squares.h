@@ -53,7 +53,7 @@ typedef struct ahead {
 PTOI_INLINE ahead ahead_of(const ptoi_block *b, int64_t j, int64_t columns, int64_t size,
                            int64_t times)
 {
-    int64_t stops = AHEAD * PTOI_LINE / (columns * size), stop = j / columns;
+    int64_t stops = (int64_t)AHEAD * PTOI_LINE / (columns * size), stop = j / columns;
     int64_t first = stop - stop % stops, begin = (first + stops) * columns;
     ahead a = {b->from + begin * size, b->from_rows, NULL, 0, 0, 0};
     int64_t rows = b->ni, bytes = (b->nj - begin) * size;
@@ -64,8 +64,8 @@ PTOI_INLINE ahead ahead_of(const ptoi_block *b, int64_t j, int64_t columns, int6
         rows = b->next ? b->next_ni : 0;
         bytes = b->nj * size;
     }
-    stop %= AHEAD * PTOI_LINE / (columns * size);
-    a.lines = (ptoi_smaller(bytes, AHEAD * PTOI_LINE) + PTOI_LINE - 1) / PTOI_LINE;
+    stop %= (int64_t)AHEAD * PTOI_LINE / (columns * size);
+    a.lines = (ptoi_smaller(bytes, (int64_t)AHEAD * PTOI_LINE) + PTOI_LINE - 1) / PTOI_LINE;
     a.end = a.row + (stop < stops ? rows * (stop + 1) / stops : 0);
     a.row += stop < stops ? rows * stop / stops : 0;
     a.each = ((a.end - a.row) * a.lines + times - 1) / times;
@@ -89,15 +89,15 @@ PTOI_INLINE void fetch(ahead *a)
     PTOI_INLINE void turn_##size(vec *row)                                                         \
     {                                                                                              \
         PTOI_UNROLL(GCC unroll 4)                                                                  \
-        for (int step = 1; step < K_##size; step *= 2) {                                           \
+        for (int64_t step = 1; step < K_##size; step *= 2) {                                       \
             vec next[K_##size];                                                                    \
             PTOI_UNROLL(GCC unroll 8)                                                              \
-            for (int p = 0; p < K_##size / 2; p++) {                                               \
+            for (int64_t p = 0; p < K_##size / 2; p++) {                                           \
                 next[2 * p] = LOW_##size(row[p], row[p + K_##size / 2]);                           \
                 next[2 * p + 1] = HIGH_##size(row[p], row[p + K_##size / 2]);                      \
             }                                                                                      \
             PTOI_UNROLL(GCC unroll 16)                                                             \
-            for (int k = 0; k < K_##size; k++) {                                                   \
+            for (int64_t k = 0; k < K_##size; k++) {                                               \
                 row[k] = next[k];                                                                  \
             }                                                                                      \
         }                                                                                          \
@@ -108,11 +108,11 @@ PTOI_INLINE void fetch(ahead *a)
     {                                                                                              \
         vec group[PARTS][4][K_##size];                                                             \
         PTOI_UNROLL(GCC unroll 4)                                                                  \
-        for (int g = 0; g < 4; g++) {                                                              \
+        for (int64_t g = 0; g < 4; g++) {                                                          \
             PTOI_UNROLL(GCC unroll 2)                                                              \
-            for (int part = 0; part < PARTS; part++) {                                             \
+            for (int64_t part = 0; part < PARTS; part++) {                                         \
                 PTOI_UNROLL(GCC unroll 16)                                                         \
-                for (int k = 0; k < K_##size; k++) {                                               \
+                for (int64_t k = 0; k < K_##size; k++) {                                           \
                     group[part][g][k] = vec_load(from + from_rows[g * K_##size + k] +              \
                                                  part * (int64_t)sizeof(vec));                     \
                 }                                                                                  \
@@ -120,18 +120,18 @@ PTOI_INLINE void fetch(ahead *a)
             }                                                                                      \
         }                                                                                          \
         PTOI_UNROLL(GCC unroll 2)                                                                  \
-        for (int part = 0; part < PARTS; part++) {                                                 \
+        for (int64_t part = 0; part < PARTS; part++) {                                             \
             PTOI_UNROLL(GCC unroll 16)                                                             \
-            for (int k = 0; k < K_##size; k++) {                                                   \
+            for (int64_t k = 0; k < K_##size; k++) {                                               \
                 vec lanes[4] = {group[part][0][k], group[part][1][k], group[part][2][k],           \
                                 group[part][3][k]};                                                \
                 vec out[LANES][PARTS];                                                             \
                 turn_lanes(lanes, out);                                                            \
                 PTOI_UNROLL(GCC unroll 4)                                                          \
-                for (int l = 0; l < LANES; l++) {                                                  \
+                for (int64_t l = 0; l < LANES; l++) {                                              \
                     char *row = to + to_rows[(part * LANES + l) * K_##size + k];                   \
                     PTOI_UNROLL(GCC unroll 2)                                                      \
-                    for (int p = 0; p < PARTS; p++) {                                              \
+                    for (int64_t p = 0; p < PARTS; p++) {                                          \
                         vec_store(row + p * (int64_t)sizeof(vec), out[l][p]);                      \
                     }                                                                              \
                 }                                                                                  \
@@ -166,43 +166,43 @@ PTOI_INLINE void fetch(ahead *a)
 #define PTOI_STREAM(size)                                                                          \
     enum { WIDE_##size = 2, TALL_##size = (size) == 1 ? 2 : 4 };                                   \
     /* `wide` x `tall` squares past the caches, from column j of the block on. */                  \
-    PTOI_INLINE void squares_##size(const ptoi_block *b, int64_t j, int wide, int tall,            \
+    PTOI_INLINE void squares_##size(const ptoi_block *b, int64_t j, int64_t wide, int64_t tall,    \
                                     bool lines)                                                    \
     {                                                                                              \
         vec kept[WIDE_##size * PARTS][K_##size][TALL_##size][4];                                   \
         ahead next = ahead_of(b, j, wide * N_##size, size, tall * wide * 4);                       \
-        for (int g = 0; g < 4 * tall; g++) {                                                       \
+        for (int64_t g = 0; g < 4 * tall; g++) {                                                   \
             const int64_t *rows = b->from_rows + g * K_##size;                                     \
-            for (int w = 0; w < wide * PARTS; w++) {                                               \
+            for (int64_t w = 0; w < wide * PARTS; w++) {                                           \
                 vec row[K_##size];                                                                 \
                 if (w % PARTS == 0) {                                                              \
                     fetch(&next);                                                                  \
                 }                                                                                  \
                 PTOI_UNROLL(GCC unroll 16)                                                         \
-                for (int k = 0; k < K_##size; k++) {                                               \
+                for (int64_t k = 0; k < K_##size; k++) {                                           \
                     row[k] = vec_load(b->from + rows[k] + j * (size) + w * (int64_t)sizeof(vec));  \
                 }                                                                                  \
                 turn_##size(row);                                                                  \
                 PTOI_UNROLL(GCC unroll 16)                                                         \
-                for (int k = 0; k < K_##size; k++) {                                               \
+                for (int64_t k = 0; k < K_##size; k++) {                                           \
                     kept[w][k][g / 4][g % 4] = row[k];                                             \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
-        for (int w = 0; w < wide * PARTS; w++) {                                                   \
-            for (int k = 0; k < K_##size; k++) {                                                   \
+        for (int64_t w = 0; w < wide * PARTS; w++) {                                               \
+            for (int64_t k = 0; k < K_##size; k++) {                                               \
                 vec out[TALL_##size][LANES][PARTS];                                                \
                 PTOI_UNROLL(GCC unroll 4)                                                          \
-                for (int v = 0; v < tall; v++) {                                                   \
+                for (int64_t v = 0; v < tall; v++) {                                               \
                     turn_lanes(kept[w][k][v], out[v]);                                             \
                 }                                                                                  \
                 PTOI_UNROLL(GCC unroll 4)                                                          \
-                for (int l = 0; l < LANES; l++) {                                                  \
+                for (int64_t l = 0; l < LANES; l++) {                                              \
                     char *row = b->to + b->to_rows[j + (w * LANES + l) * K_##size + k];            \
                     PTOI_UNROLL(GCC unroll 4)                                                      \
-                    for (int v = 0; v < tall; v++) {                                               \
+                    for (int64_t v = 0; v < tall; v++) {                                           \
                         PTOI_UNROLL(GCC unroll 2)                                                  \
-                        for (int p = 0; p < PARTS; p++) {                                          \
+                        for (int64_t p = 0; p < PARTS; p++) {                                      \
                             char *at = row + v * PTOI_LINE + p * (int64_t)sizeof(vec);             \
                             if (lines) {                                                           \
                                 vec_stream(at, out[v][l][p]);                                      \
@@ -219,8 +219,8 @@ PTOI_INLINE void fetch(ahead *a)
     static void stream_##size(const ptoi_block *b)                                                 \
     {                                                                                              \
         int64_t tall = b->ni / N_##size, whole_j = b->nj - b->nj % N_##size, j = 0;                \
-        for (; tall == TALL_##size && j + WIDE_##size * N_##size <= whole_j;                       \
-             j += WIDE_##size * N_##size) {                                                        \
+        for (; tall == TALL_##size && j + (int64_t)WIDE_##size * N_##size <= whole_j;              \
+             j += (int64_t)WIDE_##size * N_##size) {                                               \
             if (b->lines) {                                                                        \
                 squares_##size(b, j, WIDE_##size, TALL_##size, true);                              \
             } else {                                                                               \
@@ -228,7 +228,7 @@ PTOI_INLINE void fetch(ahead *a)
             }                                                                                      \
         }                                                                                          \
         for (; j < whole_j && tall; j += N_##size) {                                               \
-            squares_##size(b, j, 1, (int)tall, b->lines);                                          \
+            squares_##size(b, j, 1, tall, b->lines);                                               \
         }                                                                                          \
         edges_##size(b, tall *N_##size, whole_j);                                                  \
     }
