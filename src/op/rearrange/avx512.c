@@ -126,25 +126,27 @@ PTOI_INLINE void turn_lanes(const vec group[4], vec out[LANES][PARTS])
         int64_t ni = ptoi_smaller(b->ni - i, N), nj = ptoi_smaller(b->nj - j, N);                  \
         __mmask64 in = first_bytes(nj * (size)), out_of = first_bytes(ni * (size));                \
         vec group[4][K];                                                                           \
+        PTOI_UNROLL(GCC unroll 4)                                                                  \
         for (int64_t g = 0; g < 4; g++) {                                                          \
+            PTOI_UNROLL(GCC unroll 4)                                                              \
             for (int64_t k = 0; k < K; k++) {                                                      \
-                group[g][k] = _mm512_setzero_si512();                                              \
-                if (g * K + k < ni) {                                                              \
-                    const char *row = b->from + b->from_rows[i + g * K + k] + j * (size);          \
-                    group[g][k] = _mm512_maskz_loadu_epi8(in, row);                                \
-                }                                                                                  \
+                bool is_there = g * K + k < ni;                                                    \
+                const char *row = b->from + b->from_rows[is_there ? i + g * K + k : i];            \
+                group[g][k] = _mm512_maskz_loadu_epi8(is_there ? in : 0, row + j * (size));        \
             }                                                                                      \
-            if ((int64_t)g * K < ni) {                                                             \
-                turn_##size(group[g]);                                                             \
-            }                                                                                      \
+            turn_##size(group[g]);                                                                 \
         }                                                                                          \
-        for (int64_t k = 0; k < K && k < nj; k++) {                                                \
+        PTOI_UNROLL(GCC unroll 4)                                                                  \
+        for (int64_t k = 0; k < K; k++) {                                                          \
             vec lanes[4] = {group[0][k], group[1][k], group[2][k], group[3][k]};                   \
             vec out[LANES][PARTS];                                                                 \
             turn_lanes(lanes, out);                                                                \
-            for (int64_t l = 0; l < 4 && l * K + k < nj; l++) {                                    \
-                _mm512_mask_storeu_epi8(b->to + b->to_rows[j + l * K + k] + i * (size), out_of,    \
-                                        out[l][0]);                                                \
+            PTOI_UNROLL(GCC unroll 4)                                                              \
+            for (int64_t l = 0; l < LANES; l++) {                                                  \
+                if (l * K + k < nj) {                                                              \
+                    char *row = b->to + b->to_rows[j + l * K + k];                                 \
+                    _mm512_mask_storeu_epi8(row + i * (size), out_of, out[l][0]);                  \
+                }                                                                                  \
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
