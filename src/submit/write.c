@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "submit/draft.h"
+#include "tensor/tensor.h"
 
 /* ---- Managed memory ---- */
 
@@ -51,6 +52,28 @@ static void settle_managed(ptoi_draft *d)
 
 /* ---- Arguments ---- */
 
+/* Shape and strides, one after the other. Returns whether a size is 0. */
+static inline bool copy_dims(int64_t *to, const pto_tensor *t)
+{
+    if (t->ndim == 2) { /* as most are */
+        memcpy(to, t->shape, 2 * sizeof *to);
+        memcpy(to + 2, t->strides, 2 * sizeof *to);
+        return t->shape[0] == 0 || t->shape[1] == 0;
+    }
+    if (t->ndim == 1) {
+        to[0] = t->shape[0];
+        to[1] = t->strides[0];
+        return t->shape[0] == 0;
+    }
+    bool zero = false;
+    for (int32_t k = 0; k < t->ndim; k++) {
+        to[k] = t->shape[k];
+        to[t->ndim + k] = t->strides[k];
+        zero |= t->shape[k] == 0;
+    }
+    return zero;
+}
+
 static void pack(const ptoi_draft *d)
 {
     ptoi_packed *at = d->rt->view.level[d->level].args + d->args.at;
@@ -67,7 +90,7 @@ static void pack(const ptoi_draft *d)
             continue;
         }
         const pto_tensor *t = p->tensor;
-        uint64_t offset = (uint64_t)t->offset * pto_dtype_size(t->dtype);
+        uint64_t offset = (uint64_t)t->offset * ptoi_dtype_bytes(t->dtype);
         at->dtype = (uint8_t)t->dtype;
         at->ndim = (uint8_t)t->ndim;
         at->access = (uint8_t)((uint32_t)p->kind | (p->nodep ? PTOI_PACKED_NODEP : 0));
@@ -81,14 +104,7 @@ static void pack(const ptoi_draft *d)
             at->buffer = 0;
             at->segment = PTOI_SEGMENT_USER;
         }
-        int64_t *sizes = (int64_t *)(void *)(at + 1);
-        bool empty = false;
-        for (int32_t k = 0; k < t->ndim; k++) {
-            sizes[k] = t->shape[k];
-            sizes[t->ndim + k] = t->strides[k];
-            empty |= t->shape[k] == 0;
-        }
-        if (PTOI_UNLIKELY(empty)) { /* it is nowhere */
+        if (PTOI_UNLIKELY(copy_dims((int64_t *)(void *)(at + 1), t))) { /* it is nowhere */
             at->value = 0;
             at->segment = PTOI_SEGMENT_USER;
         }

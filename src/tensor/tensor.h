@@ -12,6 +12,13 @@
 
 #include <pto/tensor.h>
 
+/* Bytes of one element of a sound tensor, without a call: four bits for each dtype. */
+#define PTOI_DTYPE_BITS(name, value, text, bytes) | (uint64_t)(bytes) << (4 * (value))
+static inline uint64_t ptoi_dtype_bytes(pto_dtype dtype)
+{
+    return (UINT64_C(0) PTO_DTYPE_MAP(PTOI_DTYPE_BITS)) >> (4 * ((uint32_t)dtype & 15)) & 15;
+}
+
 /* What a sound tensor comes to. low and end count bytes from `storage`; equal if it is empty. */
 typedef struct ptoi_extent {
     int64_t numel;
