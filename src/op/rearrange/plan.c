@@ -8,7 +8,7 @@
 
 /* With fewer elements than this in i or j a square costs more than its elements one by one. Indexed
  * by the binary logarithm of the size. */
-static const int64_t thin[5] = {8, 8, 4, 4, 2};
+static const int64_t thin[5] = {8, 8, 8, 4, 2};
 
 static uint64_t reach_of(int64_t step)
 {
