@@ -146,6 +146,10 @@ PTO_API pto_status pto_tensor_view(const pto_tensor *src, const int64_t *start,
 PTO_API pto_status pto_tensor_slice(const pto_tensor *src, int32_t dim, int64_t start, int64_t stop,
                                     int64_t step, pto_tensor *out);
 
+/* Element `index` of one dim, which is gone from the result: row 3 of a matrix is a vector. */
+PTO_API pto_status pto_tensor_select(const pto_tensor *src, int32_t dim, int64_t index,
+                                     pto_tensor *out);
+
 /* Dim d of the result is dim perm[d] of the source. */
 PTO_API pto_status pto_tensor_permute(const pto_tensor *src, const int32_t *perm, pto_tensor *out);
 

@@ -129,6 +129,39 @@ pto_status pto_tensor_slice(const pto_tensor *src, int32_t dim, int64_t start, i
     return PTO_OK;
 }
 
+pto_status pto_tensor_select(const pto_tensor *src, int32_t dim, int64_t index, pto_tensor *out)
+{
+    if (!out) {
+        return null_argument("select", "out");
+    }
+    ptoi_extent extent;
+    pto_status s = ptoi_tensor_extent("select: src", src, &extent);
+    if (!s) {
+        s = check_dim("select", "dim", dim, src->ndim);
+    }
+    if (s) {
+        return s;
+    }
+    if (index < 0 || index >= src->shape[dim]) {
+        return ptoi_fail(PTO_OUT_OF_BOUNDS,
+                         "select: index %" PRId64 " of dim %" PRId32 ", which has %" PRId64
+                         " elements",
+                         index, dim, src->shape[dim]);
+    }
+    pto_tensor made = ptoi_tensor_derive(src, PTO_SHALLOW_VIEW);
+    if (extent.numel && index) { /* a dim of one element has any stride */
+        made.offset += index * src->strides[dim];
+    }
+    made.ndim--;
+    for (int32_t d = dim; d < made.ndim; d++) {
+        made.shape[d] = made.shape[d + 1];
+        made.strides[d] = made.strides[d + 1];
+    }
+    made.shape[made.ndim] = made.strides[made.ndim] = 0;
+    *out = made;
+    return PTO_OK;
+}
+
 /* ---- Order of the dims ------------------------------------------------------------------ */
 
 pto_status pto_tensor_permute(const pto_tensor *src, const int32_t *perm, pto_tensor *out)

@@ -76,6 +76,34 @@ static void test_view(void **state)
     assert_int_equal(out.offset, 1);
 }
 
+static void test_select(void **state)
+{
+    (void)state;
+    pto_tensor src = sound(), out, back;
+    expect_ok(pto_tensor_select(&src, 0, 3, &out));
+    expect_dims(&out, 1, DIMS(8), DIMS(1));
+    assert_int_equal(out.offset, 3 + 3 * 16);
+    expect_same_memory(&out, &src, PTO_SHALLOW_VIEW);
+    expect_ok(pto_tensor_select(&src, 1, 7, &out));
+    expect_dims(&out, 1, DIMS(4), DIMS(16));
+    assert_int_equal(out.offset, 3 + 7);
+    /* One element, and of nothing there is nothing to select. In place. */
+    expect_ok(pto_tensor_select(&out, 0, 2, &out));
+    assert_int_equal(out.ndim, 0);
+    assert_int_equal(out.offset, 3 + 7 + 2 * 16);
+    assert_int_equal(out.shape[0], 0);
+    expect_refused(back, pto_tensor_select(&out, 0, 0, &back), PTO_BAD_DIM, "select: dim 0");
+    expect_refused(out, pto_tensor_select(&src, 0, 4, &out), PTO_OUT_OF_BOUNDS,
+                   "select: index 4 of dim 0, which has 4 elements");
+    expect_refused(out, pto_tensor_select(&src, 0, -1, &out), PTO_OUT_OF_BOUNDS, "index -1");
+    expect_refused(out, pto_tensor_select(&src, 2, 0, &out), PTO_BAD_DIM, "dim 2");
+    expect_fail(pto_tensor_select(&src, 0, 0, NULL), PTO_NULL_ARGUMENT, "select: out is NULL");
+    /* Free strides are not multiplied. */
+    expect_ok(pto_tensor_init(&src, memory, 4, PTO_FLOAT32, 2, DIMS(5, 0), DIMS(INT64_MIN, 9), 1));
+    expect_ok(pto_tensor_select(&src, 0, 4, &out));
+    assert_int_equal(out.offset, 1);
+}
+
 static void test_slice(void **state)
 {
     (void)state;
@@ -491,6 +519,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_view),           cmocka_unit_test(test_slice),
+        cmocka_unit_test(test_select),         cmocka_unit_test(test_select),
         cmocka_unit_test(test_permute),        cmocka_unit_test(test_broadcast),
         cmocka_unit_test(test_unsound_source), cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_chains),
