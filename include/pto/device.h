@@ -28,8 +28,8 @@ typedef struct pto_device_ops {
 
 /* A runtime has devices of its own (pto_device_register of pto/execute.h). Operators (pto/op.h)
  * work without one, so theirs are known to the whole process. cpu:0 is built in and stays as it
- * is; any other index of the cpu, an unknown type or a negative index is PTO_BAD_DEVICE
- * everywhere. Any thread may call these. */
+ * is; any other index of the cpu, an unknown type or a negative index is PTO_BAD_DEVICE to all of
+ * them. Any thread may call these. */
 
 /* Says how to use a device. `ops` is copied, and stays as long as the process: what it points to
  * must do so too. All of its functions may be NULL; `alloc` and `free`, both or none, are needed

@@ -61,8 +61,10 @@ PTO_API pto_status pto_op_register_all(pto_op *op, pto_op_fn fn, bool replace);
 PTO_API pto_status pto_op_lookup(const pto_op *op, pto_device_type type, pto_op_fn *fn);
 
 /* Runs the operator where its tensors are; without any, on the current device. PTO_DEVICES_DIFFER
- * names both if two tensors are not on one device. The device that was current before is so again
- * after, whether the implementation failed or not. */
+ * names both if two tensors are not on one device. The device that was current before is made current
+ * again, whether the implementation failed or not; if that fails, so does the call. (What is current
+ * is known from pto_device_set_current alone: a program that switches devices by other means tells us
+ * through that, too.) */
 PTO_API pto_status pto_op_run(const pto_op *op, const pto_tensor *outputs, size_t n_outputs,
                               const pto_tensor *inputs, size_t n_inputs, const void *params);
 

@@ -1,24 +1,28 @@
 /* pto/rearrange.h - Rearrange: any strided layout to any other, at the speed of memory.
  *
- *     float image[480][640][3], planes[3][480][640];
- *     pto_tensor src, dst, turned;
- *     pto_tensor_init(&src, image, sizeof image, PTO_FLOAT32, 3, (int64_t[]){480, 640, 3}, NULL, 0);
- *     pto_tensor_init(&dst, planes, sizeof planes, PTO_FLOAT32, 3, (int64_t[]){3, 480, 640}, NULL, 0);
- *     pto_tensor_permute(&src, (int32_t[]){2, 0, 1}, &turned);     // a view: nothing moves
- *     pto_rearrange(&dst, &turned);                                // now it does
+ *     float image[112][112][64], planes[64][112][112];
+ *     pto_tensor src, dst, permuted;
+ *     pto_tensor_init(&src, image, sizeof image, PTO_FLOAT32, 3, (int64_t[]){112, 112, 64}, NULL, 0);
+ *     pto_tensor_init(&dst, planes, sizeof planes, PTO_FLOAT32, 3, (int64_t[]){64, 112, 112}, NULL, 0);
+ *     pto_tensor_permute(&src, (int32_t[]){2, 0, 1}, &permuted);   // a view: nothing moves
+ *     pto_rearrange(&dst, &permuted);                              // now it does
  *
  * Both tensors have the same shape, dtype and device; strides are any: negative, padded, permuted,
  * in the source also zero. What is refused, with the numbers in pto_error_detail():
  *
  *     PTO_DEVICES_DIFFER   they are on two devices
+ *     PTO_BAD_DEVICE       there is no such device
  *     PTO_NOT_IMPLEMENTED  nothing was registered for the device they are on
  *     PTO_BAD_DTYPE        the dtypes differ
  *     PTO_BAD_SHAPE        the shapes differ
  *     PTO_SELF_OVERLAP     two elements of the destination share a byte
  *     PTO_OVERLAP          source and destination share a byte; only the very same layout at the same
  *                          place is fine, and nothing is done then
- *     PTO_NULL_ARGUMENT    a pointer is NULL, or a tensor with elements has no memory
+ *     PTO_NULL_ARGUMENT    a pointer is NULL, or the memory of a tensor is
  *     PTO_OVERFLOW, PTO_OUT_OF_BOUNDS, ...  a tensor that is not sound (pto_tensor_check)
+ *
+ * Whether bytes are shared is found exactly. Only a layout of many unrelated strides may be too tangled
+ * for that in reasonable time; it is refused with the same code, and the detail says so.
  *
  * Tensors without elements succeed and touch nothing. No byte between the elements of the
  * destination is ever touched. Any thread may call.
@@ -56,8 +60,14 @@ PTO_API pto_op *pto_rearrange_op(void);
 
 /* Submits the copy to workers of type PTO_VECTOR or PTO_ACCELERATOR. A large one becomes several
  * tasks, each with a view of both tensors: parts run side by side, and whoever needs a part waits for
- * that part alone. A managed dst without memory gets it. What is wrong with the two tensors together
- * is refused here, not by a task. pto_last_task is the last of the parts. */
+ * that part alone. There is one for each MiB, at most 64 of them, and at most a sixteenth of the
+ * window of the level. A managed dst without memory gets it. Together they count as one write: memory
+ * that a failed task was to write is good again.
+ *
+ * What is wrong with the two tensors together is refused here, not by a task. Only a stall or a
+ * cancel may come between the parts; the detail says how many were submitted. pto_last_task is the
+ * last of the parts, and others may run longer: to wait for all of them, pto_wait or read dst.
+ * (Each worker keeps plans of its own, see below; to make one takes memory from the system.) */
 PTO_API pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst,
                                            const pto_tensor *src, pto_worker_type type,
                                            const char *file, int line);
@@ -67,9 +77,10 @@ PTO_API pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *ds
 
 /* ---- Plans -------------------------------------------------------------------------------- */
 
-/* A plan is what thinking about shape, strides, size of an element and alignment came to. The calls
- * above keep the latest ones of each thread and device (see below). Who makes the same copy again
- * and again may keep the plan: */
+/* A plan is how a copy will be made, as it follows from shape, strides, size of an element and
+ * alignment. The calls above keep the latest ones of each thread and device (see below). Whoever makes
+ * the same copy again and again may keep the plan. Plans, and pto_rearrange_parallel, are of the CPU's
+ * own implementation: they do not look into the operator's table. */
 typedef struct pto_rearrange_plan pto_rearrange_plan;
 
 PTO_API pto_status pto_rearrange_plan_create(const pto_tensor *dst, const pto_tensor *src,
@@ -90,14 +101,15 @@ PTO_API size_t pto_rearrange_plan_format(const pto_rearrange_plan *plan, char *t
 #define PTO_REARRANGE_CACHE 100 /* plans for each thread and device, unless said otherwise */
 
 typedef struct pto_rearrange_cache_stats {
-    uint64_t hits, misses, evictions; /* since the thread first asked */
+    uint64_t hits, misses, evictions; /* since the thread began */
     uint64_t plans;                   /* now */
     uint64_t capacity;
 } pto_rearrange_cache_stats;
 
-/* Of the calling thread: what the cache of a device did, and how many plans it may keep from now on
- * on each device (0: none, every call thinks anew). Clear destroys the plans of one device or of
- * all, with that device current; counts stay. Whatever a thread keeps goes when it ends. */
+/* Of the calling thread, and of no other: what the cache of a device did, and how many plans it may
+ * keep from now on for each device (0: none, every call makes its own). Clear destroys the plans of
+ * one device or of all, with that device current; counts stay. What a thread keeps goes when it ends,
+ * in the same way. */
 PTO_API pto_status pto_rearrange_cache_get(pto_device device, pto_rearrange_cache_stats *stats);
 PTO_API pto_status pto_rearrange_cache_resize(uint64_t capacity);
 PTO_API pto_status pto_rearrange_cache_clear(pto_device device);

@@ -285,6 +285,20 @@ void ptoi_access_record_fresh(pto_tensormap *map, const pto_tensor *t, pto_map_t
     ptoi_access_record(map, &found, PTO_MAP_WRITE, task);
 }
 
+void ptoi_access_cover(pto_tensormap *map, const pto_tensor *t, pto_map_task since)
+{
+    /* Not by its alias: the place is wanted, and a region of it may go on the way. */
+    ptoi_found found;
+    if (ptoi_place_of_tensor(t, &found.place, &found.empty) != PTO_OK || found.empty) {
+        return;
+    }
+    uint32_t space = ptoi_space_find(map, &found.place.space);
+    if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE) {
+        ptoi_region_supersede_all(map, space, &found.place.layout, since);
+    }
+    ptoi_map_debug_check(map);
+}
+
 /* ---- A whole task ---- */
 
 typedef struct hit_list {

@@ -283,6 +283,14 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
  * tensor given. There is nothing to ask. An entry is reserved. */
 void ptoi_access_record_fresh(pto_tensormap *map, const pto_tensor *t, pto_map_task task);
 
+/* The tasks from `since` on, the newest there are, write all of the tensor together, though none of
+ * them alone: they take the place of all earlier accesses that it covers. */
+void ptoi_access_cover(pto_tensormap *map, const pto_tensor *t, pto_map_task since);
+
+/* Drops the earlier accesses of all regions that the place covers. */
+void ptoi_region_supersede_all(pto_tensormap *map, uint32_t space, const ptoi_layout *layout,
+                               pto_map_task since);
+
 /* Looks up and inserts all accesses of a new task, if that can be done the fast way: all regions are
  * known, nothing else is near, there is room. Otherwise says false and has done nothing. The caller
  * vouches for the order of tasks, which need only rise within a level. */

@@ -2,6 +2,7 @@
 #include "map/index.h"
 #include "map/near.h"
 #include "map/recall.h"
+#include "tensor/overlap.h"
 
 static bool same_place(const ptoi_region *r, const ptoi_place *p)
 {
@@ -187,6 +188,26 @@ static void supersede_by_search(pto_tensormap *map, uint32_t region)
     ptoi_search_begin(&s, map, r->space, &r->layout, region);
     for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
         if (ptoi_region_covers(map, region, other)) {
+            supersede_one(map, other);
+        }
+    }
+    ptoi_region_evict(map, s.idle);
+}
+
+void ptoi_region_supersede_all(pto_tensormap *map, uint32_t space, const ptoi_layout *layout,
+                               pto_map_task since)
+{
+    ptoi_search s;
+    ptoi_search_begin(&s, map, space, layout, PTOI_NONE);
+    for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
+        const ptoi_region *r = &map->regions[other];
+        bool newer = r->writer >= since.id && r->writer_level == since.level;
+        if (newer) {
+            continue;
+        }
+        pto_overlap_result all = ptoi_covers(layout, &r->layout, map->budget);
+        map->stats.budget_hits += all.stage == PTO_STAGE_BUDGET;
+        if (all.yes) {
             supersede_one(map, other);
         }
     }

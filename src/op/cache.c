@@ -500,21 +500,21 @@ static pto_status check_order(const ptoi_cache *cache)
         uint32_t found, same;
         const ptoi_cache_entry *e = &cache->entries[i];
         if (e->newer != newer) {
-            return broken(cache, "L2, the newer neighbour", e->newer, newer);
+            return broken(cache, "C2, the newer neighbour", e->newer, newer);
         }
         if (e->bytes > PTOI_CACHE_KEY) {
-            return broken(cache, "L3, bytes of a key", e->bytes, PTOI_CACHE_KEY);
+            return broken(cache, "C3, bytes of a key", e->bytes, PTOI_CACHE_KEY);
         }
         look_in_chain(cache, i, &found, &same);
         if (found != 1 || same != 0) {
-            return broken(cache, found != 1 ? "L3, places in its bucket" : "L3, equal keys",
+            return broken(cache, found != 1 ? "C3, places in its bucket" : "C3, equal keys",
                           found != 1 ? found : same, found != 1);
         }
         newer = i;
         i = e->older;
     }
     if (n != cache->count || cache->oldest != newer) {
-        return broken(cache, n != cache->count ? "L2, entries in order" : "L2, the oldest",
+        return broken(cache, n != cache->count ? "C2, entries in order" : "C2, the oldest",
                       n != cache->count ? n : cache->oldest,
                       n != cache->count ? cache->count : newer);
     }
@@ -531,13 +531,13 @@ static pto_status check_chains(const ptoi_cache *cache)
         }
     }
     if (used != cache->count) {
-        return broken(cache, "L3, entries in buckets", used, cache->count);
+        return broken(cache, "C3, entries in buckets", used, cache->count);
     }
     for (uint32_t i = cache->free; i < cache->room && free <= cache->room; free++) {
         i = cache->entries[i].chain;
     }
     if (free != cache->room - cache->count) {
-        return broken(cache, "L4, free entries", free, cache->room - cache->count);
+        return broken(cache, "C4, free entries", free, cache->room - cache->count);
     }
     return PTO_OK;
 }
@@ -545,12 +545,12 @@ static pto_status check_chains(const ptoi_cache *cache)
 static pto_status check_cache(const ptoi_cache *cache)
 {
     if (cache->count > cache->room || cache->count > cache->caches->capacity) {
-        return broken(cache, "L1, count", cache->count,
+        return broken(cache, "C1, count", cache->count,
                       cache->count > cache->room ? cache->room : cache->caches->capacity);
     }
     if (cache->n_buckets < cache->room || (cache->n_buckets & (cache->n_buckets - 1)) ||
         !cache->n_buckets != !cache->room) {
-        return broken(cache, "L1, buckets", cache->n_buckets, cache->room);
+        return broken(cache, "C1, buckets", cache->n_buckets, cache->room);
     }
     pto_status s = check_order(cache);
     return s ? s : check_chains(cache);
@@ -562,12 +562,12 @@ pto_status ptoi_caches_check(const ptoi_caches *caches)
     for (const ptoi_cache *cache = caches->first; cache; cache = cache->next) {
         latest |= cache == caches->latest;
         if (cache->caches != caches || cache_of(caches, cache->device) != cache) {
-            return broken(cache, "L5, caches of the device", 2, 1);
+            return broken(cache, "C5, caches of the device", 2, 1);
         }
         pto_status s = check_cache(cache);
         if (s) {
             return s;
         }
     }
-    return latest ? PTO_OK : ptoi_fail(PTO_CORRUPT, "caches: L5, the latest is none of them");
+    return latest ? PTO_OK : ptoi_fail(PTO_CORRUPT, "caches: C5, the latest is none of them");
 }

@@ -53,14 +53,14 @@ typedef struct ptoi_cache_entry {
 } ptoi_cache_entry;
 
 /* Invariants, checked by ptoi_caches_check:
- *   L1  count <= capacity, count <= room; room and n_buckets are 0, or n_buckets is a power of two
+ *   C1  count <= capacity, count <= room; room and n_buckets are 0, or n_buckets is a power of two
  *       and >= room
- *   L2  from `newest` along `older` to `oldest` there are `count` entries, and the same ones back
+ *   C2  from `newest` along `older` to `oldest` there are `count` entries, and the same ones back
  *       along `newer`
- *   L3  each of them is in the chain of the bucket of its hash, once, and in no other; no two have
+ *   C3  each of them is in the chain of the bucket of its hash, once, and in no other; no two have
  *       the same key
- *   L4  the chain from `free` has room - count entries
- *   L5  no two caches of one ptoi_caches are of the same device; `latest` is one of them, or NULL
+ *   C4  the chain from `free` has room - count entries
+ *   C5  no two caches of one ptoi_caches are of the same device; `latest` is one of them, or NULL
  */
 typedef struct ptoi_cache {
     pto_device device;

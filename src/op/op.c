@@ -125,6 +125,16 @@ pto_status pto_op_lookup(const pto_op *op, pto_device_type type, pto_op_fn *fn)
     return PTO_OK;
 }
 
+pto_status ptoi_op_find(const pto_op *op, pto_device device, pto_op_fn *fn)
+{
+    *fn = implementation(op, device.type);
+    if (!*fn) {
+        return ptoi_fail(PTO_NOT_IMPLEMENTED, "%s: no implementation for %s:%" PRId32, op->name,
+                         pto_device_name(device.type), device.index);
+    }
+    return PTO_OK;
+}
+
 /* ---- Running ------------------------------------------------------------------------------ */
 
 /* The place of a tensor among those of a call, the outputs first. */
@@ -198,11 +208,8 @@ pto_status pto_op_run(const pto_op *op, const pto_tensor *outputs, size_t n_outp
                         .n_inputs = n_inputs,
                         .params = params};
     PTO_TRY(find_device(&call));
-    pto_op_fn fn = implementation(op, call.device.type);
-    if (!fn) {
-        return ptoi_fail(PTO_NOT_IMPLEMENTED, "%s: no implementation for %s:%" PRId32, op->name,
-                         pto_device_name(call.device.type), call.device.index);
-    }
+    pto_op_fn fn;
+    PTO_TRY(ptoi_op_find(op, call.device, &fn));
     pto_device before = ptoi_device_here.device;
     PTO_TRY(ptoi_device_go(call.device));
     uint64_t serial = ptoi_error_serial();

@@ -29,4 +29,7 @@ struct pto_op {
         .name = (op_name), .built_in = true, .table = {[PTO_DEVICE_CPU] = {(uint64_t)(cpu_fn)}},   \
     }
 
+/* pto_op_lookup for one device, whose index the words name, too. */
+pto_status ptoi_op_find(const pto_op *op, pto_device device, pto_op_fn *fn);
+
 #endif /* PTOI_OP_H */

@@ -1,7 +1,7 @@
 /* rearrange.c - Rearrange as tasks: a large copy is cut into parts that wait, and are waited for, one
  * by one.
  *
- * What a task is given: the source, the destination, and a scalar that says which device they are on.
+ * What a task is given: the destination, the source, and a scalar that says which device they are on.
  */
 #include <inttypes.h>
 
@@ -15,7 +15,7 @@ static const ptoi_who who = PTOI_WHO("submit a rearrange");
 
 /* ---- The kernel ---------------------------------------------------------------------------- */
 
-enum { ARG_SRC, ARG_DST, ARG_DEVICE, ARGS };
+enum { ARG_DST, ARG_SRC, ARG_DEVICE, ARGS };
 
 static pto_param pack_device(pto_device device)
 {
@@ -195,6 +195,7 @@ pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst, const
         c.parts = given ? c.parts : 1;
     }
     pto_kernel kernel = type == PTO_VECTOR ? rt->rearrange_vector : rt->rearrange_accelerator;
+    const pto_map_task first = {rt->track[rt->level].head, rt->level};
     for (uint32_t i = 0; i < c.parts; i++) {
         pto_tensor to = *dst, from = *src;
         if (c.parts > 1) {
@@ -212,6 +213,12 @@ pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst, const
                              i, c.parts, pto_error_detail());
         }
         PTO_TRY(s);
+    }
+    if (c.parts > 1) { /* what no part covers, all of them together do */
+        ptoi_access_cover(rt->map, dst, first);
+        if (ptoi_poison_any(rt)) {
+            ptoi_poison_cover(rt, dst);
+        }
     }
     return PTO_OK;
 }

@@ -516,26 +516,26 @@ static void the_checker_finds_damage(void **state)
     for (uint64_t k = 0; k < 5; k++) {
         assert_true(ptoi_cache_put(cache, &k, sizeof k, k % 2, &v[k]));
     }
-    expect_corrupt(cache->count, 6, "L2");
-    expect_corrupt(cache->count, 4, "L2");
-    expect_corrupt(caches->capacity, 4, "L1");
-    expect_corrupt(cache->room, 4, "L1");
-    expect_corrupt(cache->n_buckets, 12, "L1");
-    expect_corrupt(cache->newest, cache->oldest, "L2");
-    expect_corrupt(cache->oldest, cache->newest, "L2");
-    expect_corrupt(cache->entries[2].newer, 0, "L2");
-    expect_corrupt(cache->entries[2].older, 4, "L2");
-    expect_corrupt(cache->entries[2].older, 2, "L2");
-    expect_corrupt(cache->entries[2].hash, 1, "L3");
-    expect_corrupt(cache->entries[2].key[0], 4, "L3");
-    expect_corrupt(cache->entries[2].bytes, 1000, "L3");
-    expect_corrupt(cache->entries[4].chain, 4, "L3");
-    expect_corrupt(cache->buckets[0], PTOI_CACHE_NONE, "L3");
-    expect_corrupt(cache->buckets[2], cache->buckets[0], "L3");
-    expect_corrupt(cache->free, PTOI_CACHE_NONE, "L4");
-    expect_corrupt(cache->entries[cache->free].chain, cache->free, "L4");
-    expect_corrupt(other->device, cpu, "L5");
-    expect_corrupt(caches->latest, (ptoi_cache *)&v, "L5");
+    expect_corrupt(cache->count, 6, "C2");
+    expect_corrupt(cache->count, 4, "C2");
+    expect_corrupt(caches->capacity, 4, "C1");
+    expect_corrupt(cache->room, 4, "C1");
+    expect_corrupt(cache->n_buckets, 12, "C1");
+    expect_corrupt(cache->newest, cache->oldest, "C2");
+    expect_corrupt(cache->oldest, cache->newest, "C2");
+    expect_corrupt(cache->entries[2].newer, 0, "C2");
+    expect_corrupt(cache->entries[2].older, 4, "C2");
+    expect_corrupt(cache->entries[2].older, 2, "C2");
+    expect_corrupt(cache->entries[2].hash, 1, "C3");
+    expect_corrupt(cache->entries[2].key[0], 4, "C3");
+    expect_corrupt(cache->entries[2].bytes, 1000, "C3");
+    expect_corrupt(cache->entries[4].chain, 4, "C3");
+    expect_corrupt(cache->buckets[0], PTOI_CACHE_NONE, "C3");
+    expect_corrupt(cache->buckets[2], cache->buckets[0], "C3");
+    expect_corrupt(cache->free, PTOI_CACHE_NONE, "C4");
+    expect_corrupt(cache->entries[cache->free].chain, cache->free, "C4");
+    expect_corrupt(other->device, cpu, "C5");
+    expect_corrupt(caches->latest, (ptoi_cache *)&v, "C5");
     ptoi_caches_destroy(caches);
 }
 

@@ -311,7 +311,7 @@ static void plans_describe_themselves(void **state)
     char text[256], some[8];
     size_t length = pto_rearrange_plan_format(plan, text, sizeof text);
     assert_true(length > 10 && length < sizeof text && strlen(text) == length);
-    assert_non_null(strstr(text, "tiles of 16 x 16"));
+    assert_non_null(strstr(text, "tiles of 4-byte elements: 16 x 16, in planes of 32 x 32"));
     assert_int_equal(pto_rearrange_plan_format(plan, some, sizeof some), length);
     assert_int_equal(strlen(some), sizeof some - 1);
     assert_int_equal(pto_rearrange_plan_format(plan, NULL, 0), length);

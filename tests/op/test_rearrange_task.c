@@ -427,6 +427,35 @@ static void test_failed_sources_poison(void **state)
     pair_free(&p);
 }
 
+/* A copy in parts is one write to whoever asks what went bad: it does not matter that none of them
+ * covers alone what a failed task was to write, nor whether that had failed by then. */
+static void test_parts_heal(void **state)
+{
+    rig r;
+    rig_start(&r, state, NULL);
+    pair p = pair_make(&r);
+    static int32_t row[ROWS];
+    for (int late = 0; late < 2; late++) {
+        pto_tensor most = rows_of(&p.dst, 1, COLS), first = rows_of(&p.dst, 0, 1);
+        pto_task failed = RIG_SUBMIT(&r, r.fails, pto_output(late ? &most : &p.dst));
+        if (late) {
+            rig_until(&r, failed, PTO_TASK_COMPLETED);
+            expect_fail(pto_wait(r.rt), PTO_TASK_FAILED, "no luck");
+        }
+        expect_ok(pto_submit_rearrange(r.rt, &p.dst, &p.turned, PTO_VECTOR));
+        expect_ok(pto_read(r.rt, &first, row, sizeof row));
+        RIG_SUBMIT(&r, r.quick, pto_input(&p.dst));
+        expect_fail(pto_wait(r.rt), PTO_TASK_FAILED, "no luck");
+        assert_int_equal(rig_stats(&r).skipped, 0);
+        pto_tensor last = rows_of(&p.dst, COLS - 1, COLS);
+        expect_ok(pto_read(r.rt, &last, row, sizeof row));
+        expect_ok(pto_check(r.rt));
+        expect_ok(pto_clear_error(r.rt));
+    }
+    rig_stop(&r);
+    pair_free(&p);
+}
+
 /* ---- What is refused ------------------------------------------------------------------------ */
 
 static void test_refusals_submit_nothing(void **state)
@@ -594,6 +623,7 @@ int main(void)
         RIG_CASE(test_small_ones_are_one_task),
         RIG_CASE(test_within_one_buffer),
         RIG_CASE(test_failed_sources_poison),
+        RIG_CASE(test_parts_heal),
         RIG_CASE(test_refusals_submit_nothing),
         RIG_CASE_SLOW(test_only_the_orchestrator_submits),
         RIG_CASE(test_part_of_the_heap),

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "op/device.h"
+#include "op/op.h"
 #include "op/rearrange/rearrange.h"
 #include "tensor/tensor.h"
 
@@ -98,6 +99,9 @@ pto_status pto_rearrange_new(const pto_tensor *src, pto_tensor *dst)
         return ptoi_fail(PTO_OVERFLOW, "rearrange: %" PRId64 " elements of %" PRIu64 " bytes",
                          extent.numel, extent.size);
     }
+    pto_op_fn fn; /* before anything is allocated */
+    PTO_TRY(ptoi_device_check("rearrange: src", src->device));
+    PTO_TRY(ptoi_op_find(pto_rearrange_op(), src->device, &fn));
     pto_device before = pto_device_current();
     PTO_TRY(pto_device_set_current(src->device));
     return ptoi_device_return(before, make(src, bytes, dst));

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 
@@ -313,6 +314,12 @@ void ptoi_plan_make_with(ptoi_plan *plan, int32_t ndim, const int64_t *shape,
     for (int32_t i = 0; i < plan->n; i++) {
         plan->pieces *= plan->loops[i].count;
     }
+#ifdef PTO_DEBUG_CHECKS
+    if (ptoi_plan_check(plan) != PTO_OK) {
+        fprintf(stderr, "pto: %s\n", pto_error_detail());
+        abort();
+    }
+#endif
 }
 
 /* ---- Looking at it ------------------------------------------------------------------------- */
@@ -377,31 +384,35 @@ pto_status ptoi_plan_check(const ptoi_plan *plan)
     return broken ? ptoi_fail(PTO_CORRUPT, "rearrange plan: %s", broken) : PTO_OK;
 }
 
+/* Whether what is written goes past the caches, but for parts of lines. */
+static bool is_past_caches(const ptoi_plan *plan)
+{
+    return plan->stream && plan->isa != &ptoi_isa_portable &&
+           (plan->way == PTOI_WAY_TILES ? plan->aligned : plan->run >= PTOI_LONG_RUN);
+}
+
 size_t ptoi_plan_format(const ptoi_plan *plan, char *text, size_t size)
 {
     int length;
+    const char *past = is_past_caches(plan) ? ", past the caches" : "";
     switch (plan->way) {
     case PTOI_WAY_NOTHING:
         length = snprintf(text, size, "nothing to move");
         break;
     case PTOI_WAY_RUNS:
-        length = snprintf(text, size,
-                          "%" PRId64 " runs of %" PRId64 " bytes, in %" PRId32 " loops, %s%s",
-                          plan->bytes / plan->run, plan->run, plan->n + plan->i.n + plan->j.n,
-                          plan->isa->name, plan->stream ? ", past the caches" : "");
+        length = snprintf(text, size, "runs of bytes: %" PRId64 " x %" PRId64 "; %s%s",
+                          plan->bytes / plan->run, plan->run, plan->isa->name, past);
         break;
     case PTOI_WAY_TILES:
         length = snprintf(text, size,
-                          "%" PRId64 " planes of %" PRId64 " x %" PRId64
-                          ", tiles of %u x %u, %" PRIu32 " bytes each, %s%s%s",
-                          plan->bytes / plan->size / plan->i.count / plan->j.count, plan->i.count,
-                          plan->j.count, PTOI_LINE / plan->size, PTOI_LINE / plan->size, plan->size,
-                          plan->isa->name, plan->stream ? ", past the caches" : "",
-                          plan->stream && !plan->aligned ? " but for lines in part" : "");
+                          "tiles of %" PRIu32 "-byte elements: %" PRIu32 " x %" PRIu32
+                          ", in planes of %" PRId64 " x %" PRId64 "; %s%s",
+                          plan->size, PTOI_LINE / plan->size, PTOI_LINE / plan->size, plan->i.count,
+                          plan->j.count, plan->isa->name, past);
         break;
     default:
-        length = snprintf(text, size, "%" PRId64 " elements of %" PRIu32 " bytes one by one, %s",
-                          plan->bytes / plan->size, plan->size,
+        length = snprintf(text, size, "%" PRIu32 "-byte elements one by one: %" PRId64 "; %s",
+                          plan->size, plan->bytes / plan->size,
                           plan->way == PTOI_WAY_ORDERED ? "in order" : "in squares");
         break;
     }

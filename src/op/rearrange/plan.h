@@ -10,8 +10,9 @@
  *   RUNS      both sides step by one element in the same loop: bytes are copied in runs
  *   TILES     the destination steps by one element along i, the source along j: blocks are turned
  *   ELEMENTS  anything else: element by element, in rectangles that stay in the first cache
- *   ORDERED   the destination names a place more than once: element by element in the order of the
- *             indices, the last dim fastest, so that what comes last stays
+ *   ORDERED   the loops of the destination are not one inside of the other, so it may name a place
+ *             more than once: element by element in the order of the indices, the last dim fastest,
+ *             so that what comes last stays
  *
  * Runs of both sides that are 2, 4, 8 or 16 bytes long count as one wide element, so that pairs of
  * halves are turned like floats. And where rows of a block are short, an axis takes in further loops:

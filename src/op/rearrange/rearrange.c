@@ -141,7 +141,8 @@ static inline bool is_placed(const pto_tensor *t, uint64_t size, int64_t low, in
            *at >= 0 - (uint64_t)low && *at + (uint64_t)end <= t->storage_bytes &&
            t->storage_bytes <= INT64_MAX &&
            !__builtin_add_overflow((uint64_t)(uintptr_t)t->storage, t->storage_bytes, &past) &&
-           (t->storage || low == end) && (uint32_t)t->kind <= PTO_DEEP_CONTIGUOUS;
+           (t->storage || (low == end && (t->owner || !t->storage_bytes))) &&
+           (uint32_t)t->kind <= PTO_DEEP_CONTIGUOUS;
 }
 
 /* Why it is not, in words. */
@@ -299,7 +300,7 @@ pto_status ptoi_rearrange_check(const ptoi_who *who, const pto_tensor *dst, cons
     int64_t numel = 0;
     pto_op_fn fn;
     PTO_TRY(ptoi_rearrange_device(who, dst, src));
-    PTO_TRY(pto_op_lookup(pto_rearrange_op(), dst->device.type, &fn));
+    PTO_TRY(ptoi_op_find(pto_rearrange_op(), dst->device, &fn));
     PTO_TRY(check_layouts(who, dst, src, &numel));
     uintptr_t size = pto_dtype_size(dst->dtype);
     *same = numel && dst->owner == src->owner && dst->generation == src->generation &&
