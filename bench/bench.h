@@ -56,4 +56,12 @@ static inline bool bench_bar_at_least(const char *name, double figure, const cha
     return ok;
 }
 
+/* "BAR name: ratio 3.21 (want >= 3.0) ok"; `label` says what is divided. */
+static inline bool bench_bar_ratio(const char *name, const char *label, double ratio, double want)
+{
+    bool ok = ratio >= want;
+    printf("BAR %s: %s %.2f (want >= %.1f) %s\n", name, label, ratio, want, ok ? "ok" : "short");
+    return ok;
+}
+
 #endif /* PTO_BENCH_H */

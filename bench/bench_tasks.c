@@ -9,25 +9,30 @@
  * than all of one; figures are medians. A visit to a pattern runs its sizes one after the other in
  * one runtime, with all data made before: what is resident more after the largest than after the one
  * before is what the runtime keeps of tasks that are gone.
+ *
+ * Then the same programs of the same length, and METG, beside other runtimes (tasks_compare.h).
  */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "bench.h"
 
 #include <errno.h>
-#include <sys/wait.h>
+#include <sched.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "tasks_patterns.h"
+#include "tasks_compare.h"
+#include "tasks_instructions.h"
+#include "tasks_picture.h"
 
-enum { SIZES = 3, PLACES = 2, ROUNDS = 5, TIMES = 5, MAX_BARS = 2 * PATTERNS + 1 };
+enum { SIZES = 3, ROUNDS = 5, TIMES = 5, MAX_BARS = 3 * PATTERNS + 3 };
 enum { CHECKED_TASKS = 20000, CALLGRIND_TASKS = 20000, WARM_UP_TASKS = 20000 };
 
-static const char *const place_names[PLACES] = {"inline", "thread"};
-static const pto_place places[PLACES] = {PTO_PLACE_INLINE, PTO_PLACE_THREAD};
-
 typedef struct options {
-    int pattern;    /* -1: all */
-    int place;      /* -1: all */
-    uint64_t tasks; /* 0: the usual sizes */
+    int pattern;       /* -1: all */
+    int place;         /* -1: all */
+    uint64_t tasks;    /* 0: the usual sizes */
+    const char *svg;   /* a picture of the comparison goes there; NULL: none */
+    bool peers[PEERS]; /* which are wanted */
     bool quick, json, callgrind;
     bool bare; /* one run of `tasks` tasks and nothing else, on this thread alone */
 } options;
@@ -50,6 +55,7 @@ static series all[PLACES][PATTERNS];
 static uint64_t sizes[SIZES] = {100000, 1000000, 10000000};
 static size_t rounds[PLACES][SIZES] = {{ROUNDS, ROUNDS, 3}, {ROUNDS, ROUNDS, 1}};
 static int n_sizes = SIZES;
+static comparison compared;
 
 static bool chosen(int only, int i)
 {
@@ -69,26 +75,15 @@ static double resident_mb(void)
     return (double)resident * (double)sysconf(_SC_PAGESIZE) / 1e6;
 }
 
-static pto_runtime *runtime_make(pto_place place)
-{
-    pto_config config = PTO_CONFIG_INIT;
-    pto_runtime *rt;
-    config.place = place;
-    must(pto_runtime_create(&rt, &config));
-    return rt;
-}
-
 /* ---- Is it right? --------------------------------------------------------------------------- */
 
 static bool check(const pattern *p, int place)
 {
-    data serial = p->make(CHECKED_TASKS), ours = p->make(CHECKED_TASKS);
+    data serial = serial_data(p, CHECKED_TASKS), ours = p->make(CHECKED_TASKS);
     data before = p->make(CHECKED_TASKS);
     pto_runtime *rt = runtime_make(places[place]);
     sink s;
-    sink_init(&s, NULL, true);
-    p->run(&s, &serial, CHECKED_TASKS);
-    sink_init(&s, rt, true);
+    sink_init(&s, rt, MIX);
     p->run(&s, &ours, CHECKED_TASKS);
     must(pto_wait(rt));
     must(pto_runtime_destroy(&rt, PTO_WAIT));
@@ -107,15 +102,6 @@ static bool check(const pattern *p, int place)
 
 /* ---- How fast? ------------------------------------------------------------------------------ */
 
-/* Nanoseconds from the first submit until all is done. */
-static double timed(const pattern *p, sink *s, const data *d, uint64_t tasks)
-{
-    const double start = bench_now_ns();
-    p->run(s, d, tasks);
-    must(pto_wait(s->rt));
-    return bench_now_ns() - start;
-}
-
 static void visit(const pattern *p, int place, series *result, size_t round)
 {
     data d[SIZES];
@@ -129,7 +115,7 @@ static void visit(const pattern *p, int place, series *result, size_t round)
             d[i] = d[i - 1];
         }
     }
-    sink_init(&s, rt, false);
+    sink_init(&s, rt, EMPTY);
     timed(p, &s, &d[0], sizes[0] < WARM_UP_TASKS ? sizes[0] : WARM_UP_TASKS);
     for (int i = 0; i < n_sizes; i++) {
         measure *m = &result->size[i];
@@ -187,7 +173,7 @@ typedef struct bar {
     char name[32];
     const char *unit;
     double figure, want;
-    bool at_most;
+    bool at_most, is_ratio;
 } bar;
 
 static bar bars[MAX_BARS];
@@ -214,7 +200,7 @@ static void find_bars(void)
             fastest[p] = rate > fastest[p] ? rate : fastest[p];
         }
         if (r->wanted) {
-            add_bar("tasks %s", patterns[p].name, slowest[p], "Mtasks/s", 2, false);
+            add_bar("tasks rate %s", patterns[p].name, slowest[p], "Mtasks/s", 2, false);
         }
     }
     for (int p = 0; p < PATTERNS && n_sizes > 1; p++) {
@@ -234,6 +220,39 @@ static void find_bars(void)
     if (any) {
         add_bar("tasks memory%s", "", grown, "MB more at the largest size", 1, true);
     }
+}
+
+static void add_ratio(const char *format, const char *name, double figure, const char *unit)
+{
+    add_bar(format, name, figure, unit, 3, false);
+    bars[n_bars - 1].is_ratio = true;
+}
+
+/* Only the inline scheduler counts: the other one has a thread more than there are cores. */
+static void find_ratios(const comparison *c)
+{
+    double worst = 0;
+    bool all_rows = true, any = false;
+    for (int row = 0; row < ROWS; row++) {
+        const double ratio = ratio_of(c, row);
+        all_rows &= c->rows[row];
+        if (!c->rows[row] || ratio <= 0) {
+            continue;
+        }
+        worst = any && worst < ratio ? worst : ratio;
+        any = true;
+        add_ratio("tasks %s", row_name(row), ratio, "ratio");
+    }
+    if (all_rows) {
+        add_ratio("tasks%s", "", worst, any ? "worst ratio" : "nothing to compare with: ratio");
+    }
+}
+
+static bool bar_print(const bar *b)
+{
+    return b->is_ratio  ? bench_bar_ratio(b->name, b->unit, b->figure, b->want)
+           : b->at_most ? bench_bar_at_most(b->name, b->figure, b->unit, b->want)
+                        : bench_bar_at_least(b->name, b->figure, b->unit, b->want);
 }
 
 static bool bar_holds(const bar *b)
@@ -277,7 +296,7 @@ static void print_table(void)
     printf("\n");
 }
 
-static void print_json(void)
+static void print_json(bool with_comparison)
 {
     const char *comma = "";
     printf("{\n  \"bench\": \"tasks\",\n  \"version\": \"%s\",\n  \"results\": [", pto_version());
@@ -294,7 +313,11 @@ static void print_json(void)
             comma = ",";
         }
     }
-    printf("\n  ],\n  \"bars\": [");
+    printf("\n  ],\n");
+    if (with_comparison) {
+        compare_json(&compared);
+    }
+    printf("  \"bars\": [");
     for (size_t i = 0; i < n_bars; i++) {
         printf("%s\n    {\"name\": \"%s\", \"figure\": %.4f, \"unit\": \"%s\", \"want_%s\": %g, "
                "\"ok\": %s}",
@@ -305,112 +328,6 @@ static void print_json(void)
     printf("\n  ]\n}\n");
 }
 
-/* ---- How many instructions? ----------------------------------------------------------------- */
-
-/* One run and nothing else. One thread does everything, so that no waiting is counted. */
-static int run_bare(const options *o)
-{
-    const pattern *p = &patterns[o->pattern];
-    pto_config config = PTO_CONFIG_INIT;
-    pto_runtime *rt;
-    sink s;
-    data d = p->make(o->tasks);
-    config.workers = PTO_NO_WORKERS;
-    must(pto_runtime_create(&rt, &config));
-    sink_init(&s, rt, false);
-    timed(p, &s, &d, o->tasks);
-    must(pto_runtime_destroy(&rt, PTO_WAIT));
-    data_free(&d);
-    printf("%llu\n", (unsigned long long)s.tasks);
-    return 0;
-}
-
-/* Runs this program under callgrind; -1 if that is not to be had. *really is the number of tasks. */
-static double count_instructions(int pattern_index, uint64_t tasks, uint64_t *really)
-{
-    char out[] = "/tmp/pto_callgrind_XXXXXX", self[4096], count[24], option[64], line[256];
-    double instructions = -1;
-    int pipe_ends[2], status = 0;
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    const int fd = length < 0 ? -1 : mkstemp(out);
-    if (fd < 0 || pipe(pipe_ends) != 0) {
-        return -1;
-    }
-    close(fd);
-    self[length] = '\0';
-    snprintf(count, sizeof count, "%llu", (unsigned long long)tasks);
-    snprintf(option, sizeof option, "--callgrind-out-file=%s", out);
-    fflush(NULL);
-    const pid_t child = fork();
-    if (child == 0) {
-        dup2(pipe_ends[1], STDOUT_FILENO);
-        close(pipe_ends[0]);
-        close(pipe_ends[1]);
-        execlp("valgrind", "valgrind", "-q", "--tool=callgrind", option, self, "--bare",
-               "--pattern", patterns[pattern_index].name, "--tasks", count, (char *)NULL);
-        _exit(127);
-    }
-    close(pipe_ends[1]);
-    FILE *said = fdopen(pipe_ends[0], "r");
-    if (said && fgets(line, sizeof line, said)) {
-        *really = strtoull(line, NULL, 10);
-    }
-    if (said) {
-        fclose(said);
-    }
-    if (child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
-        WEXITSTATUS(status) == 0) {
-        FILE *file = fopen(out, "r");
-        while (file && fgets(line, sizeof line, file)) {
-            if (strncmp(line, "totals: ", 8) == 0 || strncmp(line, "summary: ", 9) == 0) {
-                instructions = strtod(strchr(line, ' '), NULL);
-            }
-        }
-        if (file) {
-            fclose(file);
-        }
-    }
-    unlink(out);
-    return instructions;
-}
-
-static int run_callgrind(const options *o)
-{
-    const uint64_t tasks = o->tasks ? o->tasks : CALLGRIND_TASKS;
-    if (system("valgrind --version >/dev/null 2>&1") != 0) { // NOLINT(cert-env33-c)
-        fprintf(stderr, "bench_tasks: valgrind is not installed, so no instructions are counted "
-                        "(Debian: apt-get install valgrind)\n");
-        return 0;
-    }
-    const char *comma = "";
-    fputs(o->json ? "{\n  \"bench\": \"tasks\",\n  \"instructions\": ["
-                  : "instructions a task: submitted, scheduled, run and retired by one thread\n\n",
-          stdout);
-    for (int p = 0; p < PATTERNS; p++) {
-        if (!chosen(o->pattern, p)) {
-            continue;
-        }
-        /* What is not part of a task is the same in both. */
-        uint64_t fewer = 0, more = 0;
-        const double small = count_instructions(p, tasks, &fewer);
-        const double large = count_instructions(p, 2 * tasks, &more);
-        if (small < 0 || large < 0 || more <= fewer) {
-            fprintf(stderr, "bench_tasks: %s: valgrind gave no count\n", patterns[p].name);
-            return 2;
-        }
-        const double each = (large - small) / (double)(more - fewer);
-        if (o->json) {
-            printf("%s\n    {\"pattern\": \"%s\", \"instructions_per_task\": %.1f}", comma,
-                   patterns[p].name, each);
-        } else {
-            printf("%-3s%-13s %8.0f\n", patterns[p].name, patterns[p].text, each);
-        }
-        comma = ",";
-    }
-    fputs(o->json ? "\n  ]\n}\n" : "", stdout);
-    return 0;
-}
-
 /* ---- The command line ----------------------------------------------------------------------- */
 
 static const char usage[] =
@@ -418,7 +335,9 @@ static const char usage[] =
     "  --pattern P1..P6        only this one\n"
     "  --tasks N               only this many tasks, instead of 1e5, 1e6 and 1e7\n"
     "  --place inline|thread   only with the scheduler there\n"
-    "  --quick                 three runs each of 1e5 and 1e6\n"
+    "  --peers none|NAME,...   only beside these: libgomp, libomp, starpu, tbb (default: all)\n"
+    "  --svg FILE              draw the comparison\n"
+    "  --quick                 three runs each of 1e5 and 1e6, and of the comparison\n"
     "  --callgrind             instructions a task instead of time; needs valgrind\n"
     "  --json                  for a program to read\n"
     "  --help\n"
@@ -451,9 +370,29 @@ static uint64_t parse_count(const char *text)
     return value;
 }
 
+static void parse_peers(options *o, const char *value)
+{
+    const char *names[PEERS];
+    char list[256];
+    for (int i = 0; i < PEERS; i++) {
+        names[i] = peers[i].option;
+        o->peers[i] = false;
+    }
+    if (!strcmp(value, "none")) {
+        return;
+    }
+    snprintf(list, sizeof list, "%s", value);
+    for (char *rest, *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+        o->peers[find_name("no such peer:", name, names, PEERS)] = true;
+    }
+}
+
 static options parse(int argc, char **argv)
 {
     options o = {.pattern = -1, .place = -1};
+    for (int i = 0; i < PEERS; i++) {
+        o.peers[i] = true;
+    }
     const char *names[PATTERNS];
     for (int p = 0; p < PATTERNS; p++) {
         names[p] = patterns[p].name;
@@ -461,7 +400,8 @@ static options parse(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         const char *option = argv[i];
         const bool has_value = !strcmp(option, "--pattern") || !strcmp(option, "--tasks") ||
-                               !strcmp(option, "--place");
+                               !strcmp(option, "--place") || !strcmp(option, "--peers") ||
+                               !strcmp(option, "--svg");
         const char *value = has_value ? argv[++i] : NULL;
         if (has_value && !value) {
             refuse("a value is missing after", option);
@@ -473,6 +413,10 @@ static options parse(int argc, char **argv)
             o.pattern = find_name("no such pattern:", value, names, PATTERNS);
         } else if (!strcmp(option, "--place")) {
             o.place = find_name("no such place:", value, place_names, PLACES);
+        } else if (!strcmp(option, "--peers")) {
+            parse_peers(&o, value);
+        } else if (!strcmp(option, "--svg")) {
+            o.svg = value;
         } else if (!strcmp(option, "--tasks")) {
             o.tasks = parse_count(value);
         } else if (!strcmp(option, "--quick")) {
@@ -490,15 +434,46 @@ static options parse(int argc, char **argv)
     return o;
 }
 
+static uint32_t usable_cores(void)
+{
+    cpu_set_t set;
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    const int mine = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+    return mine > 0 ? (uint32_t)mine : online > 0 ? (uint32_t)online : 1;
+}
+
+/* Returns whether there was anything to compare with. */
+static bool compare(const options *o)
+{
+    bool any = false;
+    compared.tasks = sizes[0];
+    compared.cores = usable_cores();
+    compared.rounds = o->quick ? 3 : COMPARE_ROUNDS;
+    for (int i = 0; i < PLACES; i++) {
+        compared.runtimes[i] = chosen(o->place, i);
+    }
+    for (int i = 0; i < PEERS; i++) {
+        any |= compared.runtimes[PLACES + i] = o->peers[i];
+    }
+    for (int row = 0; row < ROWS; row++) {
+        compared.rows[row] = chosen(o->pattern, row == METG ? METG_PATTERN : row);
+    }
+    if (any) {
+        compare_all(&compared);
+        find_ratios(&compared);
+    }
+    return any;
+}
+
 int main(int argc, char **argv)
 {
     const options o = parse(argc, argv);
     bool right = true, held = true;
     if (o.bare && o.pattern >= 0 && o.tasks) {
-        return run_bare(&o);
+        return run_bare(&patterns[o.pattern], o.tasks);
     }
     if (o.callgrind) {
-        return run_callgrind(&o);
+        return run_callgrind(o.pattern, o.tasks ? o.tasks : CALLGRIND_TASKS, o.json);
     }
     if (o.quick) {
         n_sizes = 2;
@@ -520,18 +495,21 @@ int main(int argc, char **argv)
     }
     measure_all(&o);
     find_bars();
+    const bool with_comparison = compare(&o);
     if (o.json) {
-        print_json();
+        print_json(with_comparison);
     } else {
         print_table();
+        if (with_comparison) {
+            compare_print(&compared);
+        }
+    }
+    if (o.svg && !picture_write(&compared, o.svg)) {
+        fprintf(stderr, "bench_tasks: cannot write %s\n", o.svg);
+        return 2;
     }
     for (size_t i = 0; i < n_bars; i++) {
-        const bar *b = &bars[i];
-        held &= bar_holds(b);
-        if (!o.json) {
-            (b->at_most ? bench_bar_at_most : bench_bar_at_least)(b->name, b->figure, b->unit,
-                                                                  b->want);
-        }
+        held &= o.json ? bar_holds(&bars[i]) : bar_print(&bars[i]);
     }
     return held ? 0 : 1;
 }

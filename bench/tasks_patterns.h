@@ -3,48 +3,40 @@
  *   P1 independent   every task reads the same two tiles and writes one of its own
  *   P2 chain         every task updates the one tile
  *   P3 stencil       64 cells, two generations: a cell reads three of the old and writes a new one
- *   P4 bgemm         C[m,n] += A[m,k] B[k,n]: gemm into a managed tile, then add; a boundary scope
- *                    around each such pair
- *   P5 cholesky      tiled factorisation, the tiles being views of one row-major matrix
+ *   P4 bgemm         C[m,n] += A[m,k] B[k,n]: gemm into a tile that lives for these two tasks, then
+ *                    add
+ *   P5 cholesky      tiled factorisation, the tiles being parts of one row-major matrix
  *   P6 random        256 tiles: reads three and updates one, any of them
  *
- * A program is written once and runs in two ways: through a runtime, or one task after the other
- * as it comes, which is what the runtime has to be equal to. Every task has its reads first and the
- * one tile that it writes last.
+ * They know no runtime: whoever includes this file, in C or C++, says first what a `tile` and a
+ * `sink` is, and defines afterwards the functions declared under "Where a program sends its tasks".
+ * So ours and every peer run the very same programs. The memory that the tasks, one after the
+ * other, would leave is what each of them has to leave.
  */
 #ifndef PTO_TASKS_PATTERNS_H
 #define PTO_TASKS_PATTERNS_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <pto/pto.h>
-
-#define TILE INT64_C(4) /* elements on a side; bodies are empty, so size does not matter */
+#define TILE INT64_C(4) /* elements on a side; bodies do not look, so size does not matter */
 #define CHOLESKY 100    /* tiles on a side, at most */
 #define MAX_READS 3
-#define MAX_PARAMS (MAX_READS + 2) /* the tile written, and in a checked run a number */
-
-static void must(pto_status status)
-{
-    if (status != PTO_OK) {
-        fprintf(stderr, "bench_tasks: %s: %s\n", pto_status_name(status), pto_error_detail());
-        exit(2);
-    }
-}
+#define INLINE static inline __attribute__((always_inline))
 
 static void *must_have(void *memory)
 {
     if (!memory) {
-        fprintf(stderr, "bench_tasks: out of memory\n");
+        fprintf(stderr, "out of memory\n");
         exit(2);
     }
     return memory;
 }
 
-/* ---- Kernels ------------------------------------------------------------------------------ */
+/* ---- Tasks ---------------------------------------------------------------------------------- */
 
 /* X(name, text, whether it reads what it writes) */
 #define KIND_MAP(X)                                                                                \
@@ -66,10 +58,12 @@ typedef enum kind {
         KINDS
 } kind;
 
-static const struct {
+typedef struct kind_row {
     const char *name;
     bool updates;
-} kinds[KINDS] = {
+} kind_row;
+
+static const kind_row kinds[KINDS] = {
 #define KIND_ROW(name, text, updates) {text, updates},
     KIND_MAP(KIND_ROW)
 #undef KIND_ROW
@@ -82,202 +76,134 @@ static inline uint64_t mixed(uint64_t x)
     return x ^ (x >> 31);
 }
 
-static pto_status kernel_empty(const pto_call *call)
+/* The body of a task of some length: steps that wait for one another, so that another thread on the
+ * same core does not make them longer. */
+static inline void body_spin(uint64_t steps)
 {
-    (void)call;
-    return PTO_OK;
+    uint64_t x = steps;
+    for (uint64_t i = 0; i < steps; i++) {
+        x = x * 3 + 1;
+        __asm__ volatile("" : "+r"(x));
+    }
 }
 
-/* Puts the number of the task and every element that it reads into every element that it writes, so
- * that any two tasks which touch the same memory in another order leave something else there. */
-static pto_status kernel_mix(const pto_call *call)
+/* The body of a checked task: puts its number and every element that it reads into every element
+ * that it writes, so that any two tasks which touch the same memory in another order leave something
+ * else there. Some begin late, so that those which ought to wait for them have the time to overtake.
+ * `tiles` are what it reads, then what it writes; `row` is from one row to the next. */
+static void body_mix(kind which, uint64_t number, uint64_t *const *tiles, size_t reads, int64_t row)
 {
-    const bool *updates = call->user;
-    const uint32_t last = call->n_args - 2;
-    uint64_t sum = mixed(call->args[last + 1].u64 + 1);
-    for (uint32_t a = 0; a < last + *updates; a++) {
-        const pto_arg *x = &call->args[a];
+    uint64_t sum = mixed(number + 1);
+    body_spin(sum % 64 ? 0 : 40000);
+    for (size_t t = 0; t < reads + kinds[which].updates; t++) {
         for (int64_t i = 0; i < TILE * TILE; i++) {
-            const int64_t at = i / TILE * x->strides[0] + i % TILE * x->strides[1];
-            sum = mixed(sum * 31 + ((const uint64_t *)x->data)[at]);
+            sum = mixed(sum * 31 + tiles[t][i / TILE * row + i % TILE]);
         }
     }
-    const pto_arg *to = &call->args[last];
     for (int64_t i = 0; i < TILE * TILE; i++) {
-        const int64_t at = i / TILE * to->strides[0] + i % TILE * to->strides[1];
-        ((uint64_t *)to->data)[at] = mixed(sum + (uint64_t)i);
-    }
-    return PTO_OK;
-}
-
-/* ---- Where a program sends its tasks ------------------------------------------------------- */
-
-typedef struct sink {
-    pto_runtime *rt;  /* NULL: a task runs as soon as it comes */
-    bool checked;     /* bodies mix, and each task has its number; else they are empty */
-    uint64_t tasks;   /* so far */
-    pto_tensor local; /* stands for managed tiles where there is no runtime */
-    uint64_t local_memory[TILE * TILE];
-    pto_kernel kernels[KINDS];
-} sink;
-
-static pto_tensor dense_tile(uint64_t *memory)
-{
-    pto_tensor t;
-    must(pto_tensor_init(&t, memory, TILE * TILE * sizeof *memory, PTO_UINT64, 2,
-                         (int64_t[]){TILE, TILE}, NULL, 0));
-    return t;
-}
-
-static void sink_init(sink *s, pto_runtime *rt, bool checked)
-{
-    *s = (sink){.rt = rt, .checked = checked};
-    s->local = dense_tile(s->local_memory);
-    for (int k = 0; rt && k < KINDS; k++) {
-        must(pto_kernel_register(rt, kinds[k].name, PTO_AI_CPU, checked ? kernel_mix : kernel_empty,
-                                 (void *)&kinds[k].updates, &s->kernels[k]));
+        tiles[reads][i / TILE * row + i % TILE] = mixed(sum + (uint64_t)i);
     }
 }
 
-/* The serial program: resolve and call. */
-static void run_now(kind which, const pto_param *params, size_t n)
-{
-    pto_arg args[MAX_PARAMS];
-    for (size_t i = 0; i < n; i++) {
-        args[i] = (pto_arg){.u64 = params[i].u64};
-        if (params[i].kind != PTO_PARAM_SCALAR) {
-            const pto_tensor *t = params[i].tensor;
-            args[i] = (pto_arg){.data = (uint64_t *)t->storage + t->offset,
-                                .shape = t->shape,
-                                .strides = t->strides,
-                                .ndim = t->ndim,
-                                .dtype = t->dtype};
-        }
-    }
-    must(kernel_mix(
-        &(pto_call){.args = args, .n_args = (uint32_t)n, .user = (void *)&kinds[which].updates}));
-}
+/* ---- Memory --------------------------------------------------------------------------------- */
 
-/* `params` has room for one more. */
-static inline void submit(sink *s, kind which, pto_param *params, size_t n)
-{
-    if (s->checked) {
-        params[n++] = pto_scalar_u64(s->tasks);
-    }
-    s->tasks++;
-    if (s->rt) {
-        must(pto_submit_task(s->rt, s->kernels[which], PTO_KERNEL_TYPE, params, n, NULL));
-    } else {
-        run_now(which, params, n);
-    }
-}
-
-/* task(sink, kind, parameters...) */
-#define task(s, which, ...)                                                                        \
-    submit((s), (which), (pto_param[MAX_PARAMS]){__VA_ARGS__},                                     \
-           sizeof((pto_param[]){__VA_ARGS__}) / sizeof(pto_param))
-
-static inline void boundary_begin(sink *s)
-{
-    if (s->rt) {
-        must(pto_scope_begin_ex(s->rt, PTO_SCOPE_BOUNDARY));
-    }
-}
-
-static inline void boundary_end(sink *s)
-{
-    if (s->rt) {
-        must(pto_scope_end(s->rt));
-    }
-}
-
-static inline pto_tensor managed_tile(sink *s)
-{
-    pto_tensor t = s->local;
-    if (s->rt) {
-        must(pto_temp(s->rt, PTO_UINT64, 2, (int64_t[]){TILE, TILE}, &t));
-    }
-    return t;
-}
-
-/* ---- The programs --------------------------------------------------------------------------- */
-
-/* The memory of a program, and its tiles, made before any clock starts. */
+/* The tiles of a program, made before any clock starts: each dense and apart from the others, or
+ * parts of one matrix. */
 typedef struct data {
     uint64_t *memory;
-    size_t bytes;
-    pto_tensor *tiles;
-    size_t n_tiles;
+    size_t bytes, n_tiles;
+    int64_t side; /* of the matrix, in tiles; 0: apart */
+    int64_t row;  /* elements from one row of a tile to the next */
+    tile *tiles;
 } data;
 
-static data data_make(size_t n_tiles)
+static void tile_make(tile *t, const data *d, size_t index); /* the includer's */
+static void tile_free(tile *t);                              /* likewise */
+
+static uint64_t *tile_memory(const data *d, size_t index)
 {
-    data d = {.bytes = n_tiles * TILE * TILE * sizeof(uint64_t), .n_tiles = n_tiles};
-    d.memory = must_have(aligned_alloc(64, d.bytes));
-    d.tiles = must_have(malloc(n_tiles * sizeof *d.tiles));
+    const size_t side = (size_t)d->side;
+    return side ? d->memory + (index / side * TILE * side + index % side) * TILE
+                : d->memory + index * TILE * TILE;
+}
+
+static data data_make(size_t n_tiles, int64_t side)
+{
+    data d;
+    d.n_tiles = n_tiles;
+    d.bytes = n_tiles * TILE * TILE * sizeof(uint64_t);
+    d.side = side;
+    d.row = side ? side * TILE : TILE;
+    d.memory = (uint64_t *)must_have(aligned_alloc(64, d.bytes));
+    d.tiles = (tile *)must_have(calloc(n_tiles, sizeof *d.tiles));
     for (size_t i = 0; i < d.bytes / sizeof(uint64_t); i++) {
         d.memory[i] = mixed(i + 1);
     }
-    return d;
-}
-
-/* Each tile dense, in memory of its own. */
-static data data_apart(size_t n_tiles)
-{
-    data d = data_make(n_tiles);
     for (size_t i = 0; i < n_tiles; i++) {
-        d.tiles[i] = dense_tile(d.memory + i * TILE * TILE);
-    }
-    return d;
-}
-
-/* Views of one matrix of side x side tiles. */
-static data data_matrix(int64_t side)
-{
-    data d = data_make((size_t)(side * side));
-    pto_tensor m;
-    must(pto_tensor_init(&m, d.memory, d.bytes, PTO_UINT64, 2,
-                         (int64_t[]){side * TILE, side * TILE}, NULL, 0));
-    for (int64_t i = 0; i < side * side; i++) {
-        must(pto_tensor_view(&m, (int64_t[]){i / side * TILE, i % side * TILE},
-                             (int64_t[]){TILE, TILE}, &d.tiles[i]));
+        tile_make(&d.tiles[i], &d, i);
     }
     return d;
 }
 
 static void data_free(data *d)
 {
+    for (size_t i = 0; i < d->n_tiles; i++) {
+        tile_free(&d->tiles[i]);
+    }
     free(d->memory);
     free(d->tiles);
 }
+
+/* One number for all that is in the memory: another process says that its own is the same. */
+static uint64_t data_hash(const data *d)
+{
+    uint64_t sum = d->bytes;
+    for (size_t i = 0; i < d->bytes / sizeof(uint64_t); i++) {
+        sum = mixed(sum * 31 + d->memory[i]);
+    }
+    return sum;
+}
+
+/* ---- Where a program sends its tasks -------------------------------------------------------- */
+
+/* A task that reads so many tiles, and writes or updates w: the includer defines them. */
+INLINE void task0(sink *s, kind which, tile *w);
+INLINE void task1(sink *s, kind which, tile *a, tile *w);
+INLINE void task2(sink *s, kind which, tile *a, tile *b, tile *w);
+INLINE void task3(sink *s, kind which, tile *a, tile *b, tile *c, tile *w);
+
+/* A dense tile for the tasks from here to fresh_end: the n-th such. */
+INLINE tile *fresh_begin(sink *s, uint64_t n);
+INLINE void fresh_end(sink *s);
+
+/* ---- The programs --------------------------------------------------------------------------- */
 
 enum { OWN = 256 }; /* tiles of P1 that are written in turn, and all tiles of P6 */
 
 static data independent_data(uint64_t tasks)
 {
     (void)tasks;
-    return data_apart(2 + OWN);
+    return data_make(2 + OWN, 0);
 }
 
 static void independent_run(sink *s, const data *d, uint64_t tasks)
 {
-    const pto_tensor *own = d->tiles + 2;
+    tile *own = d->tiles + 2;
     for (uint64_t i = 0; i < tasks; i++) {
-        task(s, INDEPENDENT, pto_input(&d->tiles[0]), pto_input(&d->tiles[1]),
-             pto_output(&own[i % OWN]));
+        task2(s, INDEPENDENT, &d->tiles[0], &d->tiles[1], &own[i % OWN]);
     }
 }
 
 static data chain_data(uint64_t tasks)
 {
     (void)tasks;
-    return data_apart(1);
+    return data_make(1, 0);
 }
 
 static void chain_run(sink *s, const data *d, uint64_t tasks)
 {
     for (uint64_t i = 0; i < tasks; i++) {
-        task(s, CHAIN, pto_inout(&d->tiles[0]));
+        task0(s, CHAIN, &d->tiles[0]);
     }
 }
 
@@ -286,17 +212,16 @@ enum { CELLS = 64 };
 static data stencil_data(uint64_t tasks)
 {
     (void)tasks;
-    return data_apart((size_t)2 * CELLS);
+    return data_make((size_t)2 * CELLS, 0);
 }
 
 static void stencil_run(sink *s, const data *d, uint64_t tasks)
 {
     for (uint64_t i = 0; i < tasks; i++) {
         const uint64_t cell = i % CELLS, generation = i / CELLS % 2;
-        const pto_tensor *from = d->tiles + generation * CELLS;
-        const pto_tensor *to = d->tiles + (1 - generation) * CELLS;
-        task(s, STENCIL, pto_input(&from[(cell + CELLS - 1) % CELLS]), pto_input(&from[cell]),
-             pto_input(&from[(cell + 1) % CELLS]), pto_output(&to[cell]));
+        tile *from = d->tiles + generation * CELLS, *to = d->tiles + (1 - generation) * CELLS;
+        task3(s, STENCIL, &from[(cell + CELLS - 1) % CELLS], &from[cell], &from[(cell + 1) % CELLS],
+              &to[cell]);
     }
 }
 
@@ -305,19 +230,18 @@ enum { SIDE = 16 }; /* of the three matrices, in tiles */
 static data bgemm_data(uint64_t tasks)
 {
     (void)tasks;
-    return data_apart((size_t)3 * SIDE * SIDE);
+    return data_make((size_t)3 * SIDE * SIDE, 0);
 }
 
 static void bgemm_run(sink *s, const data *d, uint64_t tasks)
 {
-    const pto_tensor *a = d->tiles, *b = a + (size_t)SIDE * SIDE, *c = b + (size_t)SIDE * SIDE;
+    tile *a = d->tiles, *b = a + (size_t)SIDE * SIDE, *c = b + (size_t)SIDE * SIDE;
     for (uint64_t i = 0; i < tasks / 2; i++) {
         const uint64_t n = i % SIDE, m = i / SIDE % SIDE, k = i / SIDE / SIDE % SIDE;
-        boundary_begin(s);
-        const pto_tensor p = managed_tile(s);
-        task(s, GEMM, pto_input(&a[m * SIDE + k]), pto_input(&b[k * SIDE + n]), pto_output(&p));
-        task(s, ADD, pto_input(&p), pto_inout(&c[m * SIDE + n]));
-        boundary_end(s);
+        tile *product = fresh_begin(s, i);
+        task2(s, GEMM, &a[m * SIDE + k], &b[k * SIDE + n], product);
+        task1(s, ADD, product, &c[m * SIDE + n]);
+        fresh_end(s);
     }
 }
 
@@ -338,50 +262,48 @@ static int64_t cholesky_side(uint64_t tasks)
 
 static data cholesky_data(uint64_t tasks)
 {
-    return data_matrix(cholesky_side(tasks));
+    const int64_t side = cholesky_side(tasks);
+    return data_make((size_t)(side * side), side);
 }
 
 static void cholesky_once(sink *s, const data *d, int64_t side)
 {
-    const pto_tensor *a = d->tiles;
+    tile *a = d->tiles;
     for (int64_t k = 0; k < side; k++) {
-        task(s, POTRF, pto_inout(&a[k * side + k]));
+        task0(s, POTRF, &a[k * side + k]);
         for (int64_t i = k + 1; i < side; i++) {
-            task(s, TRSM, pto_input(&a[k * side + k]), pto_inout(&a[i * side + k]));
+            task1(s, TRSM, &a[k * side + k], &a[i * side + k]);
         }
         for (int64_t i = k + 1; i < side; i++) {
             for (int64_t j = k + 1; j < i; j++) {
-                task(s, UPDATE, pto_input(&a[i * side + k]), pto_input(&a[j * side + k]),
-                     pto_inout(&a[i * side + j]));
+                task2(s, UPDATE, &a[i * side + k], &a[j * side + k], &a[i * side + j]);
             }
-            task(s, SYRK, pto_input(&a[i * side + k]), pto_inout(&a[i * side + i]));
+            task1(s, SYRK, &a[i * side + k], &a[i * side + i]);
         }
     }
 }
 
 static void cholesky_run(sink *s, const data *d, uint64_t tasks)
 {
-    const int64_t side = cholesky_side(tasks);
-    const uint64_t each = cholesky_tasks((uint64_t)side);
+    const uint64_t each = cholesky_tasks((uint64_t)d->side);
     const uint64_t times = (tasks + each / 2) / each;
     for (uint64_t i = 0; i == 0 || i < times; i++) {
-        cholesky_once(s, d, side);
+        cholesky_once(s, d, d->side);
     }
 }
 
-static data random_data(uint64_t tasks)
+static data scattered_data(uint64_t tasks)
 {
     (void)tasks;
-    return data_apart(OWN);
+    return data_make(OWN, 0);
 }
 
-static void random_run(sink *s, const data *d, uint64_t tasks)
+static void scattered_run(sink *s, const data *d, uint64_t tasks)
 {
-    const pto_tensor *t = d->tiles;
+    tile *t = d->tiles;
     for (uint64_t i = 0; i < tasks; i++) {
         const uint64_t r = mixed(i + 1); /* four numbers below 256; some may be equal */
-        task(s, RANDOM, pto_input(&t[r & 255]), pto_input(&t[r >> 8 & 255]),
-             pto_input(&t[r >> 16 & 255]), pto_inout(&t[r >> 24 & 255]));
+        task3(s, RANDOM, &t[r & 255], &t[r >> 8 & 255], &t[r >> 16 & 255], &t[r >> 24 & 255]);
     }
 }
 
@@ -391,7 +313,7 @@ typedef struct pattern {
     void (*run)(sink *s, const data *d, uint64_t tasks); /* about so many */
 } pattern;
 
-enum { PATTERNS = 6 };
+enum { PATTERNS = 6, METG_PATTERN = 2 };
 
 static const pattern patterns[PATTERNS] = {
     {"P1", "independent", independent_data, independent_run},
@@ -399,7 +321,7 @@ static const pattern patterns[PATTERNS] = {
     {"P3", "stencil", stencil_data, stencil_run},
     {"P4", "bgemm", bgemm_data, bgemm_run},
     {"P5", "cholesky", cholesky_data, cholesky_run},
-    {"P6", "random", random_data, random_run},
+    {"P6", "random", scattered_data, scattered_run},
 };
 
 #endif /* PTO_TASKS_PATTERNS_H */

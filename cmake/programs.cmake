@@ -1,7 +1,8 @@
-# Examples, benches, fuzzers and tests: each file is one program. Examples see what a user sees, and
-# are linked with libpto.a; the others may look inside the library.
+# Examples, tools, benches, fuzzers and tests: each file is one program, but for the tools.
+# Examples and tools see what a user sees, and are linked with libpto.a; the others may look inside
+# the library.
 
-if(PTO_BUILD_TESTS OR PTO_BUILD_BENCH OR PTO_BUILD_EXAMPLES)
+if(PTO_BUILD_TESTS OR PTO_BUILD_BENCH OR PTO_BUILD_EXAMPLES OR PTO_BUILD_TOOLS)
     find_package(Threads REQUIRED)
 endif()
 
@@ -29,11 +30,19 @@ if(PTO_BUILD_EXAMPLES)
     endforeach()
 endif()
 
+if(PTO_BUILD_TOOLS OR PTO_BUILD_TESTS) # the tests run it
+    include(cmake/tools.cmake)
+endif()
+
 if(PTO_BUILD_BENCH)
     file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/bench_*.c")
     foreach(file ${files})
         cmake_path(GET file STEM name)
-        pto_inner_program(${name} "${file}" bench ${CMAKE_DL_LIBS}) # peers are loaded if there
+        if(NOT name STREQUAL bench_workloads)
+            pto_inner_program(${name} "${file}" bench ${CMAKE_DL_LIBS}) # peers are loaded if there
+        elseif(PTO_BUILD_TOOLS) # it runs what `pto run` runs
+            pto_program(${name} "${file}" bench pto_tool_parts pto_static)
+        endif()
     endforeach()
 endif()
 

@@ -1,7 +1,10 @@
 # The tests. tests/<module>/test_<name>.c becomes the CTest test <module>.<name>; the scripts
-# in tests/install look at the library from outside.
+# in tests/install look at the library from outside, those in tests/tools at the pto command.
 
 find_package(cmocka REQUIRED)
+if(NOT PTO_BUILD_EXAMPLES)
+    message(FATAL_ERROR "the tests run the examples: PTO_BUILD_TESTS needs PTO_BUILD_EXAMPLES")
+endif()
 
 set(results "${PROJECT_BINARY_DIR}/results")
 
@@ -18,6 +21,9 @@ foreach(file ${files})
     cmake_path(GET file STEM stem)
     cmake_path(GET file PARENT_PATH folder)
     cmake_path(GET folder FILENAME module)
+    if(module STREQUAL "explore") # see below
+        continue()
+    endif()
     if(NOT stem MATCHES "^test_(.+)$")
         # A test under a wrong name must not be passed over in silence.
         message(FATAL_ERROR "${file}: test programs are named test_<name>.c")
@@ -32,6 +38,11 @@ foreach(file ${files})
             ${CMOCKA_LIBRARIES})
         target_include_directories(test_${module}_${name} PRIVATE
             "${PROJECT_SOURCE_DIR}/tests/support" "${PROJECT_SOURCE_DIR}/tests/runtime")
+    elseif(module STREQUAL "tools")
+        pto_program(test_${module}_${name} "${file}" tests/${module} pto_tool_parts pto_static
+            ${CMOCKA_LIBRARIES})
+        target_include_directories(test_${module}_${name} PRIVATE
+            "${PROJECT_SOURCE_DIR}/tests/support")
     else()
         pto_inner_program(test_${module}_${name} "${file}" tests/${module} ${CMOCKA_LIBRARIES})
     endif()
@@ -39,14 +50,16 @@ foreach(file ${files})
     pto_test(${module}.${name} $<TARGET_FILE:test_${module}_${name}>)
 endforeach()
 
+include("${PROJECT_SOURCE_DIR}/tests/explore/explore.cmake" OPTIONAL)
+
 pto_test(base.counting "${PROJECT_SOURCE_DIR}/tests/base/counting.sh" "${PROJECT_SOURCE_DIR}")
 pto_test(support.environment "${PROJECT_SOURCE_DIR}/tests/support/environment.sh"
     "${PROJECT_SOURCE_DIR}" $<TARGET_FILE:test_tensor_reshape>)
-if(NOT PTO_BUILD_EXAMPLES)
-    message(FATAL_ERROR "the tests run the examples: PTO_BUILD_TESTS needs PTO_BUILD_EXAMPLES")
-endif()
 pto_test(install.examples "${PROJECT_SOURCE_DIR}/tests/install/examples.sh"
-    $<TARGET_FILE_DIR:example_vector>)
+    $<TARGET_FILE_DIR:example_hello>)
+pto_test(tools.run "${PROJECT_SOURCE_DIR}/tests/tools/run.sh" $<TARGET_FILE:pto_tool>
+    ${PTO_SANITIZE})
+pto_test(tools.errors "${PROJECT_SOURCE_DIR}/tests/tools/errors.sh" $<TARGET_FILE:pto_tool>)
 
 # A program that is built without a sanitizer cannot load a library that is built with one.
 if(NOT PTO_SANITIZE)
@@ -63,12 +76,13 @@ if(NOT PTO_SANITIZE)
     pto_test(install.pkg_config "${scripts}/pkg_config.sh"
         "${stage}" "${scripts}/consumer" "${CMAKE_C_COMPILER}")
     pto_test(install.readme "${scripts}/readme.sh"
-        "${stage}" "${PROJECT_SOURCE_DIR}" "${CMAKE_C_COMPILER}" $<TARGET_FILE_DIR:example_vector>)
+        "${stage}" "${PROJECT_SOURCE_DIR}" "${CMAKE_C_COMPILER}" $<TARGET_FILE:pto_tool>)
     pto_test(install.guide "${scripts}/guide.sh"
-        "${stage}" "${PROJECT_SOURCE_DIR}" "${CMAKE_C_COMPILER}" $<TARGET_FILE_DIR:example_vector>)
+        "${stage}" "${PROJECT_SOURCE_DIR}" "${CMAKE_C_COMPILER}" $<TARGET_FILE_DIR:example_hello>)
     pto_test(install.elsewhere "${scripts}/elsewhere.sh" "${CMAKE_COMMAND}"
         "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}" "${stage}" "${CMAKE_C_COMPILER}")
+    pto_test(tools.installed "${PROJECT_SOURCE_DIR}/tests/tools/installed.sh" "${stage}")
     set_tests_properties(install.prefix PROPERTIES FIXTURES_SETUP installation)
     set_tests_properties(install.find_package install.pkg_config install.readme install.guide
-        install.elsewhere PROPERTIES FIXTURES_REQUIRED installation)
+        install.elsewhere tools.installed PROPERTIES FIXTURES_REQUIRED installation)
 endif()

@@ -12,9 +12,9 @@ file=$3
 case $file in
 */consumer/*) exit 0 ;; # belongs to a build of its own
 esac
-includes="-Iinclude -Isrc -Itests/support -Itests/runtime -Ibench"
+includes="-Iinclude -Isrc -Itests/support -Itests/runtime -Ibench -Iexamples/workloads -Itools/pto"
 # shellcheck disable=SC2086 # words
-depends=$(clang -MM -MG $includes "$file" | sed 's/^[^:]*://; s/\\$//') || exit 1
+depends=$(clang -MM -MG $includes "$file" | sed 's/^[^:]*://; s/\\$//; s/ workloads\.inc//') || exit 1
 # shellcheck disable=SC2086
 key=$({
     clang-tidy --version

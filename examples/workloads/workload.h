@@ -8,7 +8,8 @@
  *             --> start       kernels are registered
  *             --> orchestrate submits everything and waits; this is what is timed (several times
  *                             with --repeat; restore brings the data back in between)
- *             --> check       compares with the reference
+ *             --> check       compares with the reference; a result that is wrong is a failure whose
+ *                             words say what differs
  *             --> discard     memory is freed
  *
  * Functions return PTO_OK, or a failure with its words from pto_fail: of `prepare` it is bad input
@@ -73,7 +74,8 @@ struct workload_job {
 /* So many steps of `total` were submitted. Cheap: may be called for every one. */
 void workload_progress(workload_job *job, uint64_t done);
 
-/* A line for people, printed above the summary (of a terminal: above the progress). */
+/* A line for people, printed above the summary (of a terminal: above the progress); of several runs
+ * only those of the first are printed. */
 void workload_say(workload_job *job, const char *format, ...) PTO_PRINTF(2, 3);
 
 /* Memory aligned to 64 bytes and zeroed, huge pages where they help; NULL and words if there is

@@ -24,18 +24,11 @@ expect() {
 }
 
 expect 0 "twice twice 10.5 is 42" "$examples/hello"
-expect 0 "result   right" "$examples/vector" --elements 300000 --tile 4096
-expect 0 "in 1 tiles of 16384" "$examples/vector" --elements 1
-expect 0 "result   right" "$examples/vector" --elements 1000 --tile 1
-expect 0 "in 334 tiles of 3" "$examples/vector" --elements 1000 --tile 3 --workers 5
-expect 0 "result   right" "$examples/vector" --elements 100000 --tile 1000000000
-expect 0 "usage: ./dev run" "$examples/vector" --help
-expect 2 "--tile takes a number from 1 to" "$examples/vector" --tile 0
-expect 2 "--tile takes a number from 1 to" "$examples/vector" --tile
-expect 2 "unknown option 'four'" "$examples/vector" four
-expect 0 "in a ring that held 0.3 MB at most" "$examples/vector" --elements 1000000 --ahead 1
-# What the runtime refuses it refuses in words, and with advice.
-expect 1 "hint:" env PTO_LEVELS=99 "$examples/vector"
+expect 0 "result   right" "$examples/rearrange"
+expect 0 "result   right" "$examples/rearrange" --images 3 --height 33 --width 17 --channels 5
+expect 0 "usage: ./dev run rearrange" "$examples/rearrange" --help
+expect 2 "--height takes a number from 1 to" "$examples/rearrange" --height 0
+expect 2 "unknown option" "$examples/rearrange" --bad
 expect 0 "share a byte" "$examples/overlap"
 expect 2 "unknown dtype" "$examples/overlap" float3:1 float32:1
 expect 0 "1229 primes below 10000" "$examples/interrupt" 1

@@ -1,0 +1,52 @@
+# The `pto` command, with the workloads that it runs (examples/workloads).
+
+# A file there that defines workload_<name> is a workload; the others are what they share. The list
+# begins with these, in this order; a new one needs no line here.
+set(order vector bgemm cholesky lu attention decode stencil reduce)
+
+file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/workloads/*.c")
+set(names)
+foreach(file ${files})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
+    file(STRINGS "${file}" line LIMIT_COUNT 1 REGEX "^const workload workload_[a-z0-9_]+ =")
+    if(line MATCHES "workload_([a-z0-9_]+) =")
+        list(APPEND names ${CMAKE_MATCH_1})
+    endif()
+endforeach()
+set(list "")
+foreach(name ${order} ${names})
+    if(name IN_LIST names)
+        string(APPEND list "WORKLOAD(${name})\n")
+        list(REMOVE_ITEM names ${name})
+    endif()
+endforeach()
+file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/tools/workloads.inc" CONTENT "${list}")
+
+# Everything but main.c, for the tests as well.
+file(GLOB parts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/pto/*.c")
+list(REMOVE_ITEM parts "${PROJECT_SOURCE_DIR}/tools/pto/main.c")
+add_library(pto_tool_parts STATIC ${parts} ${files})
+target_link_libraries(pto_tool_parts PRIVATE pto_compiler)
+target_include_directories(pto_tool_parts
+    PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tools/pto"
+           "${PROJECT_SOURCE_DIR}/examples/workloads"
+    PRIVATE "${PROJECT_BINARY_DIR}/tools")
+# Kernel and reference give the same bits only if neither fuses what the other does not.
+set_property(SOURCE "${PROJECT_SOURCE_DIR}/examples/workloads/stencil.c"
+    APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off)
+
+# The sanitizers cannot see into OpenBLAS; plain loops take its place then.
+if(NOT PTO_SANITIZE)
+    find_path(OPENBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas)
+    find_library(OPENBLAS_LIBRARY openblas)
+    mark_as_advanced(OPENBLAS_INCLUDE_DIR OPENBLAS_LIBRARY)
+    if(OPENBLAS_INCLUDE_DIR AND OPENBLAS_LIBRARY)
+        target_compile_definitions(pto_tool_parts PRIVATE WORKLOADS_OPENBLAS=1)
+        target_include_directories(pto_tool_parts SYSTEM PRIVATE "${OPENBLAS_INCLUDE_DIR}")
+        target_link_libraries(pto_tool_parts PUBLIC "${OPENBLAS_LIBRARY}")
+    endif()
+endif()
+
+pto_program(pto_tool "${PROJECT_SOURCE_DIR}/tools/pto/main.c" tools pto_tool_parts pto_static)
+set_target_properties(pto_tool PROPERTIES OUTPUT_NAME pto)
+install(TARGETS pto_tool RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")

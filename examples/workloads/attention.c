@@ -1,0 +1,549 @@
+/* attention.c - softmax(q k') v as servers of language models compute it: in pages and in blocks.
+ *
+ * decode   Several sequences grow by a token a step. Keys and values lie in pages of one pool; a
+ *          block table, which is plain C, says which pages a sequence has. Every step stores keys
+ *          and values of the new tokens, then lets these look at all tokens so far:
+ *
+ *              pages of a sequence     [ 7 ][ 2 ][ 9 ][ 4 ][ 0 ][ 5..   the last one partly filled
+ *                                       \___/     \___/     \___/
+ *              a task for each chunk    state     state     state       see attention_kernels.h
+ *                                           \     /         /
+ *              put together in a tree        merge         /
+ *                                                \        /
+ *                                                 merge --> finish --> a row of the output
+ *
+ *          A sequence that is done gives its pages back, and another one takes them at once, while
+ *          tasks still read them. Nobody tells the runtime: tasks name the bytes they touch, so
+ *          storing a token waits for whoever still reads these very bytes, and for nobody else.
+ *
+ * prefill  All tokens of a sequence ask at once: blocks of queries by blocks of keys, of which
+ *          those above the diagonal are not even submitted. The state of a block of queries is
+ *          brought up to date in place: a chain of tasks, and the chains run side by side.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <pto/work.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attention.h"
+
+enum {
+    MODE,
+    BATCH,
+    HEADS,
+    KV_HEADS,
+    HEAD_DIM,
+    MAX_LEN,
+    PAGE,
+    STEPS,
+    CHUNK,
+    QUERY_BLOCK,
+    KEY_BLOCK,
+    OPTIONS,
+    MOST_PAGES = 64, /* of a chunk: their views are on the stack */
+};
+
+enum { TOKENS, TRACE, POOL }; /* streams of random numbers */
+
+static const workload_option options[OPTIONS] = {
+    [MODE] = {"mode", "decode, prefill or both", "both", 0, 0, 0, 0},
+    [BATCH] = {"batch", "sequences at a time", NULL, 4, 1, 4096, 3},
+    [HEADS] = {"heads", "heads of the queries", NULL, 32, 1, 1024, 6},
+    [KV_HEADS] = {"kv-heads", "heads of keys and values; divides heads", NULL, 8, 1, 1024, 2},
+    [HEAD_DIM] = {"head-dim", "numbers in a head", NULL, 128, 1, ATTENTION_MAX_DIM, 20},
+    [MAX_LEN] = {"max-len", "tokens of the longest sequence", NULL, 2048, 1, 1 << 20, 75},
+    [PAGE] = {"page", "tokens in a page", NULL, 16, 1, 1 << 16, 8},
+    [STEPS] = {"steps", "tokens that each sequence grows by", NULL, 32, 1, 1 << 16, 20},
+    [CHUNK] = {"chunk", "pages that one task looks at", NULL, 8, 1, MOST_PAGES, 2},
+    [QUERY_BLOCK] = {"query-block", "positions that a block of queries has", NULL, 64, 1, 4096, 16},
+    [KEY_BLOCK] = {"key-block", "tokens that a block of keys has", NULL, 128, 1, 1 << 16, 12},
+};
+
+static int64_t random_below(workload_rng *rng, int64_t end)
+{
+    return (int64_t)(workload_uniform(rng) * (double)end);
+}
+
+/* ---- Decode ---------------------------------------------------------------------------------- */
+
+static pto_status copy(pto_runtime *rt, const pto_tensor *from, const pto_tensor *to)
+{
+    const pto_work work = {.opcode = PTO_WORK_STRIDED_COPY,
+                           .inputs = from,
+                           .n_inputs = 1,
+                           .outputs = to,
+                           .n_outputs = 1};
+    return pto_submit_work(rt, &work, NULL);
+}
+
+/* Copies tokens into the pages of a sequence until it is so long: a prompt page by page, a new
+ * token alone. Keys lie turned in their page, side by side for each dim of the head, as the kernel
+ * likes it best. So a token is a column: its bytes stand between those of its neighbours, and tasks
+ * that read the columns before it have nothing to do with it. */
+static pto_status store(workload_job *job, sequence *s, int64_t length)
+{
+    attention *a = job->data;
+    while (s->length < length) {
+        const int64_t at = s->length % a->page, n = least(a->page - at, length - s->length);
+        if (at == 0) {
+            s->pages[s->n_pages++] = a->free_pages[--a->n_free];
+        }
+        const int64_t page = s->pages[s->n_pages - 1], token = s->first + s->length;
+        const int64_t shape[] = {n, a->kv_heads, a->dim};
+        pto_tensor from, to;
+
+        PTO_TRY(pto_tensor_view(&a->tk, (int64_t[]){token, 0, 0}, shape, &from));
+        PTO_TRY(pto_tensor_permute(&from, (int32_t[]){1, 2, 0}, &from));
+        PTO_TRY(pto_tensor_slice(&a->k_pool, 0, page, page + 1, 1, &to));
+        PTO_TRY(pto_tensor_slice(&to, 3, at, at + n, 1, &to));
+        PTO_TRY(pto_tensor_reshape(&to, 3, (int64_t[]){a->kv_heads, a->dim, n}, &to));
+        PTO_TRY(copy(job->rt, &from, &to));
+
+        PTO_TRY(pto_tensor_view(&a->tv, (int64_t[]){token, 0, 0}, shape, &from));
+        PTO_TRY(pto_tensor_permute(&from, (int32_t[]){1, 0, 2}, &from));
+        PTO_TRY(pto_tensor_slice(&a->v_pool, 0, page, page + 1, 1, &to));
+        PTO_TRY(pto_tensor_slice(&to, 2, at, at + n, 1, &to));
+        PTO_TRY(pto_tensor_reshape(&to, 3, (int64_t[]){a->kv_heads, n, a->dim}, &to));
+        PTO_TRY(copy(job->rt, &from, &to));
+        s->length += n;
+    }
+    return PTO_OK;
+}
+
+/* One task: queries look at pages from .. end - 1, as far as these are filled. */
+static pto_status look_at_chunk(workload_job *job, const sequence *s, int64_t head,
+                                const pto_tensor *q, int64_t from, int64_t end,
+                                const pto_tensor *state)
+{
+    const attention *a = job->data;
+    pto_tensor view[2 * MOST_PAGES];
+    pto_param params[4 + 2 * MOST_PAGES] = {
+        pto_output(state),
+        pto_input(q),
+        pto_scalar(a->scale),
+        pto_scalar(ATTENTION_ALL),
+    };
+    size_t n = 0;
+    for (int64_t p = from; p < end; p++) {
+        const int64_t filled = least(a->page, s->length - p * a->page);
+        const int64_t start[] = {s->pages[p], head, 0, 0};
+        pto_tensor *k = &view[n], *v = &view[n + 1];
+        PTO_TRY(pto_tensor_view(&a->k_pool, start, (int64_t[]){1, 1, a->dim, filled}, k));
+        PTO_TRY(pto_tensor_reshape(k, 2, (int64_t[]){a->dim, filled}, k));
+        PTO_TRY(pto_tensor_transpose(k, 0, 1, k));
+        PTO_TRY(pto_tensor_view(&a->v_pool, start, (int64_t[]){1, 1, filled, a->dim}, v));
+        PTO_TRY(pto_tensor_reshape(v, 2, (int64_t[]){filled, a->dim}, v));
+        params[4 + n] = pto_input(k);
+        params[5 + n] = pto_input(v);
+        n += 2;
+    }
+    return pto_submit_task(job->rt, a->kernels.first, PTO_KERNEL_TYPE, params, 4 + n, NULL);
+}
+
+/* The same for any number of pages: halves, put together. */
+static pto_status look(workload_job *job, const sequence *s, int64_t head, const pto_tensor *q,
+                       int64_t from, int64_t end, const pto_tensor *state)
+{
+    const attention *a = job->data;
+    const int64_t chunks = divide_up(end - from, a->chunk);
+    if (chunks <= 1) {
+        return look_at_chunk(job, s, head, q, from, end, state);
+    }
+    const int64_t middle = from + chunks / 2 * a->chunk;
+    pto_tensor right;
+    PTO_TRY(pto_temp(job->rt, PTO_FLOAT32, 2, state->shape, &right));
+    PTO_TRY(look(job, s, head, q, from, middle, state));
+    PTO_TRY(look(job, s, head, q, middle, end, &right));
+    return pto_submit(job->rt, a->kernels.merge, pto_inout(state), pto_input(&right));
+}
+
+/* The newest token of a sequence asks; `row` is that of the output. */
+static pto_status ask(workload_job *job, const sequence *s, int64_t row)
+{
+    const attention *a = job->data;
+    const int64_t shape[] = {1, a->group, a->dim};
+    for (int64_t head = 0; head < a->kv_heads; head++) {
+        const int64_t query = s->first + s->length - 1, first_head = head * a->group;
+        pto_tensor q, out, state;
+        PTO_TRY(pto_tensor_view(&a->tq, (int64_t[]){query, first_head, 0}, shape, &q));
+        PTO_TRY(pto_tensor_view(&a->tdecoded, (int64_t[]){row, first_head, 0}, shape, &out));
+        /* The states of one question live here, however many chunks there are. The scope ends when
+         * all is submitted; a state goes back to the ring when the task that reads it is done. */
+        PTO_BOUNDARY(job->rt) {
+            PTO_TRY(pto_temp(job->rt, PTO_FLOAT32, 2,
+                             (int64_t[]){a->group, attention_width(a->dim)}, &state));
+            PTO_TRY(look(job, s, head, &q, 0, s->n_pages, &state));
+            PTO_TRY(pto_submit(job->rt, a->kernels.finish, pto_input(&state), pto_output(&out)));
+        }
+    }
+    return PTO_OK;
+}
+
+/* All pages are free, in any order: a pool that has been in use for a while looks like that. */
+static void empty_pool(workload_job *job)
+{
+    attention *a = job->data;
+    workload_rng rng = workload_rng_make(job->seed, POOL);
+    for (int64_t p = 0; p < a->n_pages; p++) {
+        const int64_t other = random_below(&rng, p + 1);
+        a->free_pages[p] = a->free_pages[other];
+        a->free_pages[other] = p;
+    }
+    a->n_free = a->n_pages;
+    for (int64_t i = 0; i < a->batch; i++) {
+        a->serving[i].n_pages = 0;
+    }
+}
+
+static pto_status decode(workload_job *job)
+{
+    attention *a = job->data;
+    empty_pool(job);
+    for (int64_t row = 0; row < a->steps * a->batch; row += a->batch) {
+        for (int64_t i = 0; i < a->batch; i++) {
+            const turn *t = &a->turns[row + i];
+            sequence *s = &a->serving[i];
+            if (t->arrives) {
+                /* The pages are free from here on, in the order of the program. Tasks that read
+                 * them may not even have begun: whoever writes a page anew waits for those. */
+                while (s->n_pages > 0) {
+                    a->free_pages[a->n_free++] = s->pages[--s->n_pages];
+                }
+                *s = (sequence){.first = t->first, .pages = s->pages};
+                PTO_TRY(store(job, s, t->length - 1));
+            }
+            PTO_TRY(store(job, s, t->length));
+        }
+        for (int64_t i = 0; i < a->batch; i++) {
+            PTO_TRY(ask(job, &a->serving[i], row + i));
+            workload_progress(job, ++a->done);
+        }
+    }
+    return PTO_OK;
+}
+
+/* ---- Prefill --------------------------------------------------------------------------------- */
+
+/* Queries from .. from + n - 1 of a prompt, with the heads that share one of keys and values. */
+static pto_status prefill_block(workload_job *job, int64_t i, int64_t head, int64_t from, int64_t n)
+{
+    const attention *a = job->data;
+    const int64_t first = a->prompts[i].first, first_head = head * a->group;
+    const int64_t shape[] = {n, a->group, a->dim};
+    pto_tensor q, out, state, k, v;
+    PTO_TRY(pto_tensor_view(&a->tq, (int64_t[]){first + from, first_head, 0}, shape, &q));
+    PTO_TRY(pto_tensor_view(&a->tprefilled, (int64_t[]){i * a->max_len + from, first_head, 0},
+                            shape, &out));
+    PTO_BOUNDARY(job->rt) {
+        PTO_TRY(pto_temp(job->rt, PTO_FLOAT32, 2,
+                         (int64_t[]){n * a->group, attention_width(a->dim)}, &state));
+        /* The last query of the block sees from + n tokens: what comes after them stays out. */
+        for (int64_t key = 0; key < from + n; key += a->key_block) {
+            const int64_t keys = least(a->key_block, from + n - key);
+            const int64_t start[] = {first + key, head, 0};
+            const pto_kernel kernel = key == 0 ? a->kernels.first : a->kernels.next;
+            PTO_TRY(pto_tensor_view(&a->tk, start, (int64_t[]){keys, 1, a->dim}, &k));
+            PTO_TRY(pto_tensor_reshape(&k, 2, (int64_t[]){keys, a->dim}, &k));
+            PTO_TRY(pto_tensor_view(&a->tv, start, (int64_t[]){keys, 1, a->dim}, &v));
+            PTO_TRY(pto_tensor_reshape(&v, 2, (int64_t[]){keys, a->dim}, &v));
+            PTO_TRY(pto_submit(job->rt, kernel, key == 0 ? pto_output(&state) : pto_inout(&state),
+                               pto_input(&q), pto_scalar(a->scale), pto_scalar(from + 1 - key),
+                               pto_input(&k), pto_input(&v)));
+        }
+        PTO_TRY(pto_submit(job->rt, a->kernels.finish, pto_input(&state), pto_output(&out)));
+    }
+    return PTO_OK;
+}
+
+static pto_status prefill(workload_job *job)
+{
+    attention *a = job->data;
+    for (int64_t i = 0; i < a->batch; i++) {
+        /* The last blocks have the most to do: they go first, and short ones fill the end. */
+        for (int64_t b = divide_up(a->prompts[i].length, a->query_block) - 1; b >= 0; b--) {
+            const int64_t from = b * a->query_block, left = a->prompts[i].length - from;
+            for (int64_t head = 0; head < a->kv_heads; head++) {
+                PTO_TRY(prefill_block(job, i, head, from, least(a->query_block, left)));
+            }
+            workload_progress(job, ++a->done);
+        }
+    }
+    return PTO_OK;
+}
+
+static pto_status orchestrate(workload_job *job)
+{
+    attention *a = job->data;
+    a->done = 0;
+    if (a->prefill) {
+        PTO_TRY(prefill(job));
+    }
+    if (a->decode) {
+        PTO_TRY(decode(job));
+    }
+    return pto_wait(job->rt);
+}
+
+/* ---- Around it ------------------------------------------------------------------------------- */
+
+/* Who is served when, and what it costs. Sequences come with a prompt of any length, and leave when
+ * they are as long as they may be. */
+static void make_trace(workload_job *job)
+{
+    attention *a = job->data;
+    workload_rng rng = workload_rng_make(job->seed, TRACE);
+    double keys = 0;
+    for (int64_t i = 0; a->decode && i < a->batch; i++) {
+        turn *t = NULL;
+        for (int64_t step = 0; step < a->steps; step++) {
+            const turn *last = t;
+            t = &a->turns[step * a->batch + i];
+            if (last && last->length < a->max_len) {
+                *t = (turn){.first = last->first, .length = last->length + 1};
+            } else {
+                *t = (turn){.first = random_below(&rng, a->tokens - a->max_len + 1),
+                            .length = 1 + random_below(&rng, a->max_len),
+                            .arrives = true};
+            }
+            if (i == 0 && step == 0) { /* one that leaves half way */
+                t->length = a->max_len - least(a->steps / 2, a->max_len - 1);
+            }
+            keys += (double)t->length;
+        }
+    }
+    for (int64_t i = 0; a->prefill && i < a->batch; i++) {
+        turn *t = &a->prompts[i];
+        t->first = random_below(&rng, a->tokens - a->max_len + 1);
+        t->length = i == 0 ? a->max_len : 1 + a->max_len / 2 + random_below(&rng, a->max_len / 2);
+        keys += (double)t->length * (double)(t->length + 1) / 2;
+        job->total += (uint64_t)divide_up(t->length, a->query_block);
+    }
+    job->total += a->decode ? (uint64_t)(a->steps * a->batch) : 0;
+    job->flops = attention_flops(keys, (double)a->dim) * (double)a->heads;
+}
+
+static uint64_t most_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t least_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Scopes decide what has to fit: the tasks, arguments and states of one question with all its
+ * chunks, or of one block of queries with its chain. More lets submitting run ahead. */
+static void size_rings(workload_job *job)
+{
+    const attention *a = job->data;
+    const uint64_t state = (uint64_t)(a->group * attention_width(a->dim)) * sizeof(float);
+    const uint64_t chunks = a->decode ? (uint64_t)divide_up(a->most, a->chunk) : 0;
+    const uint64_t blocks = a->prefill ? (uint64_t)divide_up(a->max_len, a->key_block) : 0;
+    const uint64_t queries = a->prefill ? (uint64_t)least(a->query_block, a->max_len) : 0;
+    const uint64_t tensors = most_of(a->decode ? 2 * (uint64_t)a->chunk : 0, 2) + 2; /* of a task */
+    const uint64_t tasks = most_of(2 * chunks, blocks + 1);
+
+    job->tight.levels = 2; /* outside of scopes tokens are stored, inside is all the rest */
+    job->tight.window = (uint32_t)tasks;
+    job->tight.heap_bytes = most_of(chunks, queries) * state;
+    job->tight.arg_bytes = tasks * (tensors + 1) * 48 + 512; /* a store alone takes nearly 512 */
+    job->tight.buffers = (uint32_t)chunks + 1;
+    /* Less would do: a task whose accesses do not fit runs alone. So some can still overtake. */
+    job->tight.map_entries = (uint32_t)(4 * tensors);
+    job->tight.deps = 16;
+
+    /* Eight of them at once, as far as the bounds of the runtime allow; the defaults at least. */
+    job->usual.window = (uint32_t)least_of(most_of(1024, 8 * tasks), 1 << 22);
+    job->usual.heap_bytes = most_of(UINT64_C(256) << 20, 8 * job->tight.heap_bytes);
+    job->usual.arg_bytes = job->usual.window * (tensors + 2) * 48;
+    job->usual.buffers = (uint32_t)most_of(65536, chunks + 1);
+    job->usual.map_entries = (uint32_t)least_of(most_of(4096, job->usual.window * tensors),
+                                                1 << 26);
+}
+
+static pto_status check_sizes(workload_job *job)
+{
+    const attention *a = job->data;
+    const char *mode = job->text[MODE];
+    if (strcmp(mode, "decode") != 0 && strcmp(mode, "prefill") != 0 && strcmp(mode, "both") != 0) {
+        return pto_fail(PTO_BAD_CONFIG, "--mode is decode, prefill or both, not '%s'", mode);
+    }
+    if (a->heads % a->kv_heads != 0) {
+        return pto_fail(PTO_BAD_SHAPE,
+                        "%" PRId64 " heads cannot share %" PRId64
+                        " heads of keys and values: --heads must be a multiple of --kv-heads",
+                        a->heads, a->kv_heads);
+    }
+    if (a->decode && a->page > a->max_len) {
+        return pto_fail(PTO_BAD_SHAPE,
+                        "a page of %" PRId64
+                        " tokens would never be full: no sequence has more than "
+                        "%" PRId64 " (--page, --max-len)",
+                        a->page, a->max_len);
+    }
+    /* Nothing overflows: the bounds of the options see to that. It may not fit, though. */
+    const double row = (double)a->dim * sizeof(float), heads = (double)a->heads;
+    double bytes = row * (double)a->tokens * (heads + 2 * (double)a->kv_heads);
+    if (a->decode) {
+        bytes += row * (double)a->n_pages * (double)a->page * 2 * (double)a->kv_heads;
+        bytes += row * (double)a->steps * (double)a->batch * heads;
+    }
+    if (a->prefill) {
+        bytes += row * (double)a->batch * (double)a->max_len * heads;
+    }
+    const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (bytes > memory) {
+        return pto_fail(
+            PTO_OUT_OF_MEMORY,
+            "it takes %.1f GiB, and this machine has %.1f: make --batch, --max-len, --steps "
+            "or the heads smaller",
+            bytes / 0x1p30, memory / 0x1p30);
+    }
+    return PTO_OK;
+}
+
+static void fill(workload_rng *rng, float *to, int64_t n, double largest)
+{
+    for (int64_t i = 0; i < n; i++) {
+        to[i] = (float)((2 * workload_uniform(rng) - 1) * largest);
+    }
+}
+
+static pto_status allocate(workload_job *job)
+{
+    attention *a = job->data;
+    const uint64_t dim = (uint64_t)a->dim, tokens = (uint64_t)a->tokens;
+    const uint64_t heads = (uint64_t)a->heads, kv_heads = (uint64_t)a->kv_heads;
+    const uint64_t batch = (uint64_t)a->batch, turns = batch * (uint64_t)a->steps;
+    bool all = (a->q = workload_alloc(tokens * heads * dim, sizeof *a->q)) &&
+               (a->k = workload_alloc(tokens * kv_heads * dim, sizeof *a->k)) &&
+               (a->v = workload_alloc(tokens * kv_heads * dim, sizeof *a->v));
+    if (a->decode) {
+        const uint64_t pages = (uint64_t)a->n_pages, page = (uint64_t)a->page;
+        all = all && (a->turns = workload_alloc(turns, sizeof *a->turns)) &&
+              (a->serving = workload_alloc(batch, sizeof *a->serving)) &&
+              (a->tables = workload_alloc(pages, sizeof *a->tables)) &&
+              (a->free_pages = workload_alloc(pages, sizeof *a->free_pages)) &&
+              (a->pool = workload_alloc(pages * page * 2 * kv_heads * dim, sizeof *a->pool)) &&
+              (a->decoded = workload_alloc(turns * heads * dim, sizeof *a->decoded));
+        for (int64_t i = 0; all && i < a->batch; i++) {
+            a->serving[i].pages = a->tables + i * a->most;
+        }
+    }
+    if (a->prefill) {
+        const uint64_t rows = batch * (uint64_t)a->max_len;
+        all = all && (a->prompts = workload_alloc(batch, sizeof *a->prompts)) &&
+              (a->prefilled = workload_alloc(rows * heads * dim, sizeof *a->prefilled));
+    }
+    return all ? PTO_OK : PTO_OUT_OF_MEMORY;
+}
+
+/* What the tasks do not write must not pass for a result: these bytes are no numbers. */
+static pto_status restore(workload_job *job)
+{
+    const attention *a = job->data;
+    const size_t row = (size_t)(a->heads * a->dim) * sizeof(float);
+    const size_t page = (size_t)(2 * a->kv_heads * a->dim * a->page) * sizeof(float);
+    if (a->decode) {
+        memset(a->pool, 0xff, (size_t)a->n_pages * page);
+        memset(a->decoded, 0xff, (size_t)(a->steps * a->batch) * row);
+    }
+    if (a->prefill) {
+        memset(a->prefilled, 0xff, (size_t)(a->batch * a->max_len) * row);
+    }
+    return PTO_OK;
+}
+
+static pto_status prepare(workload_job *job)
+{
+    attention *a = job->data = workload_alloc(1, sizeof *a);
+    const int64_t *n = job->number;
+    if (!a) {
+        return PTO_OUT_OF_MEMORY;
+    }
+    a->batch = n[BATCH];
+    a->heads = n[HEADS];
+    a->kv_heads = n[KV_HEADS];
+    a->group = a->heads / a->kv_heads;
+    a->dim = n[HEAD_DIM];
+    a->max_len = n[MAX_LEN];
+    a->page = n[PAGE];
+    a->steps = n[STEPS];
+    a->chunk = n[CHUNK];
+    a->query_block = n[QUERY_BLOCK];
+    a->key_block = n[KEY_BLOCK];
+    a->tokens = 2 * a->max_len;
+    a->most = divide_up(a->max_len, a->page);
+    a->n_pages = a->batch * a->most;
+    a->scale = 1 / sqrt((double)a->dim);
+    a->decode = strcmp(job->text[MODE], "prefill") != 0;
+    a->prefill = strcmp(job->text[MODE], "decode") != 0;
+    PTO_TRY(check_sizes(job));
+    PTO_TRY(allocate(job));
+    make_trace(job);
+    size_rings(job);
+    workload_rng rng = workload_rng_make(job->seed, TOKENS);
+    fill(&rng, a->q, a->tokens * a->heads * a->dim,
+         8); /* scores of some size: weights that differ */
+    fill(&rng, a->k, a->tokens * a->kv_heads * a->dim, 1);
+    fill(&rng, a->v, a->tokens * a->kv_heads * a->dim, 1);
+    return restore(job);
+}
+
+static pto_status start(workload_job *job)
+{
+    attention *a = job->data;
+    PTO_TRY(attention_register(job->rt, &a->kernels));
+    const int64_t q[] = {a->tokens, a->heads, a->dim}, kv[] = {a->tokens, a->kv_heads, a->dim};
+    PTO_TRY(pto_external_tensor(job->rt, a->q, PTO_FLOAT32, 3, q, &a->tq));
+    PTO_TRY(pto_external_tensor(job->rt, a->k, PTO_FLOAT32, 3, kv, &a->tk));
+    PTO_TRY(pto_external_tensor(job->rt, a->v, PTO_FLOAT32, 3, kv, &a->tv));
+    if (a->decode) {
+        const int64_t out[] = {a->steps * a->batch, a->heads, a->dim};
+        const int64_t all[] = {a->n_pages, 2, a->kv_heads, a->dim * a->page};
+        pto_tensor pool;
+        PTO_TRY(pto_external_tensor(job->rt, a->decoded, PTO_FLOAT32, 3, out, &a->tdecoded));
+        /* A page holds keys, then values; both are views of the one pool. */
+        PTO_TRY(pto_external_tensor(job->rt, a->pool, PTO_FLOAT32, 4, all, &pool));
+        PTO_TRY(pto_tensor_slice(&pool, 1, 0, 1, 1, &a->k_pool));
+        PTO_TRY(pto_tensor_reshape(
+            &a->k_pool, 4, (int64_t[]){a->n_pages, a->kv_heads, a->dim, a->page}, &a->k_pool));
+        PTO_TRY(pto_tensor_slice(&pool, 1, 1, 2, 1, &a->v_pool));
+        PTO_TRY(pto_tensor_reshape(
+            &a->v_pool, 4, (int64_t[]){a->n_pages, a->kv_heads, a->page, a->dim}, &a->v_pool));
+    }
+    if (a->prefill) {
+        const int64_t out[] = {a->batch * a->max_len, a->heads, a->dim};
+        PTO_TRY(pto_external_tensor(job->rt, a->prefilled, PTO_FLOAT32, 3, out, &a->tprefilled));
+    }
+    workload_say(job, "%s kernels", attention_isa());
+    return PTO_OK;
+}
+
+static void discard(workload_job *job)
+{
+    attention *a = job->data;
+    if (a) {
+        void *const all[] = {a->turns, a->prompts, a->serving, a->tables,  a->free_pages, a->q,
+                             a->k,     a->v,       a->pool,    a->decoded, a->prefilled,  a};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+            workload_free(all[i]);
+        }
+    }
+    job->data = NULL;
+}
+
+const workload workload_attention = {
+    .name = "attention",
+    .summary = "paged attention with block tables, and flash-style prefill",
+    .options = options,
+    .n_options = OPTIONS,
+    .prepare = prepare,
+    .start = start,
+    .orchestrate = orchestrate,
+    .restore = restore,
+    .check = attention_check,
+    .discard = discard,
+};

@@ -1,0 +1,288 @@
+/* bgemm.c - C = A B for a batch of matrices, tile by tile, each product in two tasks.
+ *
+ *     for each matrix of the batch, each tile [i, j] of its C, each p
+ *         gemm   P = A[i, p] B[p, j]        on a matrix unit, into a temporary
+ *         add    C[i, j] += P               on a vector unit
+ *
+ * That is how it is done where the unit that multiplies cannot add to memory. All products may run
+ * at the same time; the additions to one tile of C follow each other, for each reads what the last
+ * has left.
+ *
+ * The matrices of the batch stand below each other, so that A, B and C are one matrix each and a
+ * tile is a view of it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "blas.h"
+#include "matrix.h"
+
+/* ---- Kernels ------------------------------------------------------------------------------ */
+
+static pto_status gemm(const pto_call *call)
+{
+    const matrix_arg a = matrix_of(call, 0), b = matrix_of(call, 1), p = matrix_of(call, 2);
+    blas_dgemm(false, false, p.rows, p.columns, a.columns, 1, a.data, a.ld, b.data, b.ld, 0, p.data,
+               p.ld);
+    return PTO_OK;
+}
+
+static pto_status add(const pto_call *call)
+{
+    const matrix_arg p = matrix_of(call, 0), c = matrix_of(call, 1);
+    for (int64_t i = 0; i < c.rows; i++) {
+        const double *restrict from = p.data + i * p.ld;
+        double *restrict to = c.data + i * c.ld;
+        for (int64_t j = 0; j < c.columns; j++) {
+            to[j] += from[j];
+        }
+    }
+    return PTO_OK;
+}
+
+typedef struct kernels {
+    pto_kernel gemm, add;
+} kernels;
+
+typedef struct sizes {
+    int64_t batch, m, n, k, tile;
+} sizes;
+
+/* ---- The orchestration function: the serial program ----------------------------------------- */
+
+/* The k tiles that make up one tile of C. */
+static pto_status multiply(pto_runtime *rt, const kernels *kernel, const sizes *s,
+                           const pto_tensor *a, const pto_tensor *b, const pto_tensor *c, int64_t i,
+                           int64_t j)
+{
+    pto_tensor a_tile, b_tile, c_tile, p;
+    PTO_TRY(matrix_tile(c, s->tile, i, j, &c_tile));
+    for (int64_t q = 0; q < matrix_tiles(s->k, s->tile); q++) {
+        PTO_TRY(matrix_tile(a, s->tile, i, q, &a_tile));
+        PTO_TRY(matrix_tile(b, s->tile, q, j, &b_tile));
+        /* P is born and dies here. The scope ends before either task has run; the memory goes
+         * back to the ring when the addition is done. So however many products there are, memory
+         * is what the ring has, and submitting waits when it is full. */
+        PTO_BOUNDARY(rt) {
+            PTO_TRY(pto_temp(rt, PTO_FLOAT64, 2, c_tile.shape, &p));
+            PTO_TRY(pto_submit(rt, kernel->gemm, pto_input(&a_tile), pto_input(&b_tile),
+                               pto_output(&p)));
+            PTO_TRY(pto_submit(rt, kernel->add, pto_input(&p), pto_inout(&c_tile)));
+        }
+    }
+    return PTO_OK;
+}
+
+static pto_status multiply_all(workload_job *job, const kernels *kernel, const sizes *s,
+                               const pto_tensor *all_a, const pto_tensor *all_b,
+                               const pto_tensor *all_c)
+{
+    uint64_t done = 0;
+    for (int64_t l = 0; l < s->batch; l++) {
+        pto_tensor a, b, c;
+        PTO_TRY(pto_tensor_slice(all_a, 0, l * s->m, (l + 1) * s->m, 1, &a));
+        PTO_TRY(pto_tensor_slice(all_b, 0, l * s->k, (l + 1) * s->k, 1, &b));
+        PTO_TRY(pto_tensor_slice(all_c, 0, l * s->m, (l + 1) * s->m, 1, &c));
+        for (int64_t i = 0; i < matrix_tiles(s->m, s->tile); i++) {
+            for (int64_t j = 0; j < matrix_tiles(s->n, s->tile); j++) {
+                PTO_TRY(multiply(job->rt, kernel, s, &a, &b, &c, i, j));
+                workload_progress(job, ++done);
+            }
+        }
+    }
+    return pto_wait(job->rt);
+}
+
+/* ---- As a workload -------------------------------------------------------------------------- */
+
+enum { BATCH, M, N, K, TILE };
+
+static const workload_option options[] = {
+    [BATCH] = {.name = "batch",
+               .help = "products of two matrices",
+               .number = 4,
+               .low = 1,
+               .high = INT32_MAX,
+               .small = 3},
+    [M] = {.name = "m",
+           .help = "rows of A and C",
+           .number = 1536,
+           .low = 1,
+           .high = INT32_MAX,
+           .small = 150},
+    [N] = {.name = "n",
+           .help = "columns of B and C",
+           .number = 1536,
+           .low = 1,
+           .high = INT32_MAX,
+           .small = 130},
+    [K] = {.name = "k",
+           .help = "columns of A and rows of B",
+           .number = 1536,
+           .low = 1,
+           .high = INT32_MAX,
+           .small = 170},
+    [TILE] = {.name = "tile",
+              .help = "rows and columns of a tile; need not divide anything",
+              .number = 128,
+              .low = 1,
+              .high = INT32_MAX,
+              .small = 32},
+};
+
+typedef struct bgemm {
+    sizes s;
+    double *a, *b, *c;
+    pto_tensor a_tensor, b_tensor, c_tensor;
+    kernels kernels;
+    const char *blas;
+} bgemm;
+
+static uint64_t area(int64_t batch, int64_t rows, int64_t columns)
+{
+    return (uint64_t)batch * (uint64_t)rows * (uint64_t)columns;
+}
+
+static pto_status restore(workload_job *job)
+{
+    const bgemm *g = job->data;
+    memset(g->c, 0, area(g->s.batch, g->s.m, g->s.n) * sizeof(double));
+    return PTO_OK;
+}
+
+static pto_status check_sizes(const sizes *s)
+{
+    const int64_t least = s->m < s->n ? (s->m < s->k ? s->m : s->k) : (s->n < s->k ? s->n : s->k);
+    if (s->tile > least) {
+        return pto_fail(PTO_BAD_SHAPE,
+                        "a tile of %" PRId64 " is larger than matrices of %" PRId64 " x %" PRId64
+                        " and %" PRId64 " x %" PRId64,
+                        s->tile, s->m, s->k, s->k, s->n);
+    }
+    const double m = (double)s->m, n = (double)s->n, k = (double)s->k;
+    return matrix_fits("A, B, C and, for the check, one more matrix",
+                       (double)s->batch * (m * k + k * n + m * n) + m * n);
+}
+
+/* Whole numbers from -512 to 512: sums of up to 2^33 products of them are exact in whatever
+ * order, so that results can be compared with ==. */
+static void fill(workload_rng rng, double *matrix, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        matrix[i] = (double)(int64_t)(workload_random(&rng) % 1025) - 512;
+    }
+}
+
+static pto_status prepare(workload_job *job)
+{
+    const sizes s = {job->number[BATCH], job->number[M], job->number[N], job->number[K],
+                     job->number[TILE]};
+    PTO_TRY(check_sizes(&s));
+    bgemm *g = calloc(1, sizeof *g);
+    if (!g) {
+        return pto_fail(PTO_OUT_OF_MEMORY, "bgemm: no memory");
+    }
+    job->data = g;
+    g->s = s;
+    g->a = workload_alloc(area(s.batch, s.m, s.k), sizeof(double));
+    g->b = g->a ? workload_alloc(area(s.batch, s.k, s.n), sizeof(double)) : NULL;
+    g->c = g->b ? workload_alloc(area(s.batch, s.m, s.n), sizeof(double)) : NULL;
+    if (!g->c) {
+        return PTO_OUT_OF_MEMORY;
+    }
+    fill(workload_rng_make(job->seed, 0), g->a, area(s.batch, s.m, s.k));
+    fill(workload_rng_make(job->seed, 1), g->b, area(s.batch, s.k, s.n));
+    g->blas = blas_start();
+
+    /* The product of a tile needs one sum less than products; the addition to C is that one. */
+    job->flops = 2.0 * (double)s.batch * (double)s.m * (double)s.n * (double)s.k;
+    job->total = (uint64_t)(s.batch * matrix_tiles(s.m, s.tile) * matrix_tiles(s.n, s.tile));
+
+    /* A product is added soon after, by whoever finds it in its cache if the ring is not larger
+     * than that; where tiles are small there are enough of them in a megabyte. */
+    const uint64_t p = ((uint64_t)s.tile * (uint64_t)s.tile * sizeof(double) + 63) / 64 * 64;
+    job->usual.heap_bytes = 8 * p > 1 << 20 ? 8 * p : 1 << 20;
+    /* Two products and their additions. One pair would do, but no less: both tasks belong to the
+     * scope that is open while the second is submitted. Their arguments are five tensors of 48
+     * bytes. */
+    job->tight.heap_bytes = 2 * p;
+    job->tight.window = 4;
+    job->tight.arg_bytes = UINT64_C(2) * 5 * 48;
+    job->tight.deps = 4;
+    job->tight.map_entries = 16;
+    return PTO_OK;
+}
+
+static pto_status start(workload_job *job)
+{
+    bgemm *g = job->data;
+    const sizes *s = &g->s;
+    workload_say(job, "kernels  %s", g->blas);
+    PTO_TRY(pto_external_tensor(job->rt, g->a, PTO_FLOAT64, 2, (int64_t[]){s->batch * s->m, s->k},
+                                &g->a_tensor));
+    PTO_TRY(pto_external_tensor(job->rt, g->b, PTO_FLOAT64, 2, (int64_t[]){s->batch * s->k, s->n},
+                                &g->b_tensor));
+    PTO_TRY(pto_external_tensor(job->rt, g->c, PTO_FLOAT64, 2, (int64_t[]){s->batch * s->m, s->n},
+                                &g->c_tensor));
+    PTO_TRY(pto_kernel_register(job->rt, "gemm", PTO_CUBE, gemm, NULL, &g->kernels.gemm));
+    return pto_kernel_register(job->rt, "add", PTO_VECTOR, add, NULL, &g->kernels.add);
+}
+
+static pto_status orchestrate(workload_job *job)
+{
+    const bgemm *g = job->data;
+    return multiply_all(job, &g->kernels, &g->s, &g->a_tensor, &g->b_tensor, &g->c_tensor);
+}
+
+/* Each product once more, whole, by the library. All numbers are whole and small enough for
+ * every sum to be exact, so there is no tolerance: one product lost or added twice shows. */
+static pto_status check(workload_job *job)
+{
+    const bgemm *g = job->data;
+    const sizes *s = &g->s;
+    double *want = workload_alloc(area(1, s->m, s->n), sizeof(double));
+    if (!want) {
+        return PTO_OUT_OF_MEMORY;
+    }
+    pto_status status = PTO_OK;
+    for (int64_t l = 0; l < s->batch && status == PTO_OK; l++) {
+        const double *c = g->c + area(l, s->m, s->n);
+        blas_library_dgemm(false, false, s->m, s->n, s->k, 1, g->a + area(l, s->m, s->k), s->k,
+                           g->b + area(l, s->k, s->n), s->n, 0, want, s->n);
+        for (int64_t i = 0; i < s->m * s->n && status == PTO_OK; i++) {
+            if (!(c[i] == want[i])) {
+                status = pto_fail(PTO_KERNEL_FAILED,
+                                  "C[%" PRId64 "][%" PRId64 ", %" PRId64 "] is %.17g, not %.17g", l,
+                                  i / s->n, i % s->n, c[i], want[i]);
+            }
+        }
+    }
+    workload_free(want);
+    snprintf(job->verdict, sizeof job->verdict,
+             "every element is exactly that of one whole product (sums are exact)");
+    return status;
+}
+
+static void discard(workload_job *job)
+{
+    bgemm *g = job->data;
+    if (g) {
+        workload_free(g->a);
+        workload_free(g->b);
+        workload_free(g->c);
+        free(g);
+    }
+}
+
+const workload workload_bgemm = {
+    .name = "bgemm",
+    .summary = "C = A B for a batch of matrices, a product and an addition for each tile (float64)",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .prepare = prepare,
+    .start = start,
+    .orchestrate = orchestrate,
+    .restore = restore,
+    .check = check,
+    .discard = discard,
+};

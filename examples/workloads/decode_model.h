@@ -1,0 +1,161 @@
+/* decode_model.h - the model that `decode` runs: its sizes, its weights, what goes in and comes
+ * out.
+ *
+ * A decoder like Llama and Mixtral, float32, with their names for the weights:
+ *
+ *     model.embed_tokens.weight                          [vocabulary, width]
+ *     model.layers.N.input_layernorm.weight              [width]
+ *                   .self_attn.q_proj.weight             [heads * dim, width]
+ *                   .self_attn.k_proj.weight, .v_proj    [kv_heads * dim, width]
+ *                   .self_attn.o_proj.weight             [width, heads * dim]
+ *                   .post_attention_layernorm.weight     [width]
+ *       most layers .mlp.gate_proj.weight, .up_proj      [hidden, width]
+ *                   .mlp.down_proj.weight                [width, hidden]
+ *       the others  .block_sparse_moe.gate.weight        [experts, width]
+ *                   .block_sparse_moe.experts.E.w1, .w3  [expert_hidden, width]   (gate, up)
+ *                                              .w2       [width, expert_hidden]   (down)
+ *     model.norm.weight                                  [width]
+ *     lm_head.weight                                     [vocabulary, width]
+ *
+ * In memory matrices are turned, but for the embedding: y = x w, with a column of w for each of
+ * y. So the numbers that a vector instruction needs stand beside each other. */
+#ifndef DECODE_MODEL_H
+#define DECODE_MODEL_H
+
+#include "workload.h"
+
+#define DECODE_EPSILON 1e-5 /* of RMSNorm */
+
+typedef struct decode_sizes {
+    int64_t layers, width, heads, kv_heads, dim, hidden, vocabulary; /* dim: of one head */
+    int64_t experts, chosen, expert_hidden, moe_every; /* moe_every 0: no layer has experts */
+    int64_t batch, prompt, tokens;                     /* sequences; longest prompt; new tokens */
+} decode_sizes;
+
+/* Refuses sizes that cannot be, in words. */
+pto_status decode_sizes_check(const decode_sizes *sizes);
+
+/* Positions of the longest sequence: the last new token is never fed back. */
+static inline int64_t decode_positions(const decode_sizes *s)
+{
+    return s->prompt + s->tokens - 1;
+}
+
+static inline bool decode_has_experts(const decode_sizes *s, int64_t layer)
+{
+    return s->moe_every && (layer + 1) % s->moe_every == 0;
+}
+
+static inline int64_t decode_moe_layers(const decode_sizes *s)
+{
+    return s->moe_every ? s->layers / s->moe_every : 0;
+}
+
+/* Floating-point operations to push one token, at this position, through all layers, without the
+ * product that gives the logits. */
+double decode_flops(const decode_sizes *sizes, int64_t position);
+
+/* ---- Weights -------------------------------------------------------------------------------- */
+
+typedef struct decode_ffn {
+    pto_tensor gate, up, down;
+} decode_ffn;
+
+typedef struct decode_layer {
+    pto_tensor attention_norm, q, k, v, o, ffn_norm;
+    pto_tensor router; /* of a layer with experts */
+    decode_ffn *ffn;   /* one, or one for each expert */
+    bool moe;
+} decode_layer;
+
+typedef struct decode_weight decode_weight; /* one of them, under its name */
+
+typedef struct decode_model {
+    decode_sizes sizes;
+    pto_tensor embedding, norm, head;
+    decode_layer *layers;
+    pto_tensor rope; /* [positions, dim]: cosines, then sines, of the angles at that position */
+
+    decode_weight *weights; /* all of the above, for loading and saving */
+    size_t n_weights;
+    decode_ffn *all_ffn;
+    float *memory, *rope_memory;
+} decode_model;
+
+/* Memory for all weights, and the table of angles. Also after a failure, free it with discard. */
+pto_status decode_model_prepare(decode_model *model, const decode_sizes *sizes);
+void decode_model_discard(decode_model *model);
+
+/* The weights, from a seed or from a safetensors file that has them all and nothing else; and to a
+ * file. */
+void decode_model_seed(decode_model *model, uint64_t seed);
+pto_status decode_model_load(decode_model *model, const char *path);
+pto_status decode_model_save(const decode_model *model, const char *path);
+
+static inline const float *decode_floats(const pto_tensor *t)
+{
+    return (const float *)t->storage + t->offset;
+}
+
+/* ---- In and out ----------------------------------------------------------------------------- */
+
+/* The prompts. A step pushes rows of width `width` through the model: the first one has a row for
+ * every token of every prompt, one sequence after the other; each later one a row for each
+ * sequence. */
+typedef struct decode_prompts {
+    int64_t *length; /* [batch], 1 to the longest */
+    int64_t *row;    /* [batch]: where its rows begin in the first step */
+    int64_t rows;    /* all of them */
+    int32_t *tokens; /* [rows] */
+} decode_prompts;
+
+pto_status decode_prompts_prepare(decode_prompts *prompts, const decode_sizes *sizes,
+                                  uint64_t seed);
+void decode_prompts_discard(decode_prompts *prompts);
+
+/* What came out. */
+typedef struct decode_result {
+    int32_t *tokens; /* [tokens, batch] */
+    float *logits;   /* [tokens, batch, vocabulary]: token = their argmax */
+    int32_t *routes; /* the experts chosen, row by row: see decode_route_at */
+} decode_result;
+
+pto_status decode_result_prepare(decode_result *result, const decode_sizes *sizes,
+                                 const decode_prompts *prompts);
+void decode_result_discard(decode_result *result);
+
+static inline float *decode_logits_at(const decode_result *r, const decode_sizes *s, int64_t step)
+{
+    return r->logits + step * s->batch * s->vocabulary;
+}
+
+/* The [rows, chosen] experts of a step in the `moe`-th layer that has some. */
+static inline int32_t *decode_route_at(const decode_result *r, const decode_sizes *s,
+                                       const decode_prompts *p, int64_t step, int64_t moe)
+{
+    const int64_t before = step ? p->rows + (step - 1) * s->batch : 0;
+    const int64_t rows = step ? s->batch : p->rows;
+    return r->routes + (before * decode_moe_layers(s) + moe * rows) * s->chosen;
+}
+
+/* ---- The same without a runtime ------------------------------------------------------------ */
+
+/* The kernels of `decode`, called in a plain loop (decode_serial.c): in tiles of so many columns,
+ * bit for bit what the tasks compute; with `tile` at least as large as all sizes, one call a
+ * product. */
+pto_status decode_serial(const decode_model *model, const decode_prompts *prompts, int64_t tile,
+                         int64_t page, decode_result *result);
+
+/* A model of its own (decode_reference.c): plain loops in double precision that share no code
+ * with the kernels. It follows the tokens and experts that `result` chose, after making sure that
+ * each was the best up to the tolerance, and compares the logits of the first `steps` steps. */
+typedef struct decode_comparison {
+    double error;    /* largest difference of a logit, over the largest logit */
+    double allowed;  /* */
+    char wrong[160]; /* what is wrong, in words; "" if nothing is */
+} decode_comparison;
+
+pto_status decode_reference(const decode_model *model, const decode_prompts *prompts,
+                            const decode_result *result, int64_t steps, decode_comparison *c);
+
+#endif /* DECODE_MODEL_H */

@@ -1,0 +1,580 @@
+/* safetensors.c - read and write weights in the safetensors format.
+ *
+ * The header is JSON of a fixed form, so the parser knows what must come next at every byte.
+ */
+#include "safetensors.h"
+
+#include "json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct safetensors {
+    char *path;
+    char *header; /* names point into it */
+    int fd;
+    uint64_t data_at, data_bytes; /* where the data begins in the file, and how much there is */
+    safetensor *tensors;          /* in the order of names, once the file is open */
+    size_t count, room;
+};
+
+/* ---- Dtypes ------------------------------------------------------------------------------- */
+
+/* All of the format, for the sizes of tensors that nobody reads must be right, too. */
+static const struct dtype {
+    const char *name;
+    uint64_t bytes;
+} dtypes[] = {{"F32", 4}, {"BF16", 2}, {"F16", 2},  {"F64", 8},     {"I64", 8},
+              {"I32", 4}, {"I16", 2},  {"I8", 1},   {"U64", 8},     {"U32", 4},
+              {"U16", 2}, {"U8", 1},   {"BOOL", 1}, {"F8_E5M2", 1}, {"F8_E4M3", 1}};
+
+static const struct dtype *find_dtype(const char *name)
+{
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        if (!strcmp(dtypes[i].name, name)) {
+            return &dtypes[i];
+        }
+    }
+    return NULL;
+}
+
+static uint64_t load_le(const unsigned char *from, size_t bytes)
+{
+    uint64_t value = 0;
+    for (size_t i = bytes; i-- > 0;) {
+        value = value << 8 | from[i];
+    }
+    return value;
+}
+
+static float float_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static float float_of_half(uint32_t half)
+{
+    const uint32_t sign = (half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 1023;
+    if (exponent == 0) { /* zero and subnormals: fraction * 2^-24, exact in a float */
+        return float_of_bits(sign) + (sign ? -1.0f : 1.0f) * (float)fraction * 0x1p-24f;
+    }
+    const uint32_t wide = exponent == 31 ? 255 : exponent + 127 - 15;
+    return float_of_bits(sign | wide << 23 | fraction << 13);
+}
+
+static float float_at(const struct dtype *dtype, const unsigned char *from)
+{
+    const uint64_t bits = load_le(from, dtype->bytes);
+    if (dtype->bytes == 4) {
+        return float_of_bits((uint32_t)bits);
+    }
+    if (dtype->bytes == 8) {
+        double value;
+        memcpy(&value, &bits, sizeof value);
+        return (float)value;
+    }
+    return dtype->name[0] == 'B' ? float_of_bits((uint32_t)bits << 16)
+                                 : float_of_half((uint32_t)bits);
+}
+
+/* ---- The header ------------------------------------------------------------ */
+
+/* What a name may not be: it goes into messages, and so to terminals. */
+static bool has_control(const char *string)
+{
+    for (; *string; string++) {
+        if ((unsigned char)*string < 0x20 || *string == 0x7F) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static pto_status parse_metadata(json *r)
+{
+    char *ignored;
+    PTO_TRY(json_expect(r, '{'));
+    if (json_peek(r) == '}') {
+        r->at++;
+        return PTO_OK;
+    }
+    for (bool more = true; more;) {
+        PTO_TRY(json_string(r, &ignored));
+        PTO_TRY(json_expect(r, ':'));
+        PTO_TRY(json_string(r, &ignored));
+        PTO_TRY(json_more(r, '}', &more));
+    }
+    return PTO_OK;
+}
+
+/* Shape, dtype and offsets must tell the same story, inside of the file. */
+static pto_status check_tensor(const safetensors *file, const safetensor *t)
+{
+    const struct dtype *dtype = find_dtype(t->dtype);
+    if (!dtype) {
+        return pto_fail(PTO_BAD_DTYPE, "%s: tensor %s: there is no dtype '%.20s'", file->path,
+                        t->name, t->dtype);
+    }
+    if (t->begin > t->end || t->end > file->data_bytes) {
+        return pto_fail(PTO_OUT_OF_BOUNDS,
+                        "%s: tensor %s: its data is bytes %" PRIu64 " to %" PRIu64
+                        ", and the file has %" PRIu64 " bytes of data",
+                        file->path, t->name, t->begin, t->end, file->data_bytes);
+    }
+    uint64_t bytes = dtype->bytes;
+    bool overflow = false, empty = false;
+    for (int32_t d = 0; d < t->ndim; d++) {
+        empty = empty || !t->shape[d];
+        overflow = overflow || __builtin_mul_overflow(bytes, (uint64_t)t->shape[d], &bytes);
+    }
+    if (empty ? t->begin != t->end : overflow || bytes != t->end - t->begin) {
+        char needs[32] = "more than 2^64";
+        if (empty || !overflow) {
+            (void)snprintf(needs, sizeof needs, "%" PRIu64, empty ? 0 : bytes);
+        }
+        return pto_fail(PTO_BAD_SHAPE,
+                        "%s: tensor %s: its shape takes %s bytes of %s, its offsets have %" PRIu64,
+                        file->path, t->name, needs, t->dtype, t->end - t->begin);
+    }
+    return PTO_OK;
+}
+
+enum { HAS_DTYPE = 1, HAS_SHAPE = 2, HAS_OFFSETS = 4, HAS_ALL = 7 };
+
+static pto_status parse_field(json *r, safetensor *t, unsigned *seen)
+{
+    char *field, *dtype;
+    int64_t offsets[2] = {0, 0};
+    int32_t count = 2;
+    unsigned bit;
+    PTO_TRY(json_string(r, &field));
+    PTO_TRY(json_expect(r, ':'));
+    if (!strcmp(field, "dtype")) {
+        bit = HAS_DTYPE;
+        PTO_TRY(json_string(r, &dtype));
+        t->dtype = dtype;
+    } else if (!strcmp(field, "shape")) {
+        bit = HAS_SHAPE;
+        PTO_TRY(json_numbers(r, t->shape, PTO_MAX_DIMS, &t->ndim));
+    } else if (!strcmp(field, "data_offsets")) {
+        bit = HAS_OFFSETS;
+        PTO_TRY(json_numbers(r, offsets, 2, &count));
+        t->begin = (uint64_t)offsets[0];
+        t->end = (uint64_t)offsets[1];
+    } else {
+        return json_fail(r, "a field other than dtype, shape and data_offsets");
+    }
+    if (count != 2) {
+        return json_fail(r, "data_offsets are two numbers");
+    }
+    if (*seen & bit) {
+        return json_fail(r, "a field that was there before");
+    }
+    *seen |= bit;
+    return PTO_OK;
+}
+
+static pto_status parse_tensor(json *r, const char *name, safetensor *t)
+{
+    unsigned seen = 0;
+    *t = (safetensor){.name = name};
+    PTO_TRY(json_expect(r, '{'));
+    for (bool more = true; more;) {
+        PTO_TRY(parse_field(r, t, &seen));
+        PTO_TRY(json_more(r, '}', &more));
+    }
+    if (seen != HAS_ALL) {
+        return pto_fail(PTO_BAD_PARAM, "%s: tensor %s has no %s", r->path, name,
+                        !(seen & HAS_DTYPE)   ? "dtype"
+                        : !(seen & HAS_SHAPE) ? "shape"
+                                              : "data_offsets");
+    }
+    if (has_control(t->dtype)) {
+        return json_fail(r, "a control character in a dtype");
+    }
+    return PTO_OK;
+}
+
+static pto_status add_tensor(safetensors *file, const safetensor *t)
+{
+    if (file->count == file->room) {
+        const size_t room = file->room ? file->room * 2 : 64;
+        safetensor *grown = realloc(file->tensors, room * sizeof *grown);
+        if (!grown) {
+            return pto_fail(PTO_OUT_OF_MEMORY, "%s: no memory for %zu tensors", file->path, room);
+        }
+        file->tensors = grown;
+        file->room = room;
+    }
+    file->tensors[file->count++] = *t;
+    return PTO_OK;
+}
+
+static pto_status parse_header(safetensors *file, size_t size)
+{
+    json r = {.path = file->path, .text = file->header, .size = size};
+    bool metadata = false;
+    if (!size || r.text[0] != '{') {
+        return json_fail(&r, "a header begins with '{'");
+    }
+    r.at++;
+    bool more = json_peek(&r) != '}';
+    r.at += !more;
+    while (more) {
+        char *name;
+        PTO_TRY(json_string(&r, &name));
+        if (has_control(name)) {
+            return json_fail(&r, "a control character in a name");
+        }
+        PTO_TRY(json_expect(&r, ':'));
+        if (!strcmp(name, "__metadata__")) {
+            if (metadata) {
+                return json_fail(&r, "__metadata__ a second time");
+            }
+            metadata = true;
+            PTO_TRY(parse_metadata(&r));
+        } else {
+            safetensor t;
+            PTO_TRY(parse_tensor(&r, name, &t));
+            PTO_TRY(check_tensor(file, &t));
+            PTO_TRY(add_tensor(file, &t));
+        }
+        PTO_TRY(json_more(&r, '}', &more));
+    }
+    json_skip(&r);
+    return r.at == r.size ? PTO_OK : json_fail(&r, "something after the last '}'");
+}
+
+/* ---- The file ----------------------------------------------------------------------------- */
+
+static int by_place(const void *a, const void *b)
+{
+    const safetensor *x = a, *y = b;
+    return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin)
+                                : (x->end > y->end) - (x->end < y->end);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const safetensor *)a)->name, ((const safetensor *)b)->name);
+}
+
+/* Every byte of the data belongs to one tensor: no gap, no overlap, nothing left over. */
+static pto_status check_places(safetensors *file)
+{
+    uint64_t end = 0;
+    const char *before = "the start";
+    if (file->count) {
+        qsort(file->tensors, file->count, sizeof *file->tensors, by_place);
+    }
+    for (size_t i = 0; i < file->count; i++) {
+        const safetensor *t = &file->tensors[i];
+        if (t->begin != end) {
+            return pto_fail(PTO_OUT_OF_BOUNDS,
+                            "%s: tensor %s begins at byte %" PRIu64
+                            " of the data, %s ends at %" PRIu64 ": %s",
+                            file->path, t->name, t->begin, before, end,
+                            t->begin < end ? "they overlap" : "there is a gap");
+        }
+        end = t->end;
+        before = t->name;
+    }
+    if (end != file->data_bytes) {
+        return pto_fail(PTO_OUT_OF_BOUNDS,
+                        "%s: the tensors take %" PRIu64 " bytes, the file has %" PRIu64
+                        " bytes of data",
+                        file->path, end, file->data_bytes);
+    }
+    return PTO_OK;
+}
+
+static pto_status check_names(safetensors *file)
+{
+    if (file->count) {
+        qsort(file->tensors, file->count, sizeof *file->tensors, by_name);
+    }
+    for (size_t i = 1; i < file->count; i++) {
+        if (!by_name(&file->tensors[i - 1], &file->tensors[i])) {
+            return pto_fail(PTO_BAD_PARAM, "%s: tensor %s is there twice", file->path,
+                            file->tensors[i].name);
+        }
+    }
+    return PTO_OK;
+}
+
+/* `bytes` bytes from `at` on, or a failure: a file may shrink while it is open. */
+static pto_status read_bytes(const safetensors *file, uint64_t at, uint64_t bytes, void *to)
+{
+    char *next = to;
+    while (bytes) {
+        const ssize_t got = pread(file->fd, next, bytes, (off_t)at);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return pto_fail(PTO_SYSTEM, "%s: cannot read byte %" PRIu64 ": %s", file->path, at,
+                            got ? strerror(errno) : "the file became shorter");
+        }
+        next += got;
+        at += (uint64_t)got;
+        bytes -= (uint64_t)got;
+    }
+    return PTO_OK;
+}
+
+static pto_status read_header(safetensors *file, uint64_t file_bytes)
+{
+    unsigned char prefix[8];
+    if (file_bytes < sizeof prefix) {
+        return pto_fail(PTO_OUT_OF_BOUNDS,
+                        "%s: %" PRIu64
+                        " bytes: too short for the length of a header, which takes 8",
+                        file->path, file_bytes);
+    }
+    PTO_TRY(read_bytes(file, 0, sizeof prefix, prefix));
+    const uint64_t size = load_le(prefix, sizeof prefix), most = file_bytes - sizeof prefix;
+    if (size > most) {
+        return pto_fail(PTO_OUT_OF_BOUNDS,
+                        "%s: a header of %" PRIu64 " bytes, and the file has %" PRIu64
+                        " bytes after its length",
+                        file->path, size, most);
+    }
+    if (size > SAFETENSORS_MAX_HEADER) {
+        return pto_fail(PTO_OUT_OF_BOUNDS,
+                        "%s: a header of %" PRIu64 " bytes; at most %" PRIu64 " are read",
+                        file->path, size, SAFETENSORS_MAX_HEADER);
+    }
+    file->data_at = sizeof prefix + size;
+    file->data_bytes = file_bytes - file->data_at;
+    file->header = malloc(size ? size : 1);
+    if (!file->header) {
+        return pto_fail(PTO_OUT_OF_MEMORY, "%s: no memory for a header of %" PRIu64 " bytes",
+                        file->path, size);
+    }
+    PTO_TRY(read_bytes(file, sizeof prefix, size, file->header));
+    PTO_TRY(parse_header(file, size));
+    PTO_TRY(check_places(file));
+    return check_names(file);
+}
+
+static pto_status open_file(safetensors *file)
+{
+    struct stat about;
+    /* A pipe under that name must not make us wait for a writer. */
+    file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file->fd < 0 || fstat(file->fd, &about)) {
+        return pto_fail(PTO_SYSTEM, "%s: %s", file->path, strerror(errno));
+    }
+    if (!S_ISREG(about.st_mode)) {
+        return pto_fail(PTO_SYSTEM, "%s: not a regular file", file->path);
+    }
+    return read_header(file, (uint64_t)about.st_size);
+}
+
+pto_status safetensors_open(const char *path, safetensors **file)
+{
+    safetensors *f = calloc(1, sizeof *f);
+    if (f) {
+        f->fd = -1;
+        f->path = strdup(path);
+    }
+    if (!f || !f->path) {
+        free(f);
+        return pto_fail(PTO_OUT_OF_MEMORY, "%s: no memory to open it", path);
+    }
+    const pto_status status = open_file(f);
+    if (status) {
+        safetensors_close(&f);
+    }
+    *file = f;
+    return status;
+}
+
+void safetensors_close(safetensors **file)
+{
+    safetensors *f = *file;
+    if (f) {
+        if (f->fd >= 0) {
+            (void)close(f->fd);
+        }
+        free(f->tensors);
+        free(f->header);
+        free(f->path);
+        free(f);
+    }
+    *file = NULL;
+}
+
+size_t safetensors_count(const safetensors *file)
+{
+    return file->count;
+}
+
+const safetensor *safetensors_at(const safetensors *file, size_t index)
+{
+    return index < file->count ? &file->tensors[index] : NULL;
+}
+
+const safetensor *safetensors_find(const safetensors *file, const char *name)
+{
+    const safetensor key = {.name = name};
+    return file->count ? bsearch(&key, file->tensors, file->count, sizeof *file->tensors, by_name)
+                       : NULL;
+}
+
+/* "[2, 3]" */
+static const char *shape_text(int32_t ndim, const int64_t *shape, char *text, size_t size)
+{
+    size_t at = (size_t)snprintf(text, size, "[");
+    for (int32_t d = 0; d < ndim && at < size; d++) {
+        at += (size_t)snprintf(text + at, size - at, "%s%" PRId64, d ? ", " : "", shape[d]);
+    }
+    if (at < size) {
+        (void)snprintf(text + at, size - at, "]");
+    }
+    return text;
+}
+
+/* The elements of a view, one after the other, last dim fastest. */
+typedef struct walk {
+    const pto_tensor *tensor;
+    float *at;
+    int64_t index[PTO_MAX_DIMS];
+} walk;
+
+static walk walk_begin(const pto_tensor *t)
+{
+    return (walk){.tensor = t, .at = (float *)t->storage + t->offset};
+}
+
+static float *walk_next(walk *w)
+{
+    float *here = w->at;
+    for (int32_t d = w->tensor->ndim; d-- > 0;) {
+        w->at += w->tensor->strides[d];
+        if (++w->index[d] < w->tensor->shape[d]) {
+            break;
+        }
+        w->at -= w->index[d] * w->tensor->strides[d];
+        w->index[d] = 0;
+    }
+    return here;
+}
+
+pto_status safetensors_read(safetensors *file, const char *name, const pto_tensor *to)
+{
+    const safetensor *t = safetensors_find(file, name);
+    if (!t) {
+        return pto_fail(PTO_BAD_PARAM, "%s: tensor %s is missing", file->path, name);
+    }
+    if (t->ndim != to->ndim || memcmp(t->shape, to->shape, sizeof t->shape) != 0) {
+        char has[200], wanted[200];
+        return pto_fail(PTO_BAD_SHAPE, "%s: tensor %s has shape %s, the model needs %s", file->path,
+                        name, shape_text(t->ndim, t->shape, has, sizeof has),
+                        shape_text(to->ndim, to->shape, wanted, sizeof wanted));
+    }
+    const struct dtype *dtype = find_dtype(t->dtype);
+    if (!strchr("FB", t->dtype[0]) || dtype->bytes == 1) {
+        return pto_fail(PTO_BAD_DTYPE, "%s: tensor %s is %s; F32, F16, BF16 and F64 can be read",
+                        file->path, name, t->dtype);
+    }
+    unsigned char chunk[1 << 15]; /* divisible by every size */
+    walk w = walk_begin(to);
+    for (uint64_t at = t->begin; at < t->end;) {
+        const uint64_t bytes = t->end - at < sizeof chunk ? t->end - at : sizeof chunk;
+        PTO_TRY(read_bytes(file, file->data_at + at, bytes, chunk));
+        for (uint64_t i = 0; i < bytes; i += dtype->bytes) {
+            *walk_next(&w) = float_at(dtype, chunk + i);
+        }
+        at += bytes;
+    }
+    return PTO_OK;
+}
+
+/* ---- Writing ------------------------------------------------------------------------------- */
+
+/* The length of the header; with `out` it is also written. */
+static uint64_t put_header(FILE *out, const safetensor_source *tensors, size_t count)
+{
+    uint64_t size = 2, at = 0; /* the braces */
+    if (out) {
+        (void)fputc('{', out);
+    }
+    for (size_t i = 0; i < count; i++) {
+        char shape[200], entry[600];
+        const uint64_t end = at + (uint64_t)pto_tensor_numel(&tensors[i].tensor) * sizeof(float);
+        const int length = snprintf(
+            entry, sizeof entry,
+            "%s\"%.200s\":{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":[%" PRIu64 ",%" PRIu64
+            "]}",
+            i ? "," : "", tensors[i].name,
+            shape_text(tensors[i].tensor.ndim, tensors[i].tensor.shape, shape, sizeof shape), at,
+            end);
+        if (out) {
+            (void)fputs(entry, out);
+        }
+        size += (uint64_t)length;
+        at = end;
+    }
+    if (out) {
+        (void)fputc('}', out);
+    }
+    return size;
+}
+
+static void store_le(unsigned char *to, uint64_t value, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        to[i] = (unsigned char)(value >> 8 * i);
+    }
+}
+
+static void put_floats(FILE *out, const pto_tensor *t)
+{
+    unsigned char chunk[1 << 15];
+    walk w = walk_begin(t);
+    size_t used = 0;
+    for (int64_t left = pto_tensor_numel(t); left > 0; left--) {
+        uint32_t bits;
+        memcpy(&bits, walk_next(&w), sizeof bits);
+        store_le(chunk + used, bits, sizeof bits);
+        used += sizeof bits;
+        if (used == sizeof chunk || left == 1) {
+            (void)fwrite(chunk, 1, used, out);
+            used = 0;
+        }
+    }
+}
+
+pto_status safetensors_save(const char *path, const safetensor_source *tensors, size_t count)
+{
+    FILE *out = fopen(path, "wb");
+    if (!out) {
+        return pto_fail(PTO_SYSTEM, "%s: %s", path, strerror(errno));
+    }
+    const uint64_t size = put_header(NULL, tensors, count), padding = (8 - size % 8) % 8;
+    unsigned char prefix[8];
+    store_le(prefix, size + padding, sizeof prefix);
+    (void)fwrite(prefix, 1, sizeof prefix, out);
+    (void)put_header(out, tensors, count);
+    (void)fprintf(out, "%*s", (int)padding, "");
+    for (size_t i = 0; i < count; i++) {
+        put_floats(out, &tensors[i].tensor);
+    }
+    /* What went wrong on the way stays with the stream. */
+    const bool failed = ferror(out) != 0;
+    if (fclose(out) || failed) {
+        const int error = errno;
+        (void)remove(path);
+        return pto_fail(PTO_SYSTEM, "%s: cannot write it whole: %s", path, strerror(error));
+    }
+    return PTO_OK;
+}

@@ -1,0 +1,275 @@
+/* options.c - reads the command line of `pto run NAME`. */
+#include "options.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "words.h"
+
+/* ---- The table ----------------------------------------------------------------------------- */
+
+typedef enum common_id {
+    COMMON_WORKERS,
+    COMMON_SCHEDULER,
+    COMMON_RINGS,
+    COMMON_WINDOW,
+    COMMON_HEAP,
+    COMMON_LEVELS,
+    COMMON_SEED,
+    COMMON_REPEAT,
+    COMMON_SMALL,
+    COMMON_CHECK,
+    COMMON_NO_CHECK,
+    COMMON_PROFILE,
+    COMMON_NO_PROFILE,
+    COMMON_JSON,
+    COMMON_QUIET,
+    COMMON_HELP,
+    COMMON_COUNT,
+} common_id;
+
+typedef struct common {
+    const char *name, *value, *help;
+    int64_t low, high;
+} common;
+
+static const common commons[COMMON_COUNT] = {
+    [COMMON_WORKERS] = {"workers", "N",
+                        "worker threads; 0: the caller does all the work while it "
+                        "waits",
+                        0, PTO_MAX_WORKERS},
+    [COMMON_SCHEDULER] = {"scheduler", "PLACE", "inline, or thread: on a thread of its own", 0, 0},
+    [COMMON_RINGS] = {"rings", "KIND", "default, or tight: near the least that works", 0, 0},
+    [COMMON_WINDOW] = {"window", "N", "tasks alive at once, per level", 2, 1 << 22},
+    [COMMON_HEAP] = {"heap", "BYTES", "memory for temporaries, per level", 64, INT64_C(1) << 46},
+    [COMMON_LEVELS] = {"levels", "N", "ring levels", 1, PTO_MAX_LEVELS},
+    [COMMON_SEED] = {"seed", "N", "of the data (1)", 0, INT64_MAX},
+    [COMMON_REPEAT] = {"repeat", "N", "timed runs; the median counts (1)", 1, 100000},
+    [COMMON_SMALL] = {"small", NULL, "the sizes that the tests use, where nothing else is said", 0,
+                      0},
+    [COMMON_CHECK] = {"check", NULL, "compare the result with a reference (the default)", 0, 0},
+    [COMMON_NO_CHECK] = {"no-check", NULL, "do not", 0, 0},
+    [COMMON_PROFILE] = {"profile", NULL,
+                        "one more run, watched: kernels, threads, critical path "
+                        "(the default\n                     for at most 200000 tasks "
+                        "in 5 seconds)",
+                        0, 0},
+    [COMMON_NO_PROFILE] = {"no-profile", NULL, "do not", 0, 0},
+    [COMMON_JSON] = {"json", NULL, "the summary as one JSON object", 0, 0},
+    [COMMON_QUIET] = {"quiet", NULL, "nothing but errors", 0, 0},
+    [COMMON_HELP] = {"help", NULL, "this", 0, 0},
+};
+
+/* ---- Help ---------------------------------------------------------------------------------- */
+
+static void print_option(FILE *out, const char *name, const char *value, const char *help)
+{
+    char left[64];
+    snprintf(left, sizeof left, "--%s%s%s", name, value ? " " : "", value ? value : "");
+    fprintf(out, "  %-18s %s", left, help);
+}
+
+void options_print_common(FILE *out)
+{
+    for (size_t i = 0; i < COMMON_COUNT; i++) {
+        print_option(out, commons[i].name, commons[i].value, commons[i].help);
+        fputc('\n', out);
+    }
+    fprintf(out, "\nNumbers may end in k, m, g or t: times 1024, once to four times. Whatever "
+                 "else can be set\nabout the runtime is set by its variables, PTO_WORKERS and "
+                 "the like: see pto options.\n");
+}
+
+static void print_help(const workload *what)
+{
+    printf("usage: pto run %s [OPTIONS]\n\n%s\n\n", what->name, what->summary);
+    for (size_t i = 0; i < what->n_options; i++) {
+        const workload_option *o = &what->options[i];
+        print_option(stdout, o->name, o->text ? "TEXT" : "N", o->help);
+        if (o->text) {
+            printf(" (%s)\n", *o->text ? o->text : "none");
+        } else {
+            printf(" (%s; %s to %s)\n", words_option(o->number).s, words_option(o->low).s,
+                   words_option(o->high).s);
+        }
+    }
+    puts("");
+    options_print_common(stdout);
+}
+
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+static options_answer refuse_number(const workload *what, const char *name, int64_t low,
+                                    int64_t high, const char *text)
+{
+    fprintf(stderr, "pto run %s: --%s takes a number from %s to %s, not '%s'\n", what->name, name,
+            words_option(low).s, words_option(high).s, text);
+    return OPTIONS_BAD;
+}
+
+static options_answer read_own(options *o, size_t i, const char *text)
+{
+    const workload_option *option = &o->what->options[i];
+    if (option->text) {
+        o->text[i] = text;
+        return OPTIONS_RUN;
+    }
+    return words_number(text, option->low, option->high, &o->number[i])
+               ? OPTIONS_RUN
+               : refuse_number(o->what, option->name, option->low, option->high, text);
+}
+
+/* One of two words. */
+static options_answer read_choice(const options *o, const char *name, const char *text,
+                                  const char *first, const char *second, bool *is_second)
+{
+    *is_second = !strcmp(text, second);
+    if (*is_second || !strcmp(text, first)) {
+        return OPTIONS_RUN;
+    }
+    fprintf(stderr, "pto run %s: --%s takes %s or %s, not '%s'\n", o->what->name, name, first,
+            second, text);
+    return OPTIONS_BAD;
+}
+
+static options_answer read_common(options *o, common_id id, const char *text)
+{
+    const common *c = &commons[id];
+    options_answer answer = OPTIONS_RUN;
+    int64_t number = 0;
+    bool second = false;
+    if (c->high && !words_number(text, c->low, c->high, &number)) {
+        return refuse_number(o->what, c->name, c->low, c->high, text);
+    }
+    switch (id) {
+    case COMMON_WORKERS:
+        o->workers = number;
+        break;
+    case COMMON_SCHEDULER:
+        answer = read_choice(o, c->name, text, "inline", "thread", &second);
+        o->place = second ? PTO_PLACE_THREAD : PTO_PLACE_INLINE;
+        break;
+    case COMMON_RINGS:
+        answer = read_choice(o, c->name, text, "default", "tight", &o->tight);
+        break;
+    case COMMON_WINDOW:
+        o->window = number;
+        break;
+    case COMMON_HEAP:
+        o->heap = number;
+        break;
+    case COMMON_LEVELS:
+        o->levels = number;
+        break;
+    case COMMON_SEED:
+        o->seed = (uint64_t)number;
+        break;
+    case COMMON_REPEAT:
+        o->repeat = number;
+        break;
+    case COMMON_CHECK:
+    case COMMON_NO_CHECK:
+        o->check = id == COMMON_CHECK;
+        break;
+    case COMMON_PROFILE:
+        o->profile = PROFILE_YES;
+        break;
+    case COMMON_NO_PROFILE:
+        o->profile = PROFILE_NO;
+        break;
+    case COMMON_JSON:
+        o->json = true;
+        break;
+    case COMMON_QUIET:
+        o->quiet = true;
+        break;
+    case COMMON_HELP:
+        print_help(o->what);
+        answer = OPTIONS_DONE;
+        break;
+    case COMMON_SMALL: /* was seen to before all others */
+    case COMMON_COUNT:
+        break;
+    }
+    return answer;
+}
+
+/* getopt refused argv[optind - 1]: says why, as far as that can be told. */
+static options_answer refuse(const workload *what, const struct option *longs, size_t n_longs,
+                             int answer, const char *word)
+{
+    const char *names[OPTIONS_MOST + COMMON_COUNT];
+    char name[64] = "";
+    for (size_t i = 0; i < n_longs; i++) {
+        names[i] = longs[i].name;
+    }
+    fprintf(stderr, "pto run %s: ", what->name);
+    if (answer == ':') {
+        fprintf(stderr, "%s needs a value", word);
+    } else if (optopt && !strncmp(word, "--", 2)) {
+        fprintf(stderr, "%.*s takes no value", (int)strcspn(word, "="), word);
+    } else {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(word + strspn(word, "-"), "="),
+                 word + strspn(word, "-"));
+        const char *nearest = words_nearest(name, names, n_longs);
+        fprintf(stderr, "unknown option '%s'%s%s%s", word, nearest ? "; did you mean --" : "",
+                nearest ? nearest : "", nearest ? "?" : "");
+    }
+    fprintf(stderr, "\n(pto run %s --help lists them)\n", what->name);
+    return OPTIONS_BAD;
+}
+
+static void set_defaults(options *o, const workload *what, int argc, char **argv)
+{
+    bool small = false;
+    for (int i = 1; i < argc; i++) {
+        small |= !strcmp(argv[i], "--small");
+    }
+    *o = (options){.what = what, .seed = 1, .repeat = 1, .check = true, .workers = -1};
+    for (size_t i = 0; i < what->n_options; i++) {
+        o->number[i] = small ? what->options[i].small : what->options[i].number;
+        o->text[i] = what->options[i].text;
+    }
+}
+
+options_answer options_parse(options *o, const workload *what, int argc, char **argv)
+{
+    enum { OWN = 1000, COMMON = 2000 }; /* what getopt gives back, plus the place in the table */
+    struct option longs[OPTIONS_MOST + COMMON_COUNT + 1] = {{0}};
+    size_t n = 0;
+    if (what->n_options > OPTIONS_MOST) {
+        fprintf(stderr, "pto run %s: more than %d options\n", what->name, OPTIONS_MOST);
+        return OPTIONS_BAD;
+    }
+    set_defaults(o, what, argc, argv);
+    for (size_t i = 0; i < what->n_options; i++) {
+        longs[n++] = (struct option){what->options[i].name, required_argument, NULL, OWN + (int)i};
+    }
+    for (int i = 0; i < COMMON_COUNT; i++) {
+        longs[n++] = (struct option){
+            commons[i].name, commons[i].value ? required_argument : no_argument, NULL, COMMON + i};
+    }
+    opterr = 0;
+    for (int answer; (answer = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
+        options_answer read;
+        if (answer == 'h') {
+            answer = COMMON + COMMON_HELP;
+        }
+        if (answer == '?' || answer == ':') {
+            read = refuse(what, longs, n, answer, argv[optind - 1]);
+        } else if (answer >= COMMON) {
+            read = read_common(o, (common_id)(answer - COMMON), optarg);
+        } else {
+            read = read_own(o, (size_t)(answer - OWN), optarg);
+        }
+        if (read != OPTIONS_RUN) {
+            return read;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "pto run %s: unexpected argument '%s'\n", what->name, argv[optind]);
+        return OPTIONS_BAD;
+    }
+    return OPTIONS_RUN;
+}

@@ -1,0 +1,241 @@
+/* report.c - the summary of a run, for people. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "run.h"
+#include "words.h"
+
+/* ---- Layout: a label, and lines beside it --------------------------------------------------- */
+
+static void label(const char *text)
+{
+    printf("%s%-10s%s", words_paint(stdout, WORDS_DIM), text, words_paint(stdout, WORDS_PLAIN));
+}
+
+static void row(const char *name, const char *format, ...) PTO_PRINTF(2, 3);
+
+static void row(const char *name, const char *format, ...)
+{
+    va_list args;
+    label(name);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    puts("");
+}
+
+/* ---- What was run --------------------------------------------------------------------------- */
+
+/* One after the other, in as many lines as it takes. */
+static void print_sizes(const options *o)
+{
+    enum { LABEL = 10, COLUMNS = 100 };
+    int column = LABEL;
+    label("sizes");
+    for (size_t i = 0; i <= o->what->n_options; i++) {
+        char piece[COLUMNS];
+        if (i == o->what->n_options) {
+            snprintf(piece, sizeof piece, "seed %" PRIu64, o->seed);
+        } else if (!o->what->options[i].text) {
+            snprintf(piece, sizeof piece, "%s %" PRId64, o->what->options[i].name, o->number[i]);
+        } else if (*o->text[i]) {
+            snprintf(piece, sizeof piece, "%s %s", o->what->options[i].name, o->text[i]);
+        } else {
+            continue;
+        }
+        const int length = (int)strlen(piece) + 2;
+        if (column + length > COLUMNS) {
+            puts(",");
+            label("");
+            column = LABEL;
+        } else if (column > LABEL) {
+            fputs(", ", stdout);
+        }
+        fputs(piece, stdout);
+        column += length;
+    }
+    puts("");
+}
+
+static void print_threads(const run_result *r)
+{
+    if (r->workers) {
+        row("threads", "%" PRIu32 " worker%s and the caller, scheduler %s", r->workers,
+            r->workers > 1 ? "s" : "", r->place[0] == 't' ? "on a thread of its own" : "inline");
+    } else {
+        row("threads", "the caller alone, scheduler %s",
+            r->place[0] == 't' ? "on a thread of its own" : "inline");
+    }
+}
+
+static void print_speed(const workload_job *job, const run_result *r)
+{
+    const double median = run_median(r);
+    if (r->runs > 1) {
+        row("time", "%s, the median of %" PRId64 " runs (%s to %s)", words_time(median).s, r->runs,
+            words_time(r->seconds[0]).s, words_time(r->seconds[r->runs - 1]).s);
+    } else {
+        row("time", "%s", words_time(median).s);
+    }
+    row("tasks", "%" PRIu64 ", %s tasks/s", r->tasks, words_rate((double)r->tasks / median).s);
+    if (job->flops > 0 || job->bytes > 0) {
+        label("rate");
+        if (job->flops > 0) {
+            printf("%.2f GFLOP/s%s", job->flops / median / 1e9, job->bytes > 0 ? ", " : "");
+        }
+        if (job->bytes > 0) {
+            printf("%.2f GB/s", job->bytes / median / 1e9);
+        }
+        puts("");
+    }
+    row("edges",
+        "%" PRIu64 " read after write, %" PRIu64 " write after read, %" PRIu64
+        " write after write, %" PRIu64 " asked for",
+        r->raw, r->war, r->waw, r->after);
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+/* A table: how much of each bound was ever used, by level, and how often a submit had to wait. */
+
+enum { MARKS = 5, LEVEL_WIDTH = 5 };
+
+typedef struct mark {
+    const char *name;
+    int width;
+    bool is_bytes;
+    uint64_t peak, bound, waits;
+} mark;
+
+static void marks_of(const pto_level_stats *l, mark marks[MARKS])
+{
+    marks[0] = (mark){"heap", 20, true, l->heap_peak, l->heap_bytes, l->stalls_heap};
+    marks[1] = (mark){"tasks", 15, false, l->tasks_peak, l->window, l->stalls_window};
+    marks[2] = (mark){"arguments", 19, true, l->args_peak, l->arg_bytes, l->stalls_args};
+    marks[3] = (mark){"edges", 15, false, l->deps_peak, l->deps, l->stalls_deps};
+    marks[4] = (mark){"map", 15, false, l->map_peak, l->map_entries, l->stalls_map};
+}
+
+/* "1.25 of 8 MiB": the unit once, if both have the same. */
+static void print_mark(const mark *m)
+{
+    char cell[80];
+    if (m->is_bytes) {
+        const words peak = words_bytes(m->peak), bound = words_bytes(m->bound);
+        const char *unit = strchr(peak.s, ' '), *other = strchr(bound.s, ' ');
+        const bool same = m->peak == 0 || (unit && other && !strcmp(unit, other));
+        snprintf(cell, sizeof cell, "%.*s of %s",
+                 (int)(same ? strcspn(peak.s, " ") : strlen(peak.s)), peak.s, bound.s);
+    } else {
+        snprintf(cell, sizeof cell, "%" PRIu64 " of %" PRIu64, m->peak, m->bound);
+    }
+    printf(" %*s", m->width, cell);
+}
+
+static void print_waits(const mark marks[MARKS])
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < MARKS; i++) {
+        all += marks[i].waits;
+    }
+    if (all) {
+        label("");
+        printf("%-*s", LEVEL_WIDTH, "waits");
+        for (size_t i = 0; i < MARKS; i++) {
+            printf(" %*" PRIu64, marks[i].width, marks[i].waits);
+        }
+        puts("");
+    }
+}
+
+static void print_memory(const pto_runtime_stats *s)
+{
+    mark marks[MARKS];
+    marks_of(&s->level[0], marks);
+    label("memory");
+    printf("%-*s", LEVEL_WIDTH, "level");
+    for (size_t i = 0; i < MARKS; i++) {
+        printf(" %*s", marks[i].width, marks[i].name);
+    }
+    puts("");
+    for (uint32_t l = 0; l < s->levels; l++) {
+        if (!s->level[l].tasks_peak) {
+            continue;
+        }
+        marks_of(&s->level[l], marks);
+        label("");
+        printf("%-*" PRIu32, LEVEL_WIDTH, l);
+        for (size_t i = 0; i < MARKS; i++) {
+            print_mark(&marks[i]);
+        }
+        puts("");
+        print_waits(marks);
+    }
+    if (s->overlap_budget_hits) {
+        row("overlap", "%" PRIu64 " questions were answered the safe way", s->overlap_budget_hits);
+    }
+}
+
+/* ---- Profile -------------------------------------------------------------------------------- */
+
+static void print_kernels(const profile_report *p)
+{
+    int width = 8;
+    for (size_t i = 0; i < p->n_kernels; i++) {
+        const int length = snprintf(NULL, 0, "%s", p->kernels[i].name);
+        width = length > width ? length : width;
+    }
+    label("profile");
+    printf("%-*s %10s %11s %11s %9s\n", width, "kernel", "calls", "each", "all", "on path");
+    for (size_t i = 0; i < p->n_kernels; i++) {
+        const profile_kernel *k = &p->kernels[i];
+        label("");
+        printf("%-*s %10" PRIu64 " %11s %11s %9" PRIu64 "\n", width, k->name, k->calls,
+               words_time(k->calls ? (double)k->time / (double)k->calls * 1e-9 : 0).s,
+               words_time((double)k->time * 1e-9).s, k->on_path);
+    }
+}
+
+static void print_profile(const run_result *r)
+{
+    const profile_report *p = &r->profile;
+    const double wall = r->profile_seconds;
+    const double busy = (double)p->busy_total * 1e-9, path = (double)p->path * 1e-9;
+    if (!r->profiled) {
+        return;
+    }
+    print_kernels(p);
+    label("busy");
+    for (uint32_t i = 0; i <= r->workers; i++) {
+        const double own = i < p->n_workers ? (double)p->busy[i] * 1e-9 : 0;
+        if (i < r->workers) {
+            printf("worker %" PRIu32 " %.0f %%, ", i, 100 * own / wall);
+        } else {
+            printf("caller %.0f %%; efficiency %.2f\n", 100 * own / wall,
+                   busy / wall / (r->workers + 1));
+        }
+    }
+    row("path",
+        "%s in %" PRIu64 " tasks: the least with any number of workers; this run %.2f x that",
+        words_time(path).s, p->path_tasks, path > 0 ? wall / path : 0);
+}
+
+/* --------------------------------------------------------------------------------------------- */
+
+void report_people(const options *o, const workload_job *job, const run_result *r)
+{
+    row(o->what->name, "%s", o->what->summary);
+    print_sizes(o);
+    print_threads(r);
+    print_speed(job, r);
+    print_memory(&r->stats);
+    print_profile(r);
+    label("result");
+    if (!r->checked) {
+        puts("not checked");
+        return;
+    }
+    printf("%s%s%s: %s\n", words_paint(stdout, r->right ? WORDS_GOOD : WORDS_BAD),
+           r->right ? "right" : "WRONG", words_paint(stdout, WORDS_PLAIN), job->verdict);
+}

@@ -1,0 +1,293 @@
+/* run.c - takes a workload through its phases: see workload.h. */
+#include "run.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "progress.h"
+#include "words.h"
+
+enum { OK = 0, FAILED = 1, BAD_INPUT = 2, INTERRUPTED = 130 };
+
+/* Profiling runs everything once more, more slowly: unasked only if that is soon done. */
+enum { PROFILE_TASKS = 200000, PROFILE_SECONDS = 5 };
+
+typedef struct runner {
+    const options *o;
+    progress *progress;
+    bool repeats; /* this was all said before */
+    profile *profile;
+    workload_job job;
+    run_result result;
+} runner;
+
+/* ---- For the workload ---------------------------------------------------------------------- */
+
+void workload_progress(workload_job *job, uint64_t done)
+{
+    const runner *r = job->tool;
+    progress_step(r->progress, done);
+}
+
+void workload_say(workload_job *job, const char *format, ...)
+{
+    const runner *r = job->tool;
+    FILE *out = r->o->json ? stderr : stdout; /* one object, and nothing else, is on stdout then */
+    va_list args;
+    if (r->o->quiet || r->repeats) {
+        return;
+    }
+    progress_hide(r->progress);
+    va_start(args, format);
+    vfprintf(out, format, args);
+    va_end(args);
+    fputc('\n', out);
+    fflush(out);
+    progress_show(r->progress);
+}
+
+/* ---- Ctrl-C -------------------------------------------------------------------------------- */
+
+static pto_runtime *interruptible; /* set before its handler is, and there as long as it is */
+
+static void cancel(int number)
+{
+    (void)number;
+    pto_cancel(interruptible);
+}
+
+static void leave(int number)
+{
+    static const char said[] = "\npto: interrupted\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, said, sizeof said - 1);
+    _exit(INTERRUPTED);
+}
+
+/* While tasks run they are cancelled, and everything ends in order. Before and after there is
+ * nothing to put in order, and a reference may take its time: the program just ends. Each serves
+ * once: if the program does not end, a second Ctrl-C ends it the hard way. */
+static void on_interrupt(pto_runtime *rt)
+{
+    struct sigaction action = {.sa_handler = rt ? cancel : leave, .sa_flags = (int)SA_RESETHAND};
+    if (rt) {
+        interruptible = rt;
+    }
+    sigaction(SIGINT, &action, NULL);
+}
+
+/* ---- Phases -------------------------------------------------------------------------------- */
+
+static int tell_failure(const runner *r, pto_status status, int answer)
+{
+    fprintf(stderr, "pto run %s: %s: %s\n  hint: %s\n", r->o->what->name, pto_status_text(status),
+            pto_error_detail(), pto_status_hint(status));
+    return answer;
+}
+
+static int tell_interrupt(const runner *r, double seconds)
+{
+    pto_runtime_stats s;
+    pto_clear_error(r->job.rt); /* waits: no task runs any more */
+    if (pto_stats(r->job.rt, &s) == PTO_OK) {
+        fprintf(stderr,
+                "pto run %s: interrupted after %s: %" PRIu64 " tasks done, %" PRIu64 " skipped\n",
+                r->o->what->name, words_time(seconds).s, s.completed - s.failed - s.skipped,
+                s.skipped + s.failed);
+    }
+    return INTERRUPTED;
+}
+
+static double now(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+/* One orchestration, timed. `number` counts from 1; 0 is the one that is watched. */
+static int orchestrate(runner *r, int64_t number, double *seconds)
+{
+    workload_job *job = &r->job;
+    if (number != 1 && job->what->restore) {
+        const pto_status status = job->what->restore(job);
+        if (status != PTO_OK) {
+            return tell_failure(r, status, FAILED);
+        }
+    }
+    r->repeats = number != 1;
+    on_interrupt(job->rt);
+    progress_begin(r->progress, number, number ? r->o->repeat : 1);
+    const double start = now();
+    const pto_status status = job->what->orchestrate(job);
+    *seconds = now() - start;
+    progress_end(r->progress);
+    r->repeats = false;
+    const bool interrupted = pto_is_cancelled(job->rt);
+    on_interrupt(NULL);
+    if (interrupted) {
+        return tell_interrupt(r, *seconds);
+    }
+    return status == PTO_OK ? OK : tell_failure(r, status, FAILED);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int run_timed(runner *r)
+{
+    run_result *result = &r->result;
+    int answer = OK;
+    for (int64_t i = 0; i < r->o->repeat && answer == OK; i++) {
+        answer = orchestrate(r, i + 1, &result->seconds[i]);
+    }
+    if (answer != OK) {
+        return answer;
+    }
+    qsort(result->seconds, (size_t)r->o->repeat, sizeof *result->seconds, compare_doubles);
+    const pto_status status = pto_stats(r->job.rt, &result->stats);
+    if (status != PTO_OK) {
+        return tell_failure(r, status, FAILED);
+    }
+    const pto_runtime_stats *s = &result->stats;
+    const uint64_t n = (uint64_t)r->o->repeat;
+    result->runs = r->o->repeat;
+    result->tasks = s->completed / n;
+    result->raw = s->raw / n;
+    result->war = s->war / n;
+    result->waw = s->waw / n;
+    result->after = s->after / n;
+    return OK;
+}
+
+/* A result that is wrong is no failure to run: it is what the summary says. */
+static int run_check(runner *r)
+{
+    if (!r->o->check) {
+        return OK;
+    }
+    const pto_status status = r->job.what->check(&r->job);
+    if (status == PTO_OUT_OF_MEMORY) {
+        return tell_failure(r, status, FAILED);
+    }
+    r->result.checked = true;
+    r->result.right = status == PTO_OK;
+    if (!r->result.right) {
+        snprintf(r->job.verdict, sizeof r->job.verdict, "%s", pto_error_detail());
+    }
+    return OK;
+}
+
+static bool wants_profile(const runner *r)
+{
+    return r->o->profile == PROFILE_YES ||
+           (r->o->profile == PROFILE_AUTO && !r->o->quiet && r->result.tasks <= PROFILE_TASKS &&
+            run_median(&r->result) <= PROFILE_SECONDS);
+}
+
+static int run_profile(runner *r)
+{
+    run_result *result = &r->result;
+    if (!wants_profile(r)) {
+        return OK;
+    }
+    pto_status status = profile_create(&r->profile, result->tasks);
+    if (status == PTO_OK) {
+        const pto_watcher watcher = profile_watcher(r->profile);
+        status = pto_watch(r->job.rt, &watcher);
+    }
+    if (status == PTO_OK) {
+        const int answer = orchestrate(r, 0, &result->profile_seconds);
+        if (answer != OK) {
+            return answer;
+        }
+        status = pto_watch(r->job.rt, NULL);
+    }
+    if (status == PTO_OK) {
+        status = profile_finish(r->profile, &result->profile);
+    }
+    if (status != PTO_OK) {
+        /* The run itself was fine. */
+        workload_say(&r->job, "no profile: %s", pto_error_detail());
+        return r->o->profile == PROFILE_YES ? FAILED : OK;
+    }
+    result->profiled = true;
+    return OK;
+}
+
+static int run_all(runner *r)
+{
+    int answer = run_timed(r);
+    if (answer == OK) {
+        answer = run_check(r);
+    }
+    if (answer == OK) {
+        answer = run_profile(r);
+    }
+    if (answer == OK) {
+        if (r->o->json) {
+            report_json(r->o, &r->job, &r->result);
+        } else if (!r->o->quiet) {
+            report_people(r->o, &r->job, &r->result);
+        }
+        if (r->result.checked && !r->result.right) {
+            if (r->o->quiet) {
+                fprintf(stderr, "pto run %s: WRONG: %s\n", r->o->what->name, r->job.verdict);
+            }
+            answer = FAILED;
+        }
+    }
+    return answer;
+}
+
+/* ---- Around them --------------------------------------------------------------------------- */
+
+static int with_runtime(runner *r)
+{
+    const pto_config config = options_config(r->o, &r->job);
+    pto_status status = pto_runtime_create(&r->job.rt, &config);
+    if (status != PTO_OK) {
+        return tell_failure(r, status, status == PTO_BAD_CONFIG ? BAD_INPUT : FAILED);
+    }
+    r->result.workers = options_workers(&config);
+    r->result.place = options_place(&config);
+    r->progress = r->o->quiet ? NULL : progress_create(&r->job);
+    status = r->job.what->start(&r->job);
+    int answer = status == PTO_OK ? run_all(r) : tell_failure(r, status, FAILED);
+    progress_destroy(r->progress);
+    r->progress = NULL;
+    status = pto_runtime_destroy(&r->job.rt, PTO_CANCEL);
+    profile_destroy(&r->profile);
+    return status == PTO_OK || answer != OK ? answer : tell_failure(r, status, FAILED);
+}
+
+int run_workload(const options *o)
+{
+    runner r = {.o = o};
+    r.job = (workload_job){.what = o->what,
+                           .number = o->number,
+                           .text = o->text,
+                           .seed = o->seed,
+                           .tight = PTO_CONFIG_INIT,
+                           .usual = PTO_CONFIG_INIT};
+    r.job.tool = &r;
+    r.result.seconds = calloc((size_t)o->repeat, sizeof(double));
+    if (!r.result.seconds) {
+        fprintf(stderr, "pto: no memory for %" PRId64 " runs\n", o->repeat);
+        return FAILED;
+    }
+    on_interrupt(NULL);
+    const pto_status status = o->what->prepare(&r.job);
+    const int answer = status == PTO_OK ? with_runtime(&r) : tell_failure(&r, status, BAD_INPUT);
+    o->what->discard(&r.job);
+    free(r.result.seconds);
+    return answer;
+}

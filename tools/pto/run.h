@@ -1,0 +1,35 @@
+/* run.h - one run of a workload, from its options to what there is to say about it. */
+#ifndef TOOL_RUN_H
+#define TOOL_RUN_H
+
+#include "options.h"
+#include "profile.h"
+
+typedef struct run_result {
+    uint32_t workers;
+    const char *place;
+    double *seconds; /* of each timed run, sorted: `runs` of them */
+    int64_t runs;
+    uint64_t tasks;                /* of one timed run */
+    uint64_t raw, war, waw, after; /* edges of one */
+    pto_runtime_stats stats;       /* after the timed runs: the marks are those of all of them */
+    bool checked, right;
+    bool profiled;
+    double profile_seconds;
+    profile_report profile;
+} run_result;
+
+static inline double run_median(const run_result *r)
+{
+    const int64_t half = r->runs / 2;
+    return r->runs % 2 ? r->seconds[half] : (r->seconds[half - 1] + r->seconds[half]) / 2;
+}
+
+/* The exit status: 0, 1 for a wrong result or an error, 2 for bad input, 130 for Ctrl-C. */
+int run_workload(const options *o);
+
+/* The summary, for people and for programs (report.c, json.c). */
+void report_people(const options *o, const workload_job *job, const run_result *r);
+void report_json(const options *o, const workload_job *job, const run_result *r);
+
+#endif /* TOOL_RUN_H */
