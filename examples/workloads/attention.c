@@ -95,16 +95,14 @@ static pto_status store(workload_job *job, sequence *s, int64_t length)
 
         PTO_TRY(pto_tensor_view(&a->tk, (int64_t[]){token, 0, 0}, shape, &from));
         PTO_TRY(pto_tensor_permute(&from, (int32_t[]){1, 2, 0}, &from));
-        PTO_TRY(pto_tensor_slice(&a->k_pool, 0, page, page + 1, 1, &to));
-        PTO_TRY(pto_tensor_slice(&to, 3, at, at + n, 1, &to));
-        PTO_TRY(pto_tensor_reshape(&to, 3, (int64_t[]){a->kv_heads, a->dim, n}, &to));
+        PTO_TRY(pto_tensor_select(&a->k_pool, 0, page, &to));
+        PTO_TRY(pto_tensor_slice(&to, 2, at, at + n, 1, &to));
         PTO_TRY(copy(job->rt, &from, &to));
 
         PTO_TRY(pto_tensor_view(&a->tv, (int64_t[]){token, 0, 0}, shape, &from));
         PTO_TRY(pto_tensor_permute(&from, (int32_t[]){1, 0, 2}, &from));
-        PTO_TRY(pto_tensor_slice(&a->v_pool, 0, page, page + 1, 1, &to));
-        PTO_TRY(pto_tensor_slice(&to, 2, at, at + n, 1, &to));
-        PTO_TRY(pto_tensor_reshape(&to, 3, (int64_t[]){a->kv_heads, n, a->dim}, &to));
+        PTO_TRY(pto_tensor_select(&a->v_pool, 0, page, &to));
+        PTO_TRY(pto_tensor_slice(&to, 1, at, at + n, 1, &to));
         PTO_TRY(copy(job->rt, &from, &to));
         s->length += n;
     }
@@ -244,9 +242,9 @@ static pto_status prefill_block(workload_job *job, int64_t i, int64_t head, int6
             const int64_t start[] = {first + key, head, 0};
             const pto_kernel kernel = key == 0 ? a->kernels.first : a->kernels.next;
             PTO_TRY(pto_tensor_view(&a->tk, start, (int64_t[]){keys, 1, a->dim}, &k));
-            PTO_TRY(pto_tensor_reshape(&k, 2, (int64_t[]){keys, a->dim}, &k));
+            PTO_TRY(pto_tensor_select(&k, 1, 0, &k));
             PTO_TRY(pto_tensor_view(&a->tv, start, (int64_t[]){keys, 1, a->dim}, &v));
-            PTO_TRY(pto_tensor_reshape(&v, 2, (int64_t[]){keys, a->dim}, &v));
+            PTO_TRY(pto_tensor_select(&v, 1, 0, &v));
             PTO_TRY(pto_submit(job->rt, kernel, key == 0 ? pto_output(&state) : pto_inout(&state),
                                pto_input(&q), pto_scalar(a->scale), pto_scalar(from + 1 - key),
                                pto_input(&k), pto_input(&v)));

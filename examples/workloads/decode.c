@@ -119,22 +119,18 @@ static pto_status feed_forward(const decode *d, const decode_ffn *ffn, const pto
 }
 
 /* [kv_heads, page, dim] of a page: what it holds for one layer. */
-static pto_status page_of(const decode *d, const pto_tensor *pool, int64_t layer, int64_t page,
-                          pto_tensor *t)
+static pto_status page_of(const pto_tensor *pool, int64_t layer, int64_t page, pto_tensor *t)
 {
-    const decode_sizes *z = &d->model.sizes;
-    const int64_t start[] = {layer, page, 0, 0, 0}, shape[] = {1, 1, z->kv_heads, d->page, z->dim};
-    PTO_TRY(pto_tensor_view(pool, start, shape, t));
-    return pto_tensor_reshape(t, 3, shape + 2, t);
+    PTO_TRY(pto_tensor_select(pool, 0, layer, t));
+    return pto_tensor_select(t, 0, page, t);
 }
 
 /* [page, dim] of it: one head. */
-static pto_status head_of(const decode *d, const pto_tensor *pool, int64_t layer, int64_t page,
-                          int64_t head, pto_tensor *t)
+static pto_status head_of(const pto_tensor *pool, int64_t layer, int64_t page, int64_t head,
+                          pto_tensor *t)
 {
-    PTO_TRY(page_of(d, pool, layer, page, t));
-    PTO_TRY(pto_tensor_slice(t, 0, head, head + 1, 1, t));
-    return pto_tensor_reshape(t, 2, (int64_t[]){d->page, d->model.sizes.dim}, t);
+    PTO_TRY(page_of(pool, layer, page, t));
+    return pto_tensor_select(t, 0, head, t);
 }
 
 /* New rows of keys or values (`from`: [rows, kv_heads, dim]) go to the pages of their sequence. */
@@ -149,7 +145,7 @@ static pto_status remember(const decode *d, int64_t layer, int64_t b, const pto_
         n = least(d->page - slot, s->rows - done);
         PTO_TRY(pto_tensor_slice(from, 0, s->row + done, s->row + done + n, 1, &rows));
         PTO_TRY(pto_tensor_transpose(&rows, 0, 1, &rows));
-        PTO_TRY(page_of(d, pool, layer, page, &slots));
+        PTO_TRY(page_of(pool, layer, page, &slots));
         PTO_TRY(pto_tensor_slice(&slots, 1, slot, slot + n, 1, &slots));
         PTO_TRY(pto_submit_rearrange(d->rt, &slots, &rows, PTO_ACCELERATOR));
     }
@@ -180,8 +176,8 @@ static pto_status attend(const decode *d, int64_t layer, int64_t b, int64_t head
             for (int64_t i = 0; i < n; i++) {
                 const int64_t p = d->table[b * d->table_width + page + i];
                 pto_tensor *k = &views[2 * i], *v = &views[2 * i + 1];
-                PTO_TRY(head_of(d, &d->keys, layer, p, head, k));
-                PTO_TRY(head_of(d, &d->values, layer, p, head, v));
+                PTO_TRY(head_of(&d->keys, layer, p, head, k));
+                PTO_TRY(head_of(&d->values, layer, p, head, v));
                 params[4 + 2 * i] = pto_input(k);
                 params[5 + 2 * i] = pto_input(v);
             }
