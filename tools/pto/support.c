@@ -3,15 +3,35 @@
 #include "workload.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 enum { LINE = 64, HUGE = 2 << 20 };
 
-void *workload_alloc(uint64_t count, uint64_t size)
+/* What could be had without being killed for it, as far as the system says. */
+static uint64_t available(void)
 {
     const uint64_t most = (uint64_t)PTRDIFF_MAX - HUGE;
+    uint64_t kib = 0;
+    char line[128];
+    FILE *file = fopen("/proc/meminfo", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        static const char name[] = "MemAvailable:";
+        if (!strncmp(line, name, sizeof name - 1)) {
+            kib = strtoull(line + sizeof name - 1, NULL, 10);
+        }
+    }
+    if (file) {
+        (void)fclose(file);
+    }
+    return kib == 0 || kib > most >> 10 ? most : kib << 10;
+}
+
+void *workload_alloc(uint64_t count, uint64_t size)
+{
+    const uint64_t most = available();
     void *memory = NULL;
     if (count <= most / (size ? size : 1)) {
         const uint64_t wanted = count * size, align = wanted < HUGE ? LINE : HUGE;
@@ -24,8 +44,9 @@ void *workload_alloc(uint64_t count, uint64_t size)
         }
     }
     if (!memory) {
-        (void)pto_fail(PTO_OUT_OF_MEMORY, "no memory for %" PRIu64 " x %" PRIu64 " bytes", count,
-                       size);
+        (void)pto_fail(PTO_OUT_OF_MEMORY,
+                       "no memory for %" PRIu64 " x %" PRIu64 " bytes; %" PRIu64 " MiB can be had",
+                       count, size, most >> 20);
     }
     return memory;
 }
