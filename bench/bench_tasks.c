@@ -7,8 +7,8 @@
  *
  * The patterns take turns, so that a neighbour on the machine disturbs a few runs of each rather
  * than all of one; figures are medians. A visit to a pattern runs its sizes one after the other in
- * one runtime, with all data made before: what is resident more after the largest than after the one
- * before is what the runtime keeps of tasks that are gone.
+ * one runtime, with all data made before: what is resident more after the largest than after the
+ * one before is what the runtime keeps of tasks that are gone.
  *
  * Then the same programs of the same length, and METG, beside other runtimes (tasks_compare.h).
  */

@@ -16,7 +16,8 @@
 
 enum { RUNTIMES = PLACES + PEERS, ROWS = PATTERNS + 1, METG = PATTERNS };
 enum { COMPARE_TIMES = 3, COMPARE_ROUNDS = 5, TRY_TASKS = 20000, TRY_TIMES = 3 };
-enum { METG_TASKS = 50000, METG_FEWEST = 2000, METG_WORK = 10000000 /* ns */ };
+enum { METG_TASKS = 50000, METG_FEWEST = 1000, METG_WORK = 10000000 /* ns */ };
+enum { METG_MOST = 1000000 }; /* ns; what does not get there is not measured further */
 
 typedef struct entry {
     double figures[COMPARE_ROUNDS]; /* Mtasks/s; ns for METG */
@@ -122,7 +123,7 @@ static double efficiency_of(const comparison *c, int r, const setting *set, uint
     return bench_median(seconds, COMPARE_TIMES);
 }
 
-/* Doubles or halves the bodies until half of the time is passed, and looks in between. 0: failed. */
+/* Doubles or halves the bodies until half of the time is passed, then interpolates. 0: failed. */
 static double metg_of(const comparison *c, int r, const setting *set)
 {
     static double step_ns; /* what a step of body_spin takes here */
@@ -135,7 +136,7 @@ static double metg_of(const comparison *c, int r, const setting *set)
     }
     /* Bodies cannot fill half of the time in which the empty ones are only managed. */
     double wanted = 250 / rate * c->cores, before = 0, before_length = 0;
-    for (int turn = 0; turn < 20; turn++) {
+    while (wanted <= METG_MOST) {
         double length;
         const uint64_t steps = (uint64_t)(wanted / step_ns) + 1;
         const double now = efficiency_of(c, r, set, steps, wanted, &length);

@@ -27,7 +27,7 @@ static int run_bare(const pattern *p, uint64_t tasks)
     return 0;
 }
 
-/* Runs this program under callgrind; -1 if that is not to be had. *really is the number of tasks. */
+/* Runs this program under callgrind; -1 if that cannot be. *really is the number of tasks. */
 static double count_instructions(int pattern_index, uint64_t tasks, uint64_t *really)
 {
     char out[] = "/tmp/pto_callgrind_XXXXXX", self[4096], count[24], option[64], line[256];

@@ -88,8 +88,8 @@ static inline void body_spin(uint64_t steps)
 }
 
 /* The body of a checked task: puts its number and every element that it reads into every element
- * that it writes, so that any two tasks which touch the same memory in another order leave something
- * else there. Some begin late, so that those which ought to wait for them have the time to overtake.
+ * that it writes, so that two tasks which touch the same memory in another order leave something
+ * else there. Some begin late, so that those which ought to wait for them have time to overtake.
  * `tiles` are what it reads, then what it writes; `row` is from one row to the next. */
 static void body_mix(kind which, uint64_t number, uint64_t *const *tiles, size_t reads, int64_t row)
 {

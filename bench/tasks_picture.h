@@ -1,4 +1,4 @@
-/* tasks_picture.h - the comparison of bench_tasks as a picture (SVG): bars by pattern and runtime. */
+/* tasks_picture.h - the comparison of bench_tasks as a picture (SVG): bars for each pattern. */
 #ifndef PTO_TASKS_PICTURE_H
 #define PTO_TASKS_PICTURE_H
 
@@ -32,7 +32,11 @@ static void draw_bar(FILE *f, const comparison *c, int r, int row, double x, dou
     const double part = figure > 0 ? bar_part(row, figure, most) : 0;
     const double height = HEIGHT * (part < 1 ? part : 1), y = TOP + HEIGHT - height;
     char text[32];
-    snprintf(text, sizeof text, figure <= 0 ? "-" : row == METG ? "%.0f" : "%.1f", figure);
+    if (row == METG && figure >= 10000) {
+        snprintf(text, sizeof text, "%.0fk", figure / 1000);
+    } else {
+        snprintf(text, sizeof text, figure <= 0 ? "-" : row == METG ? "%.0f" : "%.1f", figure);
+    }
     fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" fill=\"%s\"/>\n", x, y,
             BAR_WIDTH - 2, height, bar_colours[r]);
     draw_text(f, x + BAR_WIDTH / 2.0 - 1, y - 4, "text-anchor=\"middle\" font-size=\"9\"", text);
@@ -60,10 +64,10 @@ static bool picture_write(const comparison *c, const char *path)
         "scale (less is better)");
     for (int r = 0; r < RUNTIMES; r++) {
         char text[64];
-        snprintf(text, sizeof text, "%s%s", r < PLACES ? "PTO, scheduler " : "", runtime_name(r));
+        snprintf(text, sizeof text, "%s%s", r < PLACES ? "PTO, " : "", runtime_name(r));
         fprintf(f, "<rect x=\"%d\" y=\"32\" width=\"12\" height=\"12\" fill=\"%s\"/>\n",
-                LEFT + r * 150, bar_colours[r]);
-        draw_text(f, LEFT + r * 150 + 18, 42, "", text);
+                LEFT + r * 110, bar_colours[r]);
+        draw_text(f, LEFT + r * 110 + 18, 42, "", text);
     }
     for (int i = 0; i <= 4; i++) {
         char text[32];

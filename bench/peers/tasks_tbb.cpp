@@ -25,11 +25,7 @@ struct sink;
 
 #include "tasks_peer.h"
 
-#ifdef TASKS_TBB_LIGHTWEIGHT /* a node runs where it becomes ready, and is never in a queue */
-typedef flow::continue_node<flow::continue_msg, flow::lightweight> node;
-#else
 typedef flow::continue_node<flow::continue_msg> node;
-#endif
 
 struct entry {
     node self;
@@ -74,7 +70,7 @@ static void batch_wait(batch *b)
     b->entries.clear();
 }
 
-/* The batch that was being built runs as soon as the other is done, which is then the one to build. */
+/* What was being built runs as soon as the other batch is done, which is then the one to build. */
 static void batch_turn(sink *s)
 {
     batch *ready = &s->batches[s->number % 2];

@@ -128,13 +128,15 @@ done
 # ---- Ctrl-C ----
 
 # Sooner and later, until it met tasks that ran. (A shell starts what is in the background with the
-# signal ignored: once somebody waits for it, the command is ready.)
+# signal ignored: once somebody waits for it, the command is ready. Before it is the command it is a
+# copy of this shell, who waits for it, too.)
 interrupt() {
     for delay in 0 0.2 1 5 20; do
         "$pto" run stencil --small --steps 1000000 "$@" >"$work/said" 2>&1 &
         pid=$!
         tries=0
-        until grep -q '^SigCgt:.*[2367abef]$' "/proc/$pid/status" || [ $tries -gt 1000 ]; do
+        until { [ "$(cat "/proc/$pid/comm")" = "$(basename "$pto")" ] &&
+            grep -q '^SigCgt:.*[2367abef]$' "/proc/$pid/status"; } || [ $tries -gt 1000 ]; do
             sleep 0.02
             tries=$((tries + 1))
         done
