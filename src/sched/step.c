@@ -109,7 +109,8 @@ static void count(ptoi_sched *sched, ptoi_worker *worker, ptoi_outcome outcome)
         pthread_mutex_lock(&sched->lock);
     }
     ptoi_tally *tally = worker ? &worker->tally : &sched->foreign;
-    ptoi_count64(&tally->completed, 1);
+    /* Released: who sees it counted sees it submitted, too (pto_stats). */
+    ptoi_release64(&tally->completed, ptoi_get64(&tally->completed) + 1);
     if (outcome != PTOI_DONE) {
         ptoi_count64(outcome == PTOI_FAILED ? &tally->failed : &tally->skipped, 1);
     }

@@ -1,0 +1,51 @@
+/* scenario.h - all scenarios. */
+#ifndef EXPLORE_SCENARIO_H
+#define EXPLORE_SCENARIO_H
+
+#include "world.h"
+
+/* X(name) */
+#define SCENARIO_MAP(X)                                                                            \
+    X(queue)                                                                                       \
+    X(queue_round)                                                                                 \
+    X(park)                                                                                        \
+    X(link)                                                                                        \
+    X(link_thread)                                                                                 \
+    X(order)                                                                                       \
+    X(order_thread)                                                                                \
+    X(wait)                                                                                        \
+    X(wait_thread)                                                                                 \
+    X(types)                                                                                       \
+    X(poll)                                                                                        \
+    X(poll_thread)                                                                                 \
+    X(end)                                                                                         \
+    X(end_thread)                                                                                  \
+    X(end_cancel)                                                                                  \
+    X(window)                                                                                      \
+    X(window_thread)                                                                               \
+    X(heap)                                                                                        \
+    X(lifetime)                                                                                    \
+    X(held)                                                                                        \
+    X(stream)                                                                                      \
+    X(stream_thread)                                                                               \
+    X(args)                                                                                        \
+    X(edges)                                                                                       \
+    X(entries)                                                                                     \
+    X(alone)                                                                                       \
+    X(pending)                                                                                     \
+    X(pending_thread)                                                                              \
+    X(pending_twice)                                                                               \
+    X(pending_bad)                                                                                 \
+    X(failure)                                                                                     \
+    X(failure_window)                                                                              \
+    X(failure_thread)                                                                              \
+    X(cancel)                                                                                      \
+    X(stats)                                                                                       \
+    X(attach)                                                                                      \
+    X(info)
+
+#define SCENARIO_DECLARE(name) extern const scenario scenario_##name;
+SCENARIO_MAP(SCENARIO_DECLARE)
+#undef SCENARIO_DECLARE
+
+#endif /* EXPLORE_SCENARIO_H */

@@ -1,0 +1,183 @@
+/* scenario_parts.c - single structures: a ready queue, and parking. */
+#include "base/os.h"
+#include "scenario.h"
+#include "sched/park.h"
+#include "sched/ready.h"
+
+/* ---- Two workers on one queue ---- */
+
+enum { QUEUE_TASKS = 2 }; /* by each of two who push, through a queue of two */
+
+static struct {
+    ptoi_queue queue;
+    ptoi_a32 left;    /* to pop */
+    ptoi_a32 pushed;  /* not more than fit: a queue has room for every slot there is */
+    uint32_t data[4]; /* plain, written before the push, read after the pop */
+    ptoi_a32 popped[4];
+} * q;
+
+static void queue_prepare(void)
+{
+    q = world_memory(sizeof *q);
+    (void)ptoi_queue_init(&q->queue, 4, UINT32_MAX - 1); /* counters wrap */
+    ptoi_set32(&q->left, 2 * QUEUE_TASKS);
+    world_name(&q->queue.head, 4, 1, 4, "queue.head");
+    world_name(&q->queue.tail, 4, 1, 4, "queue.tail");
+    world_name(&q->queue.cells[0].turn, sizeof(ptoi_seat), 4, 4, "queue.cell[%u].turn");
+    world_name(&q->queue.cells[0].task, sizeof(ptoi_seat), 4, 4, "queue.cell[%u].task");
+    world_name(q->data, 4, 4, 4, "data[%u]");
+    world_name(&q->left, 4, 1, 4, "left");
+    world_name(q->popped, 4, 4, 4, "popped[%u]");
+}
+
+static void queue_push(void *context)
+{
+    const uint32_t first = (uint32_t)(uintptr_t)context;
+    for (uint32_t i = first; i < first + QUEUE_TASKS; i++) {
+        q->data[i] = i + 1;
+        ptoi_queue_push(&q->queue, i);
+    }
+}
+
+static void queue_pop(void *context)
+{
+    (void)context;
+    while (ptoi_acquire32(&q->left)) {
+        const uint32_t task = ptoi_queue_pop(&q->queue);
+        if (task == PTOI_NONE) {
+            ptoi_os_yield();
+            continue;
+        }
+        world_check(task < 4 && q->data[task] == task + 1);
+        q->data[task] = 0;
+        world_check(ptoi_add32(&q->popped[task], 1) == 0);
+        ptoi_add32(&q->left, (uint32_t)-1);
+    }
+}
+
+static void queue_run(void)
+{
+    const uint32_t a = world_thread("pushes", queue_push, (void *)(uintptr_t)QUEUE_TASKS);
+    const uint32_t b = world_thread("pops", queue_pop, NULL);
+    queue_push((void *)(uintptr_t)0);
+    queue_pop(NULL);
+    world_join(a);
+    world_join(b);
+    for (uint32_t i = 0; i < 4; i++) {
+        world_check(ptoi_get32(&q->popped[i]) == 1);
+    }
+    world_check(ptoi_queue_pop(&q->queue) == PTOI_NONE);
+}
+
+const scenario scenario_queue = {
+    "queue", "two push into one ready queue, two pop: each task once, with what was written before",
+    queue_prepare, queue_run, false};
+
+/* ---- The queue comes round ---- */
+
+static void round_prepare(void)
+{
+    q = world_memory(sizeof *q);
+    (void)ptoi_queue_init(&q->queue, 2, UINT32_MAX);
+    ptoi_set32(&q->left, 4);
+    world_name(&q->queue.head, 4, 1, 4, "queue.head");
+    world_name(&q->queue.tail, 4, 1, 4, "queue.tail");
+    world_name(&q->queue.cells[0].turn, sizeof(ptoi_seat), 2, 4, "queue.cell[%u].turn");
+    world_name(&q->queue.cells[0].task, sizeof(ptoi_seat), 2, 4, "queue.cell[%u].task");
+    world_name(q->data, 4, 4, 4, "data[%u]");
+    world_name(&q->left, 4, 1, 4, "left");
+    world_name(&q->pushed, 4, 1, 4, "pushed");
+    world_name(q->popped, 4, 4, 4, "popped[%u]");
+}
+
+static void round_run(void)
+{
+    const uint32_t a = world_thread("pops 1", queue_pop, NULL);
+    const uint32_t b = world_thread("pops 2", queue_pop, NULL);
+    for (uint32_t i = 0; i < 4; i++) {
+        /* A queue has room for every slot there is: no more than that are under way. */
+        while (i >= 2 && ptoi_acquire32(&q->left) > 4 - (i - 1)) {
+            ptoi_os_yield();
+        }
+        q->data[i] = i + 1;
+        ptoi_queue_push(&q->queue, i);
+    }
+    world_join(a);
+    world_join(b);
+}
+
+const scenario scenario_queue_round = {
+    "queue-round", "a queue of two seats, four tasks, two who pop: seats are taken again",
+    round_prepare, round_run, false};
+
+/* ---- Park against wake ---- */
+
+static struct {
+    ptoi_parker parker[2];
+    ptoi_a32 idle;
+    ptoi_a32 work; /* pieces to take */
+    ptoi_a32 stop;
+} * p;
+
+static void park_prepare(void)
+{
+    p = world_memory(sizeof *p);
+    p->parker[0].idle = p->parker[1].idle = &p->idle;
+    world_name(&p->idle, 4, 1, 4, "idle");
+    world_name(&p->work, 4, 1, 4, "work");
+    world_name(&p->stop, 4, 1, 4, "stop");
+    world_name(&p->parker[0].state, sizeof p->parker[0], 2, 4, "parker[%u].state");
+    world_name(&p->parker[0].parks, sizeof p->parker[0], 2, 8, "parker[%u].parks");
+}
+
+static bool park_take(void)
+{
+    uint32_t there = ptoi_acquire32(&p->work);
+    while (there) {
+        if (ptoi_cas32(&p->work, &there, there - 1)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void park_work(void *context)
+{
+    ptoi_parker *me = &p->parker[(uintptr_t)context];
+    while (!ptoi_acquire32(&p->stop)) {
+        if (park_take()) {
+            continue;
+        }
+        ptoi_park_announce(me);
+        if (ptoi_see32(&p->stop) || ptoi_see32(&p->work)) {
+            ptoi_park_withdraw(me);
+        } else {
+            ptoi_park_sleep(me);
+        }
+    }
+}
+
+static void park_run(void)
+{
+    const uint32_t a = world_thread("sleeper 0", park_work, (void *)(uintptr_t)0);
+    const uint32_t b = world_thread("sleeper 1", park_work, (void *)(uintptr_t)1);
+    for (uint32_t i = 0; i < 2; i++) {
+        ptoi_add32(&p->work, 1);
+        if (ptoi_see32(&p->idle)) {
+            (void)(ptoi_park_wake(&p->parker[0]) || ptoi_park_wake(&p->parker[1]));
+        }
+    }
+    while (ptoi_acquire32(&p->work)) { /* somebody takes it: main does not */
+        ptoi_os_yield();
+    }
+    ptoi_put32(&p->stop, 1);
+    (void)ptoi_park_wake(&p->parker[0]);
+    (void)ptoi_park_wake(&p->parker[1]);
+    world_join(a);
+    world_join(b);
+    world_check(ptoi_see32(&p->idle) == 0);
+}
+
+const scenario scenario_park = {
+    "park", "two go to sleep while work and the end are announced: nobody sleeps on", park_prepare,
+    park_run, true};
