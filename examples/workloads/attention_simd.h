@@ -71,8 +71,8 @@ INLINE void SIMD(product)(const int rows, const int vectors, const float *const 
                           const float *shrink)
 {
     vector sum[4][2];
-    for (int r = 0; r < rows; r++) {
-        for (int u = 0; u < vectors; u++) {
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t u = 0; u < vectors; u++) {
             sum[r][u] = (vector){0};
             if (shrink) {
                 sum[r][u] = SIMD(load)(c[r] + at + u * LANES) * shrink[r];
@@ -80,15 +80,15 @@ INLINE void SIMD(product)(const int rows, const int vectors, const float *const 
         }
     }
     for (int64_t x = 0; x < count; x++) {
-        for (int u = 0; u < vectors; u++) {
+        for (int64_t u = 0; u < vectors; u++) {
             const vector row = SIMD(load)(b + x * b_row + at + u * LANES);
-            for (int r = 0; r < rows; r++) {
+            for (int64_t r = 0; r < rows; r++) {
                 sum[r][u] = sum[r][u] + row * a[r][x];
             }
         }
     }
-    for (int r = 0; r < rows; r++) {
-        for (int u = 0; u < vectors; u++) {
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t u = 0; u < vectors; u++) {
             SIMD(store)(c[r] + at + u * LANES, sum[r][u]);
         }
     }
@@ -99,14 +99,14 @@ INLINE void SIMD(rows)(const int rows, const float *const *a, int64_t count, con
                        int64_t b_row, float *const *c, int64_t width, const float *shrink)
 {
     int64_t at = 0;
-    for (; at + 2 * LANES <= width; at += 2 * LANES) {
+    for (; at + INT64_C(2) * LANES <= width; at += INT64_C(2) * LANES) {
         SIMD(product)(rows, 2, a, count, b, b_row, c, at, shrink);
     }
     for (; at + LANES <= width; at += LANES) {
         SIMD(product)(rows, 1, a, count, b, b_row, c, at, shrink);
     }
     for (; at < width; at++) {
-        for (int r = 0; r < rows; r++) {
+        for (int64_t r = 0; r < rows; r++) {
             float sum = shrink ? c[r][at] * shrink[r] : 0;
             for (int64_t x = 0; x < count; x++) {
                 sum = sum + b[x * b_row + at] * a[r][x];
