@@ -196,6 +196,20 @@ static void tighten(const decode *d, pto_config *c)
     c->map_entries = 64;
 }
 
+/* The defaults of the runtime, but for sizes whose lifetimes would not fit into them. */
+static void widen(const pto_config *least, pto_config *usual)
+{
+    enum { WINDOW = 1024 };
+    const uint64_t heap = UINT64_C(256) << 20;
+    usual->levels = least->levels;
+    for (uint32_t l = 0; l < least->levels; l++) {
+        const uint32_t window = least->level_window[l];
+        usual->level_window[l] = window > WINDOW ? 2 * window : WINDOW;
+        usual->level_heap_bytes[l] = least->level_heap_bytes[l] > heap ? least->level_heap_bytes[l]
+                                                                       : 0;
+    }
+}
+
 static pto_status prepare(workload_job *job, decode *d)
 {
     const decode_sizes sizes = sizes_of(job);
@@ -221,6 +235,7 @@ static pto_status prepare(workload_job *job, decode *d)
     job->flops = count_flops(d);
     job->total = (uint64_t)(sizes.tokens * sizes.layers);
     tighten(d, &job->tight);
+    widen(&job->tight, &job->usual);
     workload_say(job, "%s; attention with %s", blas_start(), attention_isa());
     return PTO_OK;
 }
@@ -235,12 +250,18 @@ pto_status decode_prepare(workload_job *job)
     return prepare(job, d);
 }
 
-/* The pages go back to the pool; results of the last run cannot be taken for those of the next. */
+/* The pages go back to the pool. Neither they nor results of the last run can be taken for those of
+ * the next: what is left in the pool is large enough to be noticed wherever it is read, and small
+ * enough to vanish under a weight of zero. */
 pto_status decode_restore(workload_job *job)
 {
     decode *d = job->data;
     const decode_sizes *z = &d->model.sizes;
     d->pages_used = 0;
+    float *ends[] = {d->pool, d->pool + 2 * pto_tensor_numel(&d->keys)};
+    for (float *at = ends[0]; at < ends[1]; at++) {
+        *at = 1e15f;
+    }
     memset(d->result.tokens, 0, (size_t)(z->tokens * z->batch) * sizeof *d->result.tokens);
     memset(d->result.logits, 0,
            (size_t)(z->tokens * z->batch * z->vocabulary) * sizeof *d->result.logits);

@@ -554,12 +554,8 @@ static void put_floats(FILE *out, const pto_tensor *t)
     }
 }
 
-pto_status safetensors_save(const char *path, const safetensor_source *tensors, size_t count)
+static void put_all(FILE *out, const safetensor_source *tensors, size_t count)
 {
-    FILE *out = fopen(path, "wb");
-    if (!out) {
-        return pto_fail(PTO_SYSTEM, "%s: %s", path, strerror(errno));
-    }
     const uint64_t size = put_header(NULL, tensors, count), padding = (8 - size % 8) % 8;
     unsigned char prefix[8];
     store_le(prefix, size + padding, sizeof prefix);
@@ -569,11 +565,30 @@ pto_status safetensors_save(const char *path, const safetensor_source *tensors, 
     for (size_t i = 0; i < count; i++) {
         put_floats(out, &tensors[i].tensor);
     }
+}
+
+/* Beside the file, and in its place once it is whole: what was there before stays until then. */
+pto_status safetensors_save(const char *path, const safetensor_source *tensors, size_t count)
+{
+    struct stat there;
+    char part[4096];
+    const int length = snprintf(part, sizeof part, "%s.part", path);
+    if (length < 0 || (size_t)length >= sizeof part) {
+        return pto_fail(PTO_SYSTEM, "%s: the name is too long", path);
+    }
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) {
+        return pto_fail(PTO_SYSTEM, "%s: it is there, and is not a regular file", path);
+    }
+    FILE *out = fopen(part, "wb");
+    if (!out) {
+        return pto_fail(PTO_SYSTEM, "%s: %s", part, strerror(errno));
+    }
+    put_all(out, tensors, count);
     /* What went wrong on the way stays with the stream. */
     const bool failed = ferror(out) != 0;
-    if (fclose(out) || failed) {
+    if (fclose(out) || failed || rename(part, path)) {
         const int error = errno;
-        (void)remove(path);
+        (void)remove(part);
         return pto_fail(PTO_SYSTEM, "%s: cannot write it whole: %s", path, strerror(error));
     }
     return PTO_OK;

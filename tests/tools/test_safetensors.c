@@ -271,7 +271,9 @@ static void test_round_trip(void **state)
     (void)pto_fail(PTO_OK, "stale");
     assert_int_equal(safetensors_save("/nonexistent/f", sources, 4), PTO_SYSTEM);
     assert_non_null(strstr(pto_error_detail(), "/nonexistent/f"));
-    /* What could not be written whole is an error, and does not stay. */
+    assert_int_equal(safetensors_save("/dev/null", sources, 4), PTO_SYSTEM);
+    assert_non_null(strstr(pto_error_detail(), "not a regular file"));
+    /* What could not be written whole is an error, and does not stay; what was there does. */
     struct rlimit old, none;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     none = old;
@@ -283,7 +285,10 @@ static void test_round_trip(void **state)
     (void)signal(SIGXFSZ, handler);
     assert_int_equal(status, PTO_SYSTEM);
     assert_non_null(strstr(pto_error_detail(), path));
-    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(access(path, F_OK), 0);
+    char part[sizeof path + 8];
+    snprintf(part, sizeof part, "%s.part", path);
+    assert_int_equal(access(part, F_OK), -1);
 }
 
 /* ---- Bad files ------------------------------------------------------------------------------- */

@@ -15,7 +15,7 @@
 enum { OK = 0, FAILED = 1, BAD_INPUT = 2, INTERRUPTED = 130 };
 
 /* Profiling runs everything once more, more slowly: unasked only if that is soon done. */
-enum { PROFILE_TASKS = 200000, PROFILE_SECONDS = 5 };
+enum { PROFILE_TASKS = 200000, PROFILE_SECONDS = 15 };
 
 typedef struct runner {
     const options *o;
@@ -197,6 +197,10 @@ static int run_profile(runner *r)
 {
     run_result *result = &r->result;
     if (!wants_profile(r)) {
+        if (r->o->profile == PROFILE_AUTO && !r->o->quiet) {
+            workload_say(&r->job,
+                         "no profile of a run of so many tasks or seconds: --profile asks for it");
+        }
         return OK;
     }
     pto_status status = profile_create(&r->profile, result->tasks);
