@@ -126,7 +126,7 @@ LOOPS_TARGET static void LOOPS_(right)(int64_t m, int64_t n, const double *t, in
             }
             y[j] *= inverse[j];
         }
-        memcpy(x, y, sizeof x);
+        memcpy(x, y, sizeof y);
         if (rows == BLAS_LEAF && n == BLAS_LEAF) {
             LOOPS_(turn)(x[0], BLAS_LEAF, from, ldb);
         } else {
@@ -193,7 +193,7 @@ LOOPS_TARGET static int64_t LOOPS_(potrf)(int64_t n, double *a, int64_t lda)
             y[c] -= y[j][c] * y[j];
         }
     }
-    memcpy(x, y, sizeof x);
+    memcpy(x, y, sizeof y);
     for (int64_t i = 0; i < n && !bad; i++) {
         for (int64_t j = 0; j <= i; j++) {
             a[i * lda + j] = x[j][i];

@@ -447,8 +447,9 @@ static void begin(void)
 ptoi_caches *ptoi_caches_of_thread(ptoi_caches **place, ptoi_cache_drop *drop)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (*place) {
-        return *place;
+    ptoi_caches *there = *place;
+    if (there) {
+        return there;
     }
     (void)pthread_once(&once, begin);
     if (!ptoi_acquire32(&has_key)) {

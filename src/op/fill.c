@@ -57,9 +57,9 @@ static bool fits(pto_dtype dtype, double value)
     case PTO_INT32:
         return value > -2147483649.0 && value < 2147483648.0;
     case PTO_INT64:
-        return value >= -0x1p63 && value < 0x1p63;
+        return value >= -9223372036854775808.0 && value < 9223372036854775808.0;
     case PTO_UINT64:
-        return value > -1.0 && value < 0x1p64;
+        return value > -1.0 && value < 18446744073709551616.0;
     default:
         return true;
     }
