@@ -40,9 +40,9 @@ typedef struct ptoi_isa {
     const char *name;
     ptoi_rows_fn *rows;
     ptoi_block_fn *block[5];
-    ptoi_block_fn
-        *stream[5]; /* every row of the destination begins with a line, and has no more than
-                                 ptoi_block_lines of them */
+    /* Past the caches where `lines` says so, and fetching ahead in any case. Rows of the destination
+     * have no more than ptoi_block_lines whole lines. */
+    ptoi_block_fn *stream[5];
     void (*fence)(void);
 } ptoi_isa;
 
