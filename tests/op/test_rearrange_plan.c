@@ -318,6 +318,31 @@ static void plans_describe_themselves(void **state)
     assert_int_equal(pto_rearrange_plan_format(plan, NULL, 99), length);
     assert_int_equal(pto_rearrange_plan_format(NULL, text, sizeof text), strlen("(no plan)"));
     pto_rearrange_plan_destroy(plan);
+    /* Short runs stay in the caches, however many they are. */
+    static char many[2][1 << 23];
+    expect_ok(
+        pto_tensor_init(&src, many[0], 1 << 23, PTO_UINT8, 2, DIMS(1 << 16, 100), DIMS(128, 1), 0));
+    expect_ok(pto_tensor_init(&dst, many[1], 1 << 23, PTO_UINT8, 2, DIMS(1 << 16, 100), NULL, 0));
+    expect_ok(pto_rearrange_plan_create(&dst, &src, &plan));
+    (void)pto_rearrange_plan_format(plan, text, sizeof text);
+    assert_non_null(strstr(text, "runs of bytes: 65536 x 100"));
+    assert_null(strstr(text, "caches"));
+    pto_rearrange_plan_destroy(plan);
+}
+
+/* What is wrong with a tensor is wrong whether or not a plan for its layout is known. */
+static void nothing_at_null_is_refused_with_and_without_a_plan(void **state)
+{
+    (void)state;
+    pto_tensor src = dense_at(0, PTO_FLOAT32, 1, DIMS(0)), dst = src, bad = src;
+    bad.storage = NULL;
+    bad.storage_bytes = 64;
+    expect_ok(pto_rearrange_cache_clear_all());
+    expect_fail(pto_rearrange(&bad, &src), PTO_NULL_ARGUMENT, "64");
+    dst.storage = NULL;
+    dst.storage_bytes = 0;
+    expect_ok(pto_rearrange(&dst, &src)); /* of the same key */
+    expect_fail(pto_rearrange(&bad, &src), PTO_NULL_ARGUMENT, "64");
 }
 
 /* One plan, several threads at a time, each with memory of its own. */
@@ -392,6 +417,7 @@ int main(void)
         cmocka_unit_test(a_plan_refuses_what_it_is_not_for),
         cmocka_unit_test(plans_of_nonsense),
         cmocka_unit_test(plans_describe_themselves),
+        cmocka_unit_test(nothing_at_null_is_refused_with_and_without_a_plan),
         cmocka_unit_test(one_plan_many_threads),
     };
     return cmocka_run_group_tests_name("rearrange plans", tests, NULL, NULL);

@@ -80,11 +80,14 @@ refuse "--rings takes default or tight, not 'loose'" run vector --rings loose
 refuse "--levels takes a number from 1 to 8" run vector --levels 9
 refuse "larger than the plate" run stencil --small --tile 100
 refuse "must not be below fan" run reduce --leaf 2 --fan 3
+refuse "can be had" run decode --small --tokens 65536 --batch 1024 --vocabulary 1m
 expect 2 'PTO_LEVELS="99"' env PTO_LEVELS=99 "$pto" run vector --small
 
 # ---- summaries ----
 expect 0 "result    right: every element" "$pto" run vector --small
 expect 0 "elements 1, tile 3, ahead 16, seed 9" "$pto" run vector --elements 1 --tile 3 --seed 9
+expect 0 "result    right" "$pto" run cholesky --n 1 --tile 1 --seed 18
+expect 0 "result    right" "$pto" run decode --small --vocabulary 64k --tokens 2 --tile 16
 expect 0 "result    not checked" "$pto" run vector --small --no-check
 expect 0 "the caller alone, scheduler inline" "$pto" run vector --small --workers 0
 expect 0 "3 workers and the caller, scheduler on a thread of its own" \
