@@ -220,10 +220,10 @@ static pto_status prepare(workload_job *job, decode *d)
                                                             : sizes.tokens;
     PTO_TRY(decode_sizes_check(&sizes));
     PTO_TRY(decode_prompts_prepare(&d->prompts, &sizes, job->seed));
+    PTO_TRY(decode_result_prepare(&d->result, &sizes, &d->prompts));
     PTO_TRY(decode_model_prepare(&d->model, &sizes));
     PTO_TRY(prepare_pool(d, job->number[DECODE_PAGES]));
     PTO_TRY(prepare_scratch(d));
-    PTO_TRY(decode_result_prepare(&d->result, &sizes, &d->prompts));
     if (load[0]) {
         PTO_TRY(decode_model_load(&d->model, load));
     } else {

@@ -316,11 +316,15 @@ pto_status decode_result_prepare(decode_result *r, const decode_sizes *s, const 
 {
     const int64_t rows = p->rows + (s->tokens - 1) * s->batch;
     *r = (decode_result){0};
-    r->tokens = workload_alloc((uint64_t)(s->tokens * s->batch), sizeof *r->tokens);
+    /* The logits first, and nothing after them if they cannot be had: they are by far the most. */
     r->logits = workload_alloc((uint64_t)(s->tokens * s->batch * s->vocabulary), sizeof *r->logits);
+    if (!r->logits) {
+        return PTO_OUT_OF_MEMORY;
+    }
+    r->tokens = workload_alloc((uint64_t)(s->tokens * s->batch), sizeof *r->tokens);
     r->routes = workload_alloc((uint64_t)(rows * decode_moe_layers(s) * s->chosen + 1),
                                sizeof *r->routes);
-    return r->tokens && r->logits && r->routes ? PTO_OK : PTO_OUT_OF_MEMORY;
+    return r->tokens && r->routes ? PTO_OK : PTO_OUT_OF_MEMORY;
 }
 
 void decode_result_discard(decode_result *r)

@@ -10,23 +10,70 @@
 
 enum { LINE = 64, HUGE = 2 << 20 };
 
-/* What could be had without being killed for it, as far as the system says. */
-static uint64_t available(void)
+/* The first number behind name in a file of the system, or of the whole file for ""; else none. */
+static uint64_t number_in(const char *path, const char *name, uint64_t none)
 {
-    const uint64_t most = (uint64_t)PTRDIFF_MAX - HUGE;
-    uint64_t kib = 0;
-    char line[128];
-    FILE *file = fopen("/proc/meminfo", "r");
+    uint64_t found = none;
+    char line[512];
+    FILE *file = fopen(path, "r");
     while (file && fgets(line, sizeof line, file)) {
-        static const char name[] = "MemAvailable:";
-        if (!strncmp(line, name, sizeof name - 1)) {
-            kib = strtoull(line + sizeof name - 1, NULL, 10);
+        char *end = NULL;
+        const char *text = line + strlen(name);
+        if (!strncmp(line, name, strlen(name))) {
+            const uint64_t number = strtoull(text, &end, 10);
+            found = end == text ? none : number; /* "max" is no number */
+            break;
         }
     }
     if (file) {
         (void)fclose(file);
     }
-    return kib == 0 || kib > most >> 10 ? most : kib << 10;
+    return found;
+}
+
+/* What the group at this path, and every group above it, leaves to be taken; at most `most`. */
+static uint64_t left_to_group(const char *root, char *path, const char *limit, const char *used,
+                              uint64_t most)
+{
+    char name[1024];
+    for (;;) {
+        (void)snprintf(name, sizeof name, "%s%s/%s", root, path, limit);
+        const uint64_t may = number_in(name, "", UINT64_MAX);
+        (void)snprintf(name, sizeof name, "%s%s/%s", root, path, used);
+        const uint64_t has = number_in(name, "", 0), left = may > has ? may - has : 0;
+        most = left < most ? left : most;
+        char *slash = strrchr(path, '/');
+        if (!slash) {
+            return most;
+        }
+        *slash = 0;
+    }
+}
+
+/* What could be had without being killed for it, as far as the system says: of the machine, and
+ * of the control groups that we are in (both versions; a container has one). */
+static uint64_t available(void)
+{
+    const uint64_t kib = number_in("/proc/meminfo", "MemAvailable:", UINT64_MAX >> 10);
+    uint64_t most = (uint64_t)PTRDIFF_MAX - HUGE;
+    most = kib < most >> 10 ? kib << 10 : most;
+    char line[512];
+    FILE *file = fopen("/proc/self/cgroup", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = 0;
+        char *second = strrchr(line, ':');
+        if (!strncmp(line, "0::", 3)) {
+            most = left_to_group("/sys/fs/cgroup", second + 1, "memory.max", "memory.current",
+                                 most);
+        } else if (strstr(line, ":memory:")) {
+            most = left_to_group("/sys/fs/cgroup/memory", second + 1, "memory.limit_in_bytes",
+                                 "memory.usage_in_bytes", most);
+        }
+    }
+    if (file) {
+        (void)fclose(file);
+    }
+    return most;
 }
 
 void *workload_alloc(uint64_t count, uint64_t size)
