@@ -56,6 +56,9 @@ static __attribute__((noinline)) pto_status find_place(pto_tensormap *map, ptoi_
     if (s != PTO_OK || found->empty) {
         return s;
     }
+    if (found->place.space.kind == PTOI_SPACE_BLOCK) {
+        ptoi_loose_settle(map, found->place.space.a, found->place.space.b);
+    }
     found->region = ptoi_region_find(map, &found->place);
     if (found->region != PTOI_NONE) {
         ptoi_recall_name(map, found->region, found->tensor);
@@ -280,8 +283,7 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
 
 void ptoi_access_record_fresh(pto_tensormap *map, const pto_tensor *t, pto_map_task task)
 {
-    ptoi_found found = {.tensor = t, .region = PTOI_NONE, .empty = false};
-    ptoi_place_of_block(t->owner, t->generation, t->storage_bytes, &found.place);
+    ptoi_found found = {.tensor = t, .region = ptoi_loose_create(map, t), .empty = false};
     ptoi_access_record(map, &found, PTO_MAP_WRITE, task);
 }
 
@@ -291,6 +293,9 @@ void ptoi_access_cover(pto_tensormap *map, const pto_tensor *t, pto_map_task sin
     ptoi_found found;
     if (ptoi_place_of_tensor(t, &found.place, &found.empty) != PTO_OK || found.empty) {
         return;
+    }
+    if (found.place.space.kind == PTOI_SPACE_BLOCK) {
+        ptoi_loose_settle(map, found.place.space.a, found.place.space.b);
     }
     uint32_t space = ptoi_space_find(map, &found.place.space);
     if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE) {

@@ -80,11 +80,15 @@ static pto_status check_region(const pto_tensormap *map, uint32_t region)
 {
     const ptoi_region *r = &map->regions[region];
     ptoi_space_key key = {r->a, r->b, (ptoi_space_kind)r->kind};
-    pto_status s = ptoi_layout_check(&r->layout);
+    bool loose = r->flags & PTOI_REGION_LOOSE;
+    pto_status s = loose ? PTO_OK : ptoi_layout_check(&r->layout);
     if (s != PTO_OK) {
         return s;
     }
-    if (r->hash != ptoi_mix_layout(&r->layout, &key)) {
+    if (loose ? ptoi_chain_at(map->loose[ptoi_loose_slot(map, r->a, r->b)]) != region ||
+                    r->kind != PTOI_SPACE_BLOCK || r->form == PTOI_FORM_NONE ||
+                    r->near != PTOI_NEAR_NONE || ptoi_space_find(map, &key) != PTOI_NONE
+              : r->hash != ptoi_mix_layout(&r->layout, &key)) {
         return ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u has hash %u", region, r->hash);
     }
     if (r->writer >= map->level[r->writer_level].watermark) {
@@ -148,15 +152,16 @@ pto_status pto_tensormap_check(const pto_tensormap *map)
         s = check_level(map, l);
     }
 
-    uint32_t used = 0, known = map->region_free.fresh;
+    uint32_t used = 0, loose = 0, known = map->region_free.fresh;
     uint32_t step = known <= PAIRS_IN_FULL ? 1 : known / PAIRS_SAMPLED;
     for (uint32_t r = 0; s == PTO_OK && r < known; r++) {
         if (!(map->regions[r].flags & PTOI_REGION_USED)) {
             continue;
         }
         used++;
+        loose += (map->regions[r].flags & PTOI_REGION_LOOSE) != 0;
         s = check_region(map, r);
-        if (s == PTO_OK && r % step == 0) {
+        if (s == PTO_OK && r % step == 0 && ptoi_region_settled(&map->regions[r])) {
             s = ptoi_near_check(map, r);
         }
     }
@@ -180,8 +185,7 @@ pto_status pto_tensormap_check(const pto_tensormap *map)
     }
     uint32_t named = 0, aliases = 0;
     for (uint32_t r = 0; r < known; r++) {
-        named += (map->regions[r].flags & PTOI_REGION_USED) &&
-                 map->regions[r].form != PTOI_FORM_NONE;
+        named += ptoi_region_settled(&map->regions[r]) && map->regions[r].form != PTOI_FORM_NONE;
     }
     for (uint64_t b = 0; b < UINT64_C(1) << (32 - map->bucket_shift); b++) {
         for (uint32_t r = ptoi_chain_at(map->aliases[b]); r != PTOI_NONE;
@@ -195,9 +199,9 @@ pto_status pto_tensormap_check(const pto_tensormap *map)
     if (aliases != named) {
         return ptoi_fail(PTO_CORRUPT, "map: M4 broken, %u aliases of %u found", aliases, named);
     }
-    if (hashed != used || hashed != map->regions_used) {
-        return ptoi_fail(PTO_CORRUPT, "map: M4 broken, %u regions in buckets, %u in use", hashed,
-                         map->regions_used);
+    if (hashed + loose != used || used != map->regions_used) {
+        return ptoi_fail(PTO_CORRUPT, "map: M4 broken, %u regions in buckets, %u loose, %u in use",
+                         hashed, loose, map->regions_used);
     }
     return ptoi_index_check(map);
 }

@@ -427,7 +427,7 @@ pto_status ptoi_index_check(const pto_tensormap *map)
                       map->groups_used);
     }
     for (uint32_t r = 0; s == PTO_OK && r < map->region_free.fresh; r++) {
-        if (map->regions[r].flags & PTOI_REGION_USED) {
+        if (ptoi_region_settled(&map->regions[r])) {
             s = check_place(map, r);
         }
     }

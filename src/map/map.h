@@ -27,7 +27,8 @@
  *       every free entry. The others are *idle*: still known, in case they are touched again, and
  *       taken when one is needed. Idle ones of managed blocks do not come back: when their entries
  *       are recycled they go on the list of dead ones, to be taken first (some may live again)
- *   M4  every region in use stands in one bucket, the one of its hash, and in the index once
+ *   M4  every region in use stands in one bucket, the one of its hash, and in the index once; or it
+ *       is loose, and stands in the table of loose ones alone (loose.h)
  *   M5  a region is linked with every other that is proved to share a byte, or is marked incomplete
  *   M6  chains of readers fall in entry number, and do not rise in task id, within one level
  *
@@ -85,9 +86,10 @@ typedef struct ptoi_alias {
     } dims[PTO_MAX_DIMS / 2]; /* two by two */
 } ptoi_alias;
 
-#define PTOI_REGION_USED 1u  /* it describes a place, and stands in hash and index */
+#define PTOI_REGION_USED 1u  /* it describes a place, and stands where it is found */
 #define PTOI_REGION_DEAD 2u  /* it is on the list of dead ones */
 #define PTOI_REGION_EXACT 4u /* it is all of its box in the index */
+#define PTOI_REGION_LOOSE 8u /* a whole block, known by its owner alone: loose.h */
 
 /* What a question about a known region needs stands in the first two lines of cache, with up to two
  * dims: the state, and the alias. */
@@ -182,7 +184,9 @@ typedef struct ptoi_free {
 struct pto_tensormap {
     /* hot */
     ptoi_region *regions;
-    ptoi_chain *aliases;   /* buckets of regions by alias */
+    ptoi_chain *aliases; /* buckets of regions by alias */
+    ptoi_chain *loose;   /* whole blocks by owner, one a slot: loose.h */
+    uint32_t loose_mask;
     ptoi_chain *buckets;   /* buckets of regions by place */
     uint32_t bucket_shift; /* bucket of hash h: h >> bucket_shift */
     uint32_t levels;
@@ -236,6 +240,13 @@ void ptoi_place_of_block(uint64_t owner, uint64_t generation, uint64_t bytes, pt
 
 /* The region of exactly this place; PTOI_NONE if it is not known. */
 uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place);
+
+/* A region to be used: the cheapest to be had, with no access and nothing near. There must be one
+ * left (M3 says when). */
+uint32_t ptoi_region_take(pto_tensormap *map);
+
+/* Makes a region that was taken the one of this place, known to all. */
+void ptoi_region_settle(pto_tensormap *map, uint32_t region, const ptoi_place *place);
 
 /* Makes the place known, and links it. There must be a region left (M3 says when). */
 uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place);
@@ -324,6 +335,12 @@ static inline ptoi_entry *ptoi_entry_at(const ptoi_level *level, uint32_t entry)
 static inline bool ptoi_entry_in_use(const ptoi_level *level, uint32_t entry)
 {
     return (uint32_t)(entry - level->tail) < (uint32_t)(level->head - level->tail);
+}
+
+/* Whether it stands in hash and index. */
+static inline bool ptoi_region_settled(const ptoi_region *r)
+{
+    return (r->flags & (PTOI_REGION_USED | PTOI_REGION_LOOSE)) == PTOI_REGION_USED;
 }
 
 /* Whether no access of the region is alive. */

@@ -106,7 +106,7 @@ pto_status ptoi_near_check(const pto_tensormap *map, uint32_t region)
     }
     for (uint32_t o = 0; o < map->region_free.fresh; o++) {
         const ptoi_region *other = &map->regions[o];
-        if (o == region || !(other->flags & PTOI_REGION_USED) || other->space != r->space) {
+        if (o == region || !ptoi_region_settled(other) || other->space != r->space) {
             continue;
         }
         pto_overlap_result met = ptoi_overlaps(&r->layout, &other->layout, map->budget);

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "map/loose.h"
 #include "map/mix.h"
 
 #define PTOI_FORM_NONE UINT64_MAX /* of a region without an alias, as at the simple door */
@@ -64,6 +65,21 @@ static inline bool ptoi_is_alias(const ptoi_region *r, const pto_tensor *t, uint
     return !(differ[0] | differ[1]) && (!t->owner || r->b == t->generation);
 }
 
+/* Dims past ndim are not compared, but for the second of a pair. */
+static inline void ptoi_alias_set(ptoi_region *r, const pto_tensor *t)
+{
+    ptoi_alias *alias = &r->alias;
+    r->form = ptoi_form(t);
+    memcpy(alias->storage, &t->storage, sizeof alias->storage);
+    memcpy(alias->offset, &t->offset, sizeof alias->offset);
+    int32_t d = 0;
+    do {
+        memcpy(alias->dims[d / 2].n, &t->shape[d], sizeof alias->dims[0].n);
+        memcpy(alias->dims[d / 2].s, &t->strides[d], sizeof alias->dims[0].s);
+        d += 2;
+    } while (d < t->ndim);
+}
+
 /* Bucket of the table of aliases. Fields alone, and no loop over dims: what matters is that tiles
  * of one matrix, and blocks, differ. Offsets in steps, times the golden ratio, fill the buckets
  * more evenly than chance would, so they go in as they are. */
@@ -79,6 +95,12 @@ static inline uint32_t ptoi_alias_bucket(const pto_tensormap *map, const pto_ten
  * from there on the one that is it, or PTOI_NONE. */
 static inline uint32_t ptoi_recall_begin(const pto_tensormap *map, const pto_tensor *t)
 {
+    if (t->owner) {
+        uint32_t loose = ptoi_chain_at(map->loose[ptoi_loose_slot(map, t->owner, t->generation)]);
+        if (loose != PTOI_NONE) { /* if it is another block's, the long way is taken */
+            return loose;
+        }
+    }
     return ptoi_chain_at(map->aliases[ptoi_alias_bucket(map, t)]);
 }
 

@@ -1,5 +1,6 @@
 /* region.c - the pieces of memory that the map knows: found by hash, kept while of use. */
 #include "map/index.h"
+#include "map/loose.h"
 #include "map/near.h"
 #include "map/recall.h"
 #include "tensor/overlap.h"
@@ -25,14 +26,18 @@ uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place)
 static void take_out(pto_tensormap *map, uint32_t region)
 {
     ptoi_region *r = &map->regions[region];
-    ptoi_near_unlink(map, region);
-    ptoi_index_remove(map, region);
-    ptoi_recall_forget(map, region);
-    ptoi_chain *link = &map->buckets[r->hash >> map->bucket_shift];
-    while (ptoi_chain_at(*link) != region) {
-        link = &map->regions[ptoi_chain_at(*link)].next;
+    if (r->flags & PTOI_REGION_LOOSE) {
+        map->loose[ptoi_loose_slot(map, r->a, r->b)] = ptoi_chain_to(PTOI_NONE);
+    } else {
+        ptoi_near_unlink(map, region);
+        ptoi_index_remove(map, region);
+        ptoi_recall_forget(map, region);
+        ptoi_chain *link = &map->buckets[r->hash >> map->bucket_shift];
+        while (ptoi_chain_at(*link) != region) {
+            link = &map->regions[ptoi_chain_at(*link)].next;
+        }
+        *link = r->next;
     }
-    *link = r->next;
     r->flags &= PTOI_REGION_DEAD;
     map->regions_used--;
 }
@@ -112,7 +117,7 @@ static uint32_t allocate(pto_tensormap *map)
                                                          : take_idle(map);
 }
 
-uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place)
+uint32_t ptoi_region_take(pto_tensormap *map)
 {
     uint32_t region = allocate(map);
     ptoi_region *r = &map->regions[region];
@@ -120,6 +125,12 @@ uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place)
     r->read_levels = 0;
     r->near = PTOI_NEAR_NONE;
     r->form = PTOI_FORM_NONE;
+    return region;
+}
+
+void ptoi_region_settle(pto_tensormap *map, uint32_t region, const ptoi_place *place)
+{
+    ptoi_region *r = &map->regions[region];
     r->kind = (uint8_t)place->space.kind;
     r->hash = place->hash;
     r->layout = place->layout;
@@ -144,6 +155,12 @@ uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place)
     *bucket = ptoi_chain_to(region);
     r->flags |= PTOI_REGION_USED;
     map->regions_used++;
+}
+
+uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place)
+{
+    uint32_t region = ptoi_region_take(map);
+    ptoi_region_settle(map, region, place);
     return region;
 }
 

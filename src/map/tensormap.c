@@ -67,6 +67,8 @@ static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, u
     map->regions = cut(base, &used, n * sizeof *map->regions);
     map->aliases = cut(base, &used, buckets * sizeof *map->aliases);
     map->buckets = cut(base, &used, buckets * sizeof *map->buckets);
+    map->loose = cut(base, &used, index_buckets * sizeof *map->loose);
+    map->loose_mask = index_buckets - 1;
     map->bucket_shift = (uint32_t)__builtin_clz(buckets) + 1;
     map->link_capacity = (uint32_t)(n < 1u << 27 ? n * 2 * LINKS_PER_ENTRY : 1u << 30);
     map->links = cut(base, &used, map->link_capacity * sizeof *map->links);
