@@ -1,6 +1,7 @@
 /* access.c - asking what an access must wait for, and remembering it. The hot path of every submit:
  * find the region, answer from its state, append an entry. */
 #include "base/error.h"
+#include "map/answer.h"
 #include "map/index.h"
 #include "map/near.h"
 #include "map/recall.h"
@@ -92,40 +93,6 @@ pto_status ptoi_access_find_region(pto_tensormap *map, const pto_region *r, ptoi
 
 /* ---- Asking ---- */
 
-/* The live readers of a region, level by level. Returns how many. */
-static inline size_t ask_readers(pto_tensormap *map, const ptoi_region *r, ptoi_emit emit,
-                                 void *context)
-{
-    size_t count = 0;
-    for (uint32_t levels = r->read_levels; levels; levels &= levels - 1) {
-        uint32_t l = (uint32_t)__builtin_ctz(levels);
-        const ptoi_level *level = &map->level[l];
-        uint32_t e = r->readers[l];
-        ptoi_entry *entry = ptoi_entry_at(level, e);
-        if (!ptoi_entry_in_use(level, e) || entry->task < level->watermark) {
-            continue;
-        }
-        for (;;) {
-            emit(context, entry->task, l, e, PTO_MAP_READ, true);
-            count++;
-            uint32_t older = entry->older;
-            if (older == e) {
-                break;
-            }
-            ptoi_entry *next = ptoi_entry_at(level, older);
-            if (!ptoi_entry_in_use(level, older) || next->task < level->watermark) {
-                /* On one level tasks retire in order, so all further ones have retired too. */
-                entry->older = e;
-                map->stats.truncated++;
-                break;
-            }
-            e = older;
-            entry = next;
-        }
-    }
-    return count;
-}
-
 /* The live accesses of one region that a new one must wait for. Returns how many. */
 static inline size_t ask_region(pto_tensormap *map, const ptoi_region *r, pto_map_access access,
                                 ptoi_emit emit, void *context)
@@ -133,7 +100,7 @@ static inline size_t ask_region(pto_tensormap *map, const ptoi_region *r, pto_ma
     /* No writer is 0, which is below every watermark. */
     bool live = r->writer >= map->level[r->writer_level].watermark;
     emit(context, r->writer, r->writer_level, r->writer_entry, PTO_MAP_WRITE, live);
-    return live + (access == PTO_MAP_WRITE ? ask_readers(map, r, emit, context) : 0);
+    return live + (access == PTO_MAP_WRITE ? ptoi_answer_readers(map, r, emit, context) : 0);
 }
 
 /* The same for all regions but one that share a byte with the layout, found by the index. */
@@ -216,46 +183,6 @@ static inline bool is_newest(const pto_tensormap *map, pto_map_task task)
     return task.id == map->last_task && task.level == map->last_level;
 }
 
-/* A task begins with the entry that comes next. */
-static inline void begin_task(pto_tensormap *map, pto_map_task task)
-{
-    ptoi_level *level = &map->level[task.level];
-    ptoi_entry *entry = ptoi_entry_at(level, level->head);
-    entry->named[0] = entry->named[1] = 0;
-    level->first = level->head;
-    map->last_task = task.id;
-    map->last_level = task.level;
-}
-
-/* Writes entry `e` of the task, an access of `region`, and lets the region know. A write takes the
- * place of all earlier accesses of its own region. */
-static inline void write_entry(ptoi_level *level, uint32_t e, uint32_t first, ptoi_region *r,
-                               uint32_t region, pto_map_access access, pto_map_task task)
-{
-    uint32_t older = e;
-    if (access == PTO_MAP_READ) {
-        bool chained = r->read_levels >> task.level & 1;
-        older = chained ? r->readers[task.level] : e;
-        r->readers[task.level] = e;
-        r->read_levels |= (uint8_t)(1u << task.level);
-    } else {
-        r->writer = task.id;
-        r->writer_entry = e;
-        r->writer_level = (uint8_t)task.level;
-        r->read_levels = 0;
-    }
-    ptoi_entry *entry = ptoi_entry_at(level, e);
-    entry->task = task.id;
-    entry->region = region;
-    entry->older = older;
-    entry->first = first;
-    entry->access = (uint16_t)access;
-    entry->kind = r->kind;
-    if (UNLIKELY(r->kind != PTOI_SPACE_USER)) {
-        level->blocks++;
-    }
-}
-
 void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access access,
                         pto_map_task task)
 {
@@ -266,7 +193,7 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
         }
     }
     if (!is_newest(map, task)) {
-        begin_task(map, task);
+        ptoi_entry_begin(map, task);
     }
     ptoi_region *r = &map->regions[found->region];
     if (access == PTO_MAP_WRITE) {
@@ -276,7 +203,7 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
         ptoi_region_drop(map, found->region);
     }
     ptoi_level *level = &map->level[task.level];
-    write_entry(level, level->head, level->first, r, found->region, access, task);
+    ptoi_entry_write(level, level->head, level->first, r, found->region, access, task);
     level->head++;
     map->stats.inserts++;
 }
@@ -378,7 +305,7 @@ static __attribute__((noinline)) size_t hit_readers(pto_tensormap *map, const pt
                                                     uint32_t param)
 {
     hit_list list = {hits, max, count, 0, param};
-    ask_readers(map, r, emit_hit, &list);
+    ptoi_answer_readers(map, r, emit_hit, &list);
     return list.count;
 }
 
@@ -434,28 +361,16 @@ static inline bool submit_known(pto_tensormap *map, const pto_map_param *params,
     if (UNLIKELY(list.count > list.max)) {
         return true;
     }
-    begin_task(map, task);
+    ptoi_entry_begin(map, task);
     const uint32_t first = level->first;
     for (size_t i = 0; i < n_params; i++) {
-        write_entry(level, first + (uint32_t)i, first, &map->regions[known[i]], known[i],
-                    params[i].access, task);
+        ptoi_entry_write(level, first + (uint32_t)i, first, &map->regions[known[i]], known[i],
+                         params[i].access, task);
     }
     level->head = first + (uint32_t)n_params;
     map->hot.params += n_params;
     map->hot.hits += list.count;
     map->hot.superseded += superseded;
-    return true;
-}
-
-bool ptoi_access_submit(pto_tensormap *map, const pto_map_param *params, size_t n_params,
-                        pto_map_task task, pto_map_hit *hits, size_t max_hits, size_t *n_hits)
-{
-    hit_list list = {hits, max_hits, 0, task.id, 0};
-    if (!submit_known(map, params, n_params, task, &list) || UNLIKELY(list.count > max_hits)) {
-        return false;
-    }
-    *n_hits = list.count;
-    ptoi_map_debug_check(map);
     return true;
 }
 

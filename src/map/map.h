@@ -302,12 +302,6 @@ void ptoi_access_cover(pto_tensormap *map, const pto_tensor *t, pto_map_task sin
 void ptoi_region_supersede_all(pto_tensormap *map, uint32_t space, const ptoi_layout *layout,
                                pto_map_task since);
 
-/* Looks up and inserts all accesses of a new task, if that can be done the fast way: all regions are
- * known, nothing else is near, there is room. Otherwise says false and has done nothing. The caller
- * vouches for the order of tasks, which need only rise within a level. */
-bool ptoi_access_submit(pto_tensormap *map, const pto_map_param *params, size_t n_params,
-                        pto_map_task task, pto_map_hit *hits, size_t max_hits, size_t *n_hits);
-
 /* Whether a task may be inserted now: level and order must be right. */
 pto_status ptoi_access_check_task(const pto_tensormap *map, pto_map_task task);
 

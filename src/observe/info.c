@@ -95,7 +95,9 @@ static void read_level(const pto_runtime *rt, uint32_t l, pto_level_stats *out)
     /* The head first: it was never more than a window ahead of what `retired` is by now. */
     uint64_t head = ptoi_acquire64(&p->head), retired = ptoi_get64(&p->retired);
     out->tasks = head > retired ? (uint32_t)(head - retired) : 0;
-    out->tasks_peak = (uint32_t)ptoi_get64(&p->tasks_peak);
+    out->tasks_peak = (uint32_t)ptoi_get64(
+        &p->tasks_peak); /* as of the last time one was recycled */
+    out->tasks_peak = out->tasks > out->tasks_peak ? out->tasks : out->tasks_peak;
     out->window = level->slots;
     out->heap_used = ptoi_get64(&p->heap_used);
     out->heap_peak = ptoi_get64(&p->heap_peak);

@@ -133,6 +133,10 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
     if (block) {
         ptoi_heap_give_back(&t->heap, block->heap_at, block->heap_size); /* and all before it */
     }
+    ptoi_progress *progress = &rt->view.header->progress[level];
+    if (t->head - t->retired > ptoi_get64(&progress->tasks_peak)) { /* it only falls here */
+        ptoi_set64(&progress->tasks_peak, t->head - t->retired);
+    }
     if (n != t->retired) {
         ptoi_ring_give_back(&t->args, ptoi_note_of(t, n - 1)->args_end);
         t->retired = n;
@@ -160,9 +164,9 @@ void ptoi_retire_publish(pto_runtime *rt, uint32_t level)
     ptoi_set64(&p->heap_used, t->heap.used);
     ptoi_set64(&p->heap_peak, t->heap.peak);
     ptoi_set64(&p->args_used, ptoi_ring_used(&t->args) * sizeof(ptoi_packed));
-    ptoi_set64(&p->args_peak, t->args.peak * sizeof(ptoi_packed));
+    ptoi_set64(&p->args_peak, ptoi_ring_peak(&t->args) * sizeof(ptoi_packed));
     ptoi_set64(&p->deps_used, ptoi_ring_used(&t->deps));
-    ptoi_set64(&p->deps_peak, t->deps.peak);
+    ptoi_set64(&p->deps_peak, ptoi_ring_peak(&t->deps));
     ptoi_set64(&p->map_used, ptoi_entry_used(map));
     if (ptoi_entry_used(map) > ptoi_get64(&p->map_peak)) {
         ptoi_set64(&p->map_peak, ptoi_entry_used(map));

@@ -28,7 +28,7 @@ typedef struct ptoi_ring {
     uint64_t head;
     uint64_t tail;
     uint64_t at;   /* head % size */
-    uint64_t peak; /* the most ever in use */
+    uint64_t peak; /* the most in use at any time that something was taken back */
 } ptoi_ring;
 
 /* A piece about to be taken. */
@@ -74,15 +74,20 @@ static inline uint64_t ptoi_ring_take(ptoi_ring *ring, ptoi_piece piece, uint64_
     if (ring->at == ring->size) {
         ring->at = 0;
     }
-    if (ptoi_ring_used(ring) > ring->peak) {
-        ring->peak = ptoi_ring_used(ring);
-    }
     return ring->head;
+}
+
+/* The most ever in use. It only falls as something is taken back, so peaks are looked for there. */
+static inline uint64_t ptoi_ring_peak(const ptoi_ring *ring)
+{
+    uint64_t used = ptoi_ring_used(ring);
+    return used > ring->peak ? used : ring->peak;
 }
 
 /* Takes everything back up to `end`, a head that was noted. */
 static inline void ptoi_ring_give_back(ptoi_ring *ring, uint64_t end)
 {
+    ring->peak = ptoi_ring_peak(ring);
     if (end > ring->tail) {
         ring->tail = end;
     }

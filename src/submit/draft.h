@@ -18,18 +18,10 @@
 
 #include <string.h>
 
+#include "submit/edge.h"
 #include "submit/runtime.h"
 
 #define PTOI_UNLIKELY(x) __builtin_expect(!!(x), 0)
-
-/* Why one task waits for another; in the order of `edges` in the header of the window. */
-typedef enum ptoi_reason {
-    PTOI_REASON_RAW,
-    PTOI_REASON_WAR,
-    PTOI_REASON_WAW,
-    PTOI_REASON_AFTER,
-    PTOI_REASONS
-} ptoi_reason;
 
 typedef struct ptoi_draft {
     /* Set by begin. */
@@ -61,11 +53,9 @@ typedef struct ptoi_draft {
     ptoi_piece args;  /* where its arguments would */
 
     /* Found by link. */
-    bool poisoned;   /* it will be skipped */
-    ptoi_piece deps; /* where its edges would lie */
-    ptoi_ref *refs;  /* whom it waits for: there already, or still in rt->edges */
-    uint32_t fanin;
-    uint32_t edges[PTOI_REASONS]; /* by reason; counts those that were dropped, too */
+    bool poisoned;    /* it will be skipped */
+    ptoi_piece deps;  /* where its edges would lie */
+    ptoi_edges edges; /* whom it waits for; still in rt->edges */
 } ptoi_draft;
 
 static inline void ptoi_draft_begin(ptoi_draft *d, pto_runtime *rt, uint32_t level,
@@ -80,11 +70,11 @@ static inline void ptoi_draft_begin(ptoi_draft *d, pto_runtime *rt, uint32_t lev
     d->base = rt->depth ? rt->scopes[rt->depth - 1].base : 0;
     d->scopes = rt->depth - d->base;
     d->heap_bytes = d->heap_at = d->units = 0;
-    d->n_args = d->fanin = 0;
+    d->n_args = 0;
     d->n_accesses = d->n_fresh = 0;
     d->managed = d->homeless = d->has_after = d->poisoned = d->barrier = false;
     d->deps = (ptoi_piece){0, 0};
-    memset(d->edges, 0, sizeof d->edges);
+    d->edges = (ptoi_edges){.refs = rt->edges};
     rt->attempt++;
 }
 
@@ -123,15 +113,6 @@ pto_status ptoi_draft_reserve(ptoi_draft *d);
 
 /* Makes room for the edges, by waiting for producers if there is none. */
 void ptoi_draft_reserve_edges(ptoi_draft *d);
-
-/* Drops producers that are complete by now. */
-void ptoi_draft_drop_complete(ptoi_draft *d);
-
-/* Whether edges are getting short: then none is kept for a producer that is complete already. */
-static inline bool ptoi_draft_edges_are_few(const ptoi_draft *d)
-{
-    return ptoi_ring_used(&d->track->deps) >= d->track->deps.size / 2;
-}
 
 /* ---- link.c ---- */
 

@@ -119,21 +119,24 @@ pto_status ptoi_draft_reserve(ptoi_draft *d)
 
 /* ---- Edges: how many is known when the map has been asked ---- */
 
-void ptoi_draft_drop_complete(ptoi_draft *d)
+bool ptoi_edges_drop_complete(const pto_runtime *rt, ptoi_edges *edges)
 {
-    const ptoi_view *view = &d->rt->view;
+    const ptoi_view *view = &rt->view;
     uint32_t left = 0;
-    for (uint32_t i = 0; i < d->fanin; i++) {
-        ptoi_ref ref = d->refs[i];
+    bool poisoned = false;
+    for (uint32_t i = 0; i < edges->count; i++) {
+        ptoi_ref ref = edges->refs[i];
         uint64_t waiters;
         if (!ptoi_is_complete(view, ptoi_slot_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref)), ref,
                               &waiters)) {
-            d->refs[left++] = ref;
-        } else if (ptoi_ref_poisons(ref) && ptoi_list_bad(waiters)) {
-            d->poisoned = true; /* the slot is still its own: nothing retires meanwhile */
+            edges->refs[left++] = ref;
+        } else {
+            /* The slot is still its own: nothing retires meanwhile. */
+            poisoned |= ptoi_ref_poisons(ref) && ptoi_list_bad(waiters);
         }
     }
-    d->fanin = left;
+    edges->count = left;
+    return poisoned;
 }
 
 /* Nothing is recycled but edges, so that every reference keeps its meaning. */
@@ -141,15 +144,15 @@ void ptoi_draft_reserve_edges(ptoi_draft *d)
 {
     ptoi_track *t = d->track;
     bool counted = false;
-    if (ptoi_draft_edges_are_few(d)) {
-        ptoi_draft_drop_complete(d);
+    if (ptoi_edges_are_few(t)) {
+        d->poisoned |= ptoi_edges_drop_complete(d->rt, &d->edges);
     }
-    while (!ptoi_ring_fits(&t->deps, d->fanin, &d->deps)) {
+    while (!ptoi_ring_fits(&t->deps, d->edges.count, &d->deps)) {
         uint64_t complete = ptoi_count_complete(d->rt);
         /* In this order: a bad task that is passed now stays only for those submitted before. */
         ptoi_retire_completed(d->rt, d->level);
-        ptoi_draft_drop_complete(d);
-        if (ptoi_ring_fits(&t->deps, d->fanin, &d->deps)) {
+        d->poisoned |= ptoi_edges_drop_complete(d->rt, &d->edges);
+        if (ptoi_ring_fits(&t->deps, d->edges.count, &d->deps)) {
             break;
         }
         if (!counted) {

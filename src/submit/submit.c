@@ -3,12 +3,13 @@
  * Everything that can be refused or has to wait comes first, with nothing changed: parameters are
  * checked, then there is room in every ring, then the map is asked. Only then is anything taken,
  * recorded or linked, and from there on nothing can fail. The steps, and what they hand on, are in
- * draft.h.
+ * draft.h; the task that is hoped for takes them all at once (known.c).
  */
 #include <inttypes.h>
 
 #include "base/error.h"
 #include "submit/draft.h"
+#include "submit/known.h"
 
 #define FEW 32 /* parameters that need no memory beyond the stack */
 #define RETIRE_EVERY                                                                               \
@@ -60,18 +61,38 @@ static __attribute__((noinline, cold)) void tell_watcher(const ptoi_draft *d, ui
     }
 }
 
-static inline void publish(const ptoi_draft *d, const ptoi_slot *slot)
+/* Any task, step by step. */
+static __attribute__((noinline)) pto_status submit_any(pto_runtime *rt, uint32_t kernel,
+                                                       uint32_t type, const pto_param *params,
+                                                       size_t n_params, const char *file, int line)
 {
-    pto_runtime *rt = d->rt;
-    ptoi_header *h = rt->view.header;
-    uint64_t at = ptoi_get64(&h->inbox_head);
-    ptoi_set32(&rt->view.inbox[(uint32_t)at & rt->view.inbox_mask],
-               ptoi_slot_number(&rt->view, slot));
-    for (int why = 0; d->fanin && why < PTOI_REASONS; why++) {
-        ptoi_count64(&h->edges[why], d->edges[why]);
+    ptoi_draft d;
+    pto_map_param accesses[FEW];
+    uint8_t kinds[FEW];
+    ptoi_draft_begin(&d, rt, rt->level, params, n_params);
+    d.accesses = accesses;
+    d.kinds = kinds;
+    if (PTOI_UNLIKELY(n_params > FEW)) {
+        PTO_TRY(borrow_accesses(&d));
     }
-    ptoi_put64(&h->inbox_head, at + 1); /* W1 */
-    ptoi_sched_notify(&rt->sched);
+    PTO_TRY(ptoi_draft_read(&d));
+    if (PTOI_UNLIKELY(d.homeless)) {
+        PTO_TRY(ptoi_draft_find_homes(&d, file, line));
+    }
+    PTO_TRY(ptoi_draft_reserve(&d));
+    PTO_TRY(ptoi_draft_link(&d));
+    uint32_t site = ptoi_site_of(rt, file, line);
+    const ptoi_slot *slot = ptoi_draft_write(&d, kernel, type, site, PTOI_LIST_EMPTY);
+    if (PTOI_UNLIKELY(rt->sched.watched)) {
+        tell_watcher(&d, kernel);
+    }
+    ptoi_publish(rt, slot, &d.edges);
+    if (PTOI_UNLIKELY(d.barrier)) { /* the map does not know it: none may follow before it ends */
+        rt->unmapped = rt->last;
+        ptoi_wait_level(rt, d.level);
+        rt->unmapped = 0;
+    }
+    return PTO_OK;
 }
 
 pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_type type,
@@ -95,38 +116,15 @@ pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_typ
         return ptoi_fail(PTO_CANCELLED, "submit: the runtime was cancelled");
     }
 
-    ptoi_draft d;
-    pto_map_param accesses[FEW];
-    uint8_t kinds[FEW];
-    ptoi_draft_begin(&d, rt, rt->level, params, n_params);
-    d.accesses = accesses;
-    d.kinds = kinds;
-    if (PTOI_UNLIKELY(n_params > FEW)) {
-        PTO_TRY(borrow_accesses(&d));
+    if (PTOI_UNLIKELY(rt->sched.watched) ||
+        !ptoi_submit_known(rt, number, own_type, params, n_params, file, line)) {
+        PTO_TRY(submit_any(rt, number, own_type, params, n_params, file, line));
     }
-    PTO_TRY(ptoi_draft_read(&d));
-    if (PTOI_UNLIKELY(d.homeless)) {
-        PTO_TRY(ptoi_draft_find_homes(&d, file, line));
-    }
-    PTO_TRY(ptoi_draft_reserve(&d));
-    PTO_TRY(ptoi_draft_link(&d));
-    uint32_t site = ptoi_site_of(rt, file, line);
-    const ptoi_slot *slot = ptoi_draft_write(&d, number, own_type, site, PTOI_LIST_EMPTY);
-    if (PTOI_UNLIKELY(rt->sched.watched)) {
-        tell_watcher(&d, number);
-    }
-    publish(&d, slot);
     if (task) {
         *task = rt->last;
     }
-
-    if (PTOI_UNLIKELY(d.barrier)) { /* the map does not know it: none may follow before it ends */
-        rt->unmapped = rt->last;
-        ptoi_wait_level(rt, d.level);
-        rt->unmapped = 0;
-    }
     if (rt->order % RETIRE_EVERY == 0) {
-        ptoi_retire(rt, d.level);
+        ptoi_retire(rt, rt->level);
     }
     ptoi_debug_check(rt);
     return PTO_OK;
