@@ -8,6 +8,12 @@
  *   see, put, swap,   sequentially consistent, for Dekker's pattern: one side puts A and then sees
  *   add               B, the other puts B and then sees A; at least one of them sees. (An exchange
  *                     rather than a fence: it costs the same, and thread sanitizer follows it.)
+ *   tell              the same pattern with all its cost on the other side: a release, for somebody
+ *                     who does this often; whoever does it seldom calls ptoi_os_barrier between
+ *                     his put and his see. That runs a fence on every core that runs a thread of
+ *                     ours, so a store that it finds still on its way has arrived when it returns,
+ *                     and whoever tells after that sees what was put before. Where the system has
+ *                     no such call, tell is a put.
  *   cas               acquire and release on success, acquire on failure
  *
  * Counters with a single writer are raised by get and set: no locked instruction.
@@ -47,6 +53,15 @@
     static inline void ptoi_put##bits(ptoi_a##bits *a, uint##bits##_t value)                       \
     {                                                                                              \
         (void)atomic_exchange_explicit(&a->value, value, memory_order_seq_cst);                    \
+    }                                                                                              \
+    static inline void ptoi_tell##bits(ptoi_a##bits *a, uint##bits##_t value, bool lopsided)       \
+    {                                                                                              \
+        if (lopsided) {                                                                            \
+            atomic_store_explicit(&a->value, value, memory_order_release);                         \
+            atomic_signal_fence(memory_order_seq_cst); /* for the compiler */                      \
+        } else {                                                                                   \
+            ptoi_put##bits(a, value);                                                              \
+        }                                                                                          \
     }                                                                                              \
     static inline uint##bits##_t ptoi_swap##bits(ptoi_a##bits *a, uint##bits##_t value)            \
     {                                                                                              \

@@ -13,7 +13,8 @@
     X(NO_WAW, "a write does not wait for the writer before it")                                    \
     X(NO_CLOSE, "a consumer joins the list of a producer without looking whether it is closed")    \
     X(NO_SCOPE_REF, "memory is recycled although its scope is open")                               \
-    X(NO_LIFETIME, "memory is recycled although a task still uses it")
+    X(NO_LIFETIME, "memory is recycled although a task still uses it")                             \
+    X(NO_BARRIER, "a sleeper does not make the barrier that those who only tell rely on")
 
 typedef enum ptoi_mutant_name {
     PTOI_MUTANT_NONE,

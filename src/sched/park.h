@@ -2,7 +2,8 @@
  *
  * Dekker's pattern (see atomic.h): a thread announces that it sleeps (`idle`, then state) and then
  * looks for work once more; whoever makes work publishes it and then looks at `idle`. At least one
- * of them sees the other. The sleeper waits until somebody sets its state back.
+ * of them sees the other. The sleeper waits until somebody sets its state back. Those who make work
+ * do it all the time, and only tell; so the sleeper makes the barrier.
  *
  *   P1  state, put to ASLEEP by its thread; taken to AWAKE by compare-and-swap, by one waker or by
  *       the thread itself: who wins takes one off `idle`.
@@ -11,6 +12,7 @@
 #define PTOI_PARK_H
 
 #include "base/atomic.h"
+#include "base/mutant.h"
 #include "base/os.h"
 #include "window/window.h"
 
@@ -19,6 +21,7 @@ enum { PTOI_AWAKE, PTOI_ASLEEP };
 typedef struct ptoi_parker {
     _Alignas(PTOI_LINE) ptoi_a32 state;
     ptoi_a32 *idle; /* how many of a group sleep, or are about to */
+    bool lopsided;  /* some of those who make work only tell */
     ptoi_a64 parks; /* times it slept; for people */
 } ptoi_parker;
 
@@ -37,6 +40,9 @@ static inline void ptoi_park_announce(ptoi_parker *parker)
 {
     ptoi_add32(parker->idle, 1); /* first: `idle` is never less than the number of sleepers */
     ptoi_put32(&parker->state, PTOI_ASLEEP);
+    if (parker->lopsided && !PTOI_MUTANT(NO_BARRIER)) {
+        ptoi_os_barrier();
+    }
 }
 
 /* Wakes the thread if it sleeps. Says whether it was this call that did. */

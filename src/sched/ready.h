@@ -4,9 +4,9 @@
  * Each cell has a turn. A cell at position p (they run freely, cell p & mask) may be written when
  * its turn is p, and read when it is p + 1; after reading it becomes p + capacity.
  *
- *   Q1  cell.turn, put by the one who pushes after the task is written; read (acquire) by the one
- *       who pops. It is an exchange because whoever pushes looks next whether somebody sleeps
- *       (see park.h), and the sleeper looks here last.
+ *   Q1  cell.turn, told by the one who pushes after the task is written; read (acquire) by the one
+ *       who pops. It is told because whoever pushes looks next whether somebody sleeps (see
+ *       park.h), and the sleeper looks here last.
  *   Q2  cell.turn, released by the one who pops after the task is read; read (acquire) by the one
  *       who pushes into the cell next.
  */
@@ -28,6 +28,7 @@ typedef struct ptoi_queue {
     _Alignas(PTOI_LINE) ptoi_a32 tail; /* next to push */
     _Alignas(PTOI_LINE) ptoi_seat *cells;
     uint32_t mask;
+    bool lopsided; /* whoever sleeps makes a barrier before it looks here */
 } ptoi_queue;
 
 /* Room for `count` tasks. Counters begin at `first`, for tests of their wrap. */
@@ -43,7 +44,7 @@ static inline void ptoi_queue_push(ptoi_queue *queue, uint32_t task)
             at = ptoi_get32(&queue->tail);
         } else if (ptoi_cas32(&queue->tail, &at, at + 1)) {
             cell->task = task;
-            ptoi_put32(&cell->turn, at + 1); /* Q1 */
+            ptoi_tell32(&cell->turn, at + 1, queue->lopsided); /* Q1 */
             return;
         }
     }

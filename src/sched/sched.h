@@ -58,6 +58,7 @@ struct ptoi_sched {
     pto_runtime *rt;
     uint32_t forks; /* ptoi_os_forks as it was created */
     pto_place place;
+    bool lopsided; /* W1 and Q1 are releases, and sleepers make a barrier: `tell` in atomic.h */
     uint32_t spin;
     uint32_t n_workers; /* without the orchestrating thread */
     ptoi_worker *workers;

@@ -19,7 +19,7 @@ static inline void ptoi_publish(pto_runtime *rt, const ptoi_slot *slot, const pt
     for (int why = 0; edges->count && why < PTOI_REASONS; why++) {
         ptoi_count64(&h->edges[why], edges->why[why]);
     }
-    ptoi_put64(&h->inbox_head, at + 1); /* W1 */
+    ptoi_tell64(&h->inbox_head, at + 1, rt->sched.lopsided); /* W1 */
     ptoi_sched_notify(&rt->sched);
 }
 

@@ -256,6 +256,7 @@ static pto_status create_workers(pto_runtime *rt)
     s->max_args = s->max_args < MOST_PARAMS ? s->max_args : (uint32_t)MOST_PARAMS;
     s->rt = rt;
     s->place = set->config.place;
+    s->lopsided = ptoi_os_has_barrier();
     s->spin = set->config.spin;
     s->n_workers = set->n_workers;
     s->args_bytes = s->max_args * sizeof(pto_arg);
@@ -273,6 +274,7 @@ static pto_status create_workers(pto_runtime *rt)
         w->types = i < s->n_workers ? set->worker_types[i] : set->caller_types;
         w->next = PTOI_NONE;
         w->parker.idle = &s->idle;
+        w->parker.lopsided = s->lopsided;
         w->args = ptoi_os_reserve(s->args_bytes);
         if (!w->args) {
             return ptoi_fail(PTO_OUT_OF_MEMORY, "create: arguments of worker %u", i);
@@ -282,12 +284,15 @@ static pto_status create_workers(pto_runtime *rt)
     s->own.sched = s;
     s->own.next = PTOI_NONE;
     s->own.parker.idle = &s->resting;
+    s->own.parker.lopsided = s->lopsided;
     uint32_t first = (uint32_t)set->config.first_task;
     for (uint32_t type = 0; type < PTO_WORKER_TYPES; type++) {
         PTO_TRY(ptoi_queue_init(&s->ready[type], h->slots, first));
+        s->ready[type].lopsided = s->lopsided;
     }
     if (s->place == PTO_PLACE_THREAD) {
         PTO_TRY(ptoi_queue_init(&s->done, h->slots, first));
+        s->done.lopsided = s->lopsided;
     }
     return PTO_OK;
 }

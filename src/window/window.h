@@ -19,7 +19,7 @@
  *     ref = seq << 4 | level << 1 | poisons          pto_task = seq << 3 | level
  *
  * The protocol has three edges, and no more:
- *   W1  inbox_head, put by the orchestrator after everything about the task is written;
+ *   W1  inbox_head, told by the orchestrator after everything about the task is written;
  *       read (acquire) by whoever claims from the inbox.
  *   W2  slot.waiters, swapped to CLOSED by the scheduler's side after the kernel has returned; read
  *       (acquire) by consumers that look whether their producer is complete, and by the

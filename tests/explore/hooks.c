@@ -139,6 +139,14 @@ static op_order order_of(int given)
 ATOMIC_OF(32)
 ATOMIC_OF(64)
 
+void __tsan_atomic_signal_fence(int order);
+
+/* It is for the compiler, which has heard. */
+void __tsan_atomic_signal_fence(int order)
+{
+    (void)order;
+}
+
 /* ---- The operating system: src/base/os.c is not in this world ---- */
 
 _Thread_local char ptoi_os_mark;
@@ -198,6 +206,18 @@ void ptoi_os_wake(ptoi_a32 *word)
 void ptoi_os_yield(void)
 {
     model_yield();
+}
+
+bool world_has_barrier = true;
+
+bool ptoi_os_has_barrier(void)
+{
+    return world_has_barrier;
+}
+
+void ptoi_os_barrier(void)
+{
+    model_barrier();
 }
 
 uint64_t ptoi_os_cores(void)

@@ -205,6 +205,7 @@ static void record(const place *p, op_kind kind, op_order order, uint64_t from, 
         d.run = here.run;
         d.n_trace = 0;
     }
+    me->n_shared += p->shared;
     const uint64_t what = (uint64_t)here.current << 60 | (uint64_t)kind << 56 | (uint64_t)id << 32 |
                           (from & 0xffff) << 16 | (to & 0xffff);
     here.trace = mix(here.trace + what * UINT64_C(0x9E3779B97F4A7C15));
@@ -323,7 +324,7 @@ static void leave(const place *p, bool changed)
 /* The oldest store that a load may read. */
 static uint32_t oldest(const place *p, op_order order)
 {
-    const world_clock *clock = &threads_now()->clock;
+    const world_clock *clock = &threads_now()->clock, *shown = &threads_now()->shown;
     const uint32_t last = p->n - 1, end = p->n > HISTORY ? p->n - HISTORY : 0;
     for (uint32_t i = last; i > end; i--) {
         const store *s = &p->history[i % HISTORY];
@@ -331,7 +332,7 @@ static uint32_t oldest(const place *p, op_order order)
             return i;
         }
         for (uint32_t t = 0; t < here.n_threads; t++) {
-            if (s->seen[t] && s->seen[t] <= clock->at[t]) {
+            if (s->seen[t] && (s->seen[t] <= clock->at[t] || s->seen[t] <= shown->at[t])) {
                 return i;
             }
         }
@@ -567,6 +568,25 @@ void model_yield(void)
     threads_point(true);
     /* After the choice, so that the next one is not taken for the same. */
     record(&d.places[0], OP_YIELD, ORDER_RELAXED, 0, 0, 0, 0);
+}
+
+/* Everybody else makes a fence at this moment: the caller sees what they have stored, they see what
+ * he has. */
+void model_barrier(void)
+{
+    fiber *me = threads_now();
+    threads_point(true);
+    uint64_t when = 0; /* a barrier commutes with nothing that others could see */
+    for (uint32_t t = 0; t < here.n_threads; t++) {
+        when = mix(when + here.threads[t].n_shared + 1);
+    }
+    for (uint32_t t = 0; t < here.n_threads; t++) {
+        fiber *other = &here.threads[t];
+        join(&me->shown, &other->clock);
+        join(&other->shown, &me->clock);
+    }
+    me->clock.at[here.current]++;
+    record(&d.places[0], OP_YIELD, ORDER_SC, when, when >> 16, 0, 0);
 }
 
 void model_join(uint32_t other)

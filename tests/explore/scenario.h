@@ -17,6 +17,7 @@
     X(wait_thread)                                                                                 \
     X(types)                                                                                       \
     X(poll)                                                                                        \
+    X(poll_put)                                                                                    \
     X(poll_thread)                                                                                 \
     X(end)                                                                                         \
     X(end_thread)                                                                                  \

@@ -107,6 +107,15 @@ static void poll_run(void)
     }
 }
 
+static void poll_put_prepare(void)
+{
+    world_has_barrier = false;
+    poll_prepare();
+}
+
+const scenario scenario_poll_put = {
+    "poll-put", "the same on a system without barriers: W1 is put, not told; 1 worker",
+    poll_put_prepare, poll_run, true};
 const scenario scenario_poll = {"poll", "the orchestrating thread does something else; 1 worker",
                                 poll_prepare, poll_run, true};
 const scenario scenario_poll_thread = {"poll-thread",

@@ -354,6 +354,8 @@ void search_open(const scenario *it)
     threads_open();
     model_open();
     here.inside = true;
+    /* What is sequentially consistent matters to those who have no barrier. */
+    world_has_barrier = !mutation_now || mutation_now->action != MUTATE_WEAKEN;
     it->prepare();
     here.n_first = here.n_threads;
     memory_keep();

@@ -56,7 +56,7 @@ uint32_t threads_add(void (*run)(void *), void *context)
     made->context = context;
     made->state = THREAD_READY;
     made->yielded = false;
-    made->n_ops = made->looks = 0;
+    made->n_ops = made->n_shared = made->looks = 0;
     made->looks_at = NULL;
     c.begun[t] = false;
     if (here.active) {
@@ -65,6 +65,7 @@ uint32_t threads_add(void (*run)(void *), void *context)
     } else {
         memset(&made->clock, 0, sizeof made->clock);
     }
+    memset(&made->shown, 0, sizeof made->shown);
     made->clock.at[t]++;
     return t;
 }

@@ -20,6 +20,8 @@
  *   - acquire joins the clock of the release that it reads from; a read-modify-write reads the
  *     newest and continues the release sequence of what it replaces. (A later relaxed store of the
  *     same thread does not continue it: as in C++20, which is weaker than C11.)
+ *   - A barrier (ptoi_os_barrier) shows the caller all stores that were executed, and all others those
+ *     that the caller has executed or knows of; it orders nothing else.
  *   - Sequentially consistent operations take their order from the execution. Such a load does not
  *     read behind the last such store to the object.
  *   - Compare-and-swap may fail by an older value, too, and never for no reason (it is `strong`).
@@ -61,6 +63,9 @@ extern const scenario *const scenarios[]; /* NULL ends it */
 
 /* Memory of the world: zeroed, named in traces, and put back before each schedule. */
 void *world_memory(size_t bytes);
+
+/* Whether the system has ptoi_os_barrier; set by `prepare`. */
+extern bool world_has_barrier;
 
 /* Threads to come; then `run` waits for them. */
 uint32_t world_thread(const char *name, void (*run)(void *), void *context);
@@ -157,13 +162,14 @@ typedef struct fiber {
     void (*run)(void *);
     void *context;
     thread_state state;
-    bool yielded;          /* until what it looked at last has changed */
-    const void *waits_for; /* address of the word or lock */
-    uint32_t joins;        /* thread */
-    uint32_t n_ops;
+    bool yielded;             /* until what it looked at last has changed */
+    const void *waits_for;    /* address of the word or lock */
+    uint32_t joins;           /* thread */
+    uint32_t n_ops, n_shared; /* operations; of those, on places that others use */
     const void *looks_at;
     uint32_t looks; /* since it has changed something, or what it looks at was changed */
     world_clock clock;
+    world_clock shown; /* stores up to here it cannot miss, by a barrier */
 } fiber;
 
 typedef struct world {
@@ -207,6 +213,7 @@ bool model_cas(void *address, uint32_t bytes, uint64_t *expected, uint64_t desir
                op_order failure);
 void model_lock(void *address);
 void model_unlock(void *address);
+void model_barrier(void);
 void model_sleep(const void *address, uint32_t value);
 void model_wake(const void *address);
 void model_yield(void);
