@@ -1,0 +1,144 @@
+/* The quick way of submit and the table of loose blocks, where they meet their limits: what they leave
+ * to the long way must come to the same. */
+#include "../runtime/rig.h"
+
+/* pto_temp makes what pto_tensor_init makes of the same shape, but for the memory. */
+static void test_temps_are_dense(void **state)
+{
+    rig r;
+    test_rng rng = test_rng_make(7);
+    rig_start(&r, state, NULL);
+    for (uint64_t i = 0; i < test_effort(2000); i++) {
+        int64_t shape[PTO_MAX_DIMS];
+        const int32_t ndim = (int32_t)test_between(&rng, 0, PTO_MAX_DIMS);
+        const pto_dtype dtype = test_next(&rng) & 1 ? PTO_FLOAT64 : PTO_UINT8;
+        for (int32_t d = 0; d < ndim; d++) {
+            shape[d] = test_between(&rng, i % 16 ? 1 : 0, 3);
+        }
+        pto_tensor t, same;
+        expect_ok(pto_scope_begin(r.rt));
+        expect_ok(pto_temp(r.rt, dtype, ndim, shape, &t));
+        expect_ok(pto_tensor_init(&same, (void *)64, t.storage_bytes, dtype, ndim, shape, NULL, 0));
+        same.storage = NULL;
+        same.owner = t.owner;
+        same.generation = t.generation;
+        assert_memory_equal(&t, &same, sizeof t);
+        assert_int_equal(t.storage_bytes,
+                         (uint64_t)pto_tensor_numel(&same) * pto_dtype_size(dtype));
+        expect_ok(pto_scope_end(r.rt));
+    }
+    rig_stop(&r);
+}
+
+/* A block is loose until somebody asks about a part of it; all the same who touched it is known. */
+static void test_parts_of_a_block(void **state)
+{
+    rig r;
+    rig_start(&r, state, NULL);
+    expect_ok(pto_scope_begin(r.rt));
+    pto_tensor t;
+    expect_ok(pto_temp(r.rt, PTO_UINT8, 1, DIMS(128), &t));
+    pto_tensor left = rig_slice(&t, 0, 64), right = rig_slice(&t, 64, 128);
+    pto_task brings = RIG_SUBMIT(&r, r.hold, pto_output(&t));
+    pto_task reads = RIG_SUBMIT(&r, r.quick, pto_input(&t));
+    RIG_WAITS_FOR(&r, reads, 1);
+    pto_task part = RIG_SUBMIT(&r, r.quick,
+                               pto_output(&left)); /* the one who brought it, a reader */
+    RIG_WAITS_FOR(&r, part, 2);
+    pto_task other = RIG_SUBMIT(&r, r.quick, pto_input(&right));
+    RIG_WAITS_FOR(&r, other, 1);
+    pto_task all = RIG_SUBMIT(&r, r.quick, pto_input(&t)); /* who brought it and who wrote a part */
+    RIG_WAITS_FOR(&r, all, 2);
+    pto_task again = RIG_SUBMIT(&r, r.quick,
+                                pto_inout(&t)); /* and all readers, but the covered one */
+    RIG_WAITS_FOR(&r, again, 5);
+    expect_ok(pto_check(r.rt));
+    rig_finish(&r, brings, PTO_OK);
+    expect_ok(pto_scope_end(r.rt));
+    expect_ok(pto_wait(r.rt));
+    rig_stop(&r);
+}
+
+/* More readers than the quick way takes, and more parameters. */
+static void test_many(void **state)
+{
+    enum { READERS = 100, WIDE = 20 };
+    rig r;
+    rig_start(&r, state, NULL);
+    unsigned char memory[WIDE][64] = {{0}};
+    pto_tensor t[WIDE];
+    pto_param params[WIDE];
+    for (int i = 0; i < WIDE; i++) {
+        expect_ok(pto_tensor_init(&t[i], memory[i], 64, PTO_UINT8, 1, DIMS(64), NULL, 0));
+        params[i] = pto_inout(&t[i]);
+    }
+    pto_task first = RIG_SUBMIT(&r, r.hold, pto_output(&t[0]));
+    for (int i = 0; i < READERS; i++) {
+        RIG_WAITS_FOR(&r, RIG_SUBMIT(&r, r.quick, pto_input(&t[0])), 1);
+    }
+    pto_task writes = RIG_SUBMIT(&r, r.quick, pto_output(&t[0]));
+    RIG_WAITS_FOR(&r, writes, READERS + 1);
+    pto_task wide = 0;
+    expect_ok(pto_submit_task(r.rt, r.quick, PTO_KERNEL_TYPE, params, WIDE, &wide));
+    RIG_WAITS_FOR(&r, wide, 1);
+    expect_ok(pto_submit_task(r.rt, r.quick, PTO_KERNEL_TYPE, params, WIDE, &wide));
+    RIG_WAITS_FOR(&r, wide, 1);
+    rig_finish(&r, first, PTO_OK);
+    expect_ok(pto_wait(r.rt));
+    rig_stop(&r);
+}
+
+/* One task brings several buffers, and names one of them twice. */
+static void test_brought_twice(void **state)
+{
+    rig r;
+    rig_start(&r, state, NULL);
+    expect_ok(pto_scope_begin(r.rt));
+    pto_tensor a, b;
+    expect_ok(pto_temp(r.rt, PTO_UINT8, 1, DIMS(64), &a));
+    expect_ok(pto_temp(r.rt, PTO_UINT8, 1, DIMS(100), &b));
+    pto_task task = RIG_SUBMIT(&r, r.hold, pto_output(&a), pto_output(&b), pto_output(&a));
+    assert_int_equal(rig_info(&r, task).heap_bytes, 64 + 128);
+    RIG_WAITS_FOR(&r, RIG_SUBMIT(&r, r.quick, pto_input(&a), pto_input(&b)), 1);
+    expect_ok(pto_check(r.rt));
+    rig_finish(&r, task, PTO_OK);
+    expect_ok(pto_scope_end(r.rt));
+    expect_ok(pto_wait(r.rt));
+    rig_stop(&r);
+}
+
+/* Nonsense in place of a temp's own shape is refused, as ever. */
+static void test_nonsense_for_a_temp(void **state)
+{
+    rig r;
+    rig_start(&r, state, NULL);
+    expect_ok(pto_scope_begin(r.rt));
+    pto_tensor t;
+    expect_ok(pto_temp(r.rt, PTO_FLOAT32, 2, DIMS(4, 4), &t));
+    pto_tensor bad = t;
+    bad.dtype = (pto_dtype)(PTO_FLOAT32 + 16);
+    expect_fail(pto_submit(r.rt, r.quick, pto_output(&bad)), PTO_BAD_DTYPE, "parameter 0");
+    bad = t;
+    bad.ndim = 9;
+    expect_fail(pto_submit(r.rt, r.quick, pto_output(&bad)), PTO_BAD_NDIM, "parameter 0");
+    bad = t;
+    bad.shape[0] = INT64_C(1) << 62; /* times four wraps to nothing */
+    bad.shape[1] = 4;
+    expect_fail(pto_submit(r.rt, r.quick, pto_output(&bad)), PTO_OVERFLOW, "parameter 0");
+    bad = t;
+    bad.strides[0] = 5;
+    assert_int_not_equal(pto_submit(r.rt, r.quick, pto_output(&bad)), PTO_OK);
+    assert_int_equal(rig_info(&r, RIG_SUBMIT(&r, r.quick, pto_output(&t))).heap_bytes, 64);
+    expect_ok(pto_scope_end(r.rt));
+    expect_ok(pto_wait(r.rt));
+    rig_stop(&r);
+}
+
+int main(void)
+{
+    const rig_case cases[] = {
+        RIG_CASE(test_temps_are_dense), RIG_CASE(test_parts_of_a_block),    RIG_CASE(test_many),
+        RIG_CASE(test_brought_twice),   RIG_CASE(test_nonsense_for_a_temp),
+    };
+    return rig_run("known", cases, sizeof cases / sizeof *cases);
+}
