@@ -30,6 +30,7 @@ typedef enum pto_place {
     PTO_PLACE_THREAD, /* on a thread of its own */
 } pto_place;
 
+/* What a runtime is to be like. Zero means default in every field but `size`. */
 typedef struct pto_config {
     size_t size; /* sizeof(pto_config) */
 
@@ -88,7 +89,8 @@ static inline pto_config pto_config_init_(void)
     }
 #endif
 
-/* All options with their variables, defaults and meaning, as a program would print for --help. */
+/* Prints the table of options: variables, values now, what they take and mean, as a program would
+ * for its --help. */
 PTO_API void pto_options_print(FILE *out);
 
 #ifdef __cplusplus

@@ -37,15 +37,15 @@ typedef struct pto_device_ops {
  * before, for those who look from then on. */
 PTO_API pto_status pto_device_add(pto_device device, const pto_device_ops *ops);
 
-/* What was said about it; PTO_BAD_DEVICE if it was never added. */
+/* What pto_device_add said about a device; PTO_BAD_DEVICE if it was never added. */
 PTO_API pto_status pto_device_get(pto_device device, pto_device_ops *ops);
 
 /* The device that is current on the calling thread: cpu:0 at first. */
 PTO_API pto_device pto_device_current(void);
 
-/* Making another one current calls its `set_current`; the cpu has none, nor has a device that
- * was never added, which can be current all the same. If it is current already nothing is
- * called, unless it was added anew since. On failure the old one stays current. */
+/* Makes a device current on the calling thread. That calls its `set_current`; the cpu has none, nor
+ * has a device that was never added, which can be current all the same. If it is current already
+ * nothing is called, unless it was added anew since. On failure the old one stays current. */
 PTO_API pto_status pto_device_set_current(pto_device device);
 
 #ifdef __cplusplus

@@ -16,17 +16,20 @@ extern "C" {
 #define PTO_DLPACK_MAJOR 1
 #define PTO_DLPACK_MINOR 0
 
+/* Where the memory is: DLDevice. */
 typedef struct pto_dl_device {
     int32_t device_type; /* 1 CPU, 2 CUDA, 3 pinned host memory of CUDA, ... */
     int32_t device_id;
 } pto_dl_device;
 
+/* What an element is: DLDataType. We take whole bytes and one lane. */
 typedef struct pto_dl_dtype {
     uint8_t code; /* 0 int, 1 uint, 2 float, 4 bfloat, 6 bool */
     uint8_t bits;
     uint16_t lanes;
 } pto_dl_dtype;
 
+/* A view of memory, without an owner: DLTensor. */
 typedef struct pto_dl_tensor {
     void *data;
     pto_dl_device device;
@@ -37,14 +40,14 @@ typedef struct pto_dl_tensor {
     uint64_t byte_offset;
 } pto_dl_tensor;
 
-/* The legacy managed tensor. */
+/* The legacy managed tensor: DLManagedTensor. */
 typedef struct pto_dl_managed {
     pto_dl_tensor tensor;
     void *manager;
     void (*deleter)(struct pto_dl_managed *self);
 } pto_dl_managed;
 
-/* The managed tensor of DLPack 1.x. */
+/* The managed tensor of DLPack 1.x: DLManagedTensorVersioned. */
 typedef struct pto_dl_versioned {
     struct {
         uint32_t major;
@@ -59,20 +62,21 @@ typedef struct pto_dl_versioned {
 #define PTO_DL_FLAG_READ_ONLY (UINT64_C(1) << 0)
 #define PTO_DL_FLAG_IS_COPIED (UINT64_C(1) << 1)
 
-/* A tensor that looks at the memory of `managed`. It stays the caller's: the view is good until the
- * caller calls the deleter (pto_dlpack_release does it, once, and clears the pointer). Works on
- * what any producer made; the storage is taken to be exactly the bytes that the tensor spans.
- * A read-only flag is reported through `read_only`, which may be NULL. */
+/* Makes a tensor that looks at the memory of `managed`. It stays the caller's: the view is good
+ * until the caller calls the deleter (pto_dlpack_release does it, once, and clears the pointer).
+ * Works on what any producer made; the storage is taken to be exactly the bytes that the tensor
+ * spans. A read-only flag is reported through `read_only`, which may be NULL. */
 PTO_API pto_status pto_dlpack_import(const pto_dl_managed *managed, pto_tensor *out);
 PTO_API pto_status pto_dlpack_import_versioned(const pto_dl_versioned *managed, pto_tensor *out,
                                                bool *read_only);
 
-/* Calls the deleter of *managed, if there is one, and sets *managed to NULL. NULL is fine. */
+/* Gives a managed tensor back: calls the deleter of *managed, if there is one, and sets *managed to
+ * NULL. NULL is fine. */
 PTO_API void pto_dlpack_release(pto_dl_managed **managed);
 PTO_API void pto_dlpack_release_versioned(pto_dl_versioned **managed);
 
-/* A managed tensor over the memory of `t`, for another library. When that library is done, `done`
- * (may be NULL) is called with `context`, exactly once; then the struct itself is freed. */
+/* Makes a managed tensor over the memory of `t`, for another library. When that library is done,
+ * `done` (may be NULL) is called with `context`, exactly once; then the struct itself is freed. */
 PTO_API pto_status pto_dlpack_export(const pto_tensor *t, void (*done)(void *context),
                                      void *context, pto_dl_managed **out);
 PTO_API pto_status pto_dlpack_export_versioned(const pto_tensor *t, uint64_t flags,

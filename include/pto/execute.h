@@ -26,7 +26,7 @@ extern "C" {
 PTO_API pto_status pto_device_register(pto_runtime *rt, pto_device device,
                                        const pto_device_ops *ops);
 
-/* The entry of a device; PTO_BAD_DEVICE if there is none. */
+/* The entry of a device in the runtime's table; PTO_BAD_DEVICE if there is none. */
 PTO_API pto_status pto_device_find(pto_runtime *rt, pto_device device, pto_device_ops *ops);
 
 /* ---- Execution --------------------------------------------------------------------------- */
@@ -37,19 +37,22 @@ PTO_API pto_status pto_device_find(pto_runtime *rt, pto_device device, pto_devic
 typedef pto_status (*pto_orchestration)(pto_runtime *rt, const pto_tensor *inputs,
                                         const pto_tensor *outputs, void *params);
 
+/* Which thread runs the orchestration function. */
 typedef enum pto_orchestrator {
     PTO_ON_CALLER = 0, /* on the calling thread */
     PTO_ON_THREAD,     /* on a thread of the device's side, which orchestrates meanwhile */
 } pto_orchestrator;
 
+/* Where and how to execute. Zero means default in every field but `size`. */
 typedef struct pto_execute_options {
     size_t size;       /* sizeof(pto_execute_options) */
     pto_device device; /* zero: cpu:0 */
     pto_orchestrator orchestrator;
 } pto_execute_options;
 
-/* Waits for what was submitted before, allocates inputs and outputs on the device, copies the
- * inputs in, runs the orchestration, waits for all tasks, copies the outputs out, and frees.
+/* Runs an orchestration over data of the host: waits for what was submitted before, allocates
+ * inputs and outputs on the device, copies the inputs in, runs the orchestration, waits for all
+ * tasks, copies the outputs out, and frees.
  *
  * The tensors are memory of the user on the CPU, with any strides. An output may share memory with
  * inputs, and not with another output (PTO_OVERLAP). Scopes that the orchestration left open are

@@ -38,6 +38,7 @@
 extern "C" {
 #endif
 
+/* What runs tasks: rings, workers, and what was submitted. See pto_runtime_create. */
 typedef struct pto_runtime pto_runtime;
 
 /* A task that was submitted. 0 is none; numbers are never used twice. */
@@ -51,6 +52,7 @@ typedef uint64_t pto_task;
     X(AI_CPU, 2, "ai_cpu")           /* scalar code, control */                                    \
     X(ACCELERATOR, 3, "accelerator") /* copy engines and the like: see pto/work.h */
 
+/* The types of workers. A kernel is registered for one of them. */
 typedef enum pto_worker_type {
 #define PTO_WORKER_ENUM(name, value, text) PTO_##name = (value),
     PTO_WORKER_MAP(PTO_WORKER_ENUM)
@@ -59,9 +61,10 @@ typedef enum pto_worker_type {
     PTO_KERNEL_TYPE = -1  /* at submit: the type the kernel was registered for */
 } pto_worker_type;
 
+/* Name of a worker type: "vector"; "invalid" for an unknown one. */
 PTO_API const char *pto_worker_type_name(pto_worker_type type);
 
-/* Sets of types. */
+/* Sets of types, as bits: that of one type, and all of them. */
 #define PTO_TYPE_BIT(type) (1u << (type))
 #define PTO_ALL_TYPES ((1u << PTO_WORKER_TYPES) - 1u)
 
@@ -79,7 +82,7 @@ typedef struct pto_arg {
     };
 } pto_arg;
 
-/* The value of a scalar, whatever kind of number it was submitted as. */
+/* The value of a scalar as a double, whatever kind of number it was submitted as. */
 static inline double pto_arg_f64(const pto_arg *arg)
 {
     return arg->dtype == PTO_FLOAT64  ? arg->f64
@@ -87,11 +90,13 @@ static inline double pto_arg_f64(const pto_arg *arg)
                                       : (double)arg->i64;
 }
 
+/* The value of a scalar as a whole number; one that has a fraction loses it, toward zero. */
 static inline int64_t pto_arg_i64(const pto_arg *arg)
 {
     return arg->dtype == PTO_FLOAT64 ? (int64_t)arg->f64 : arg->i64;
 }
 
+/* What a kernel is called with. */
 typedef struct pto_call {
     const pto_arg *args; /* tensors and scalars, in the order of the parameters */
     uint32_t n_args;
@@ -102,20 +107,24 @@ typedef struct pto_call {
     pto_runtime *rt; /* for pto_task_complete, pto_cancel and pto_is_cancelled */
 } pto_call;
 
+/* A kernel function: see the top of pto/kernel.h for what it may do and return. */
 typedef pto_status (*pto_kernel_fn)(const pto_call *call);
 
-typedef uint32_t pto_kernel; /* 0 is none */
+/* A kernel that was registered; 0 is none. */
+typedef uint32_t pto_kernel;
 
 /* Makes a kernel known. The name is copied; it need not be unique, but reports are clearer so. */
 PTO_API pto_status pto_kernel_register(pto_runtime *rt, const char *name, pto_worker_type type,
                                        pto_kernel_fn fn, void *user, pto_kernel *kernel);
 
-/* Says why: sets pto_error_detail of this thread and returns `status`, so that a kernel can
+/* Says why something failed: sets pto_error_detail of this thread and returns `status`, so that a
+ * kernel can
  *     return pto_fail(PTO_KERNEL_FAILED, "pivot %d is zero", k); */
 PTO_API pto_status pto_fail(pto_status status, const char *format, ...) PTO_PRINTF(2, 3);
 
-/* Ends a task whose kernel returned, or is about to return, PTO_PENDING. PTO_OK or an error. From
- * any thread; once. */
+/* Ends a task whose kernel returned, or is about to return, PTO_PENDING: `status` is PTO_OK or an
+ * error, as if the kernel returned it. From any thread; once. PTO_BAD_TASK if there is no such
+ * task, or it is not pending. */
 PTO_API pto_status pto_task_complete(pto_runtime *rt, pto_task task, pto_status status);
 
 /* Whether pto_cancel was called: a long kernel may look from time to time, and end early. */

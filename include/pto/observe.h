@@ -8,6 +8,7 @@
 extern "C" {
 #endif
 
+/* How far a task is. */
 typedef enum pto_task_state {
     PTO_TASK_PENDING,   /* some task before it is not complete */
     PTO_TASK_READY,     /* could run now */
@@ -16,9 +17,10 @@ typedef enum pto_task_state {
     PTO_TASK_CONSUMED,  /* recycled: slot and memory may be another task's */
 } pto_task_state;
 
+/* Name of a state: "ready"; "invalid" for an unknown one. */
 PTO_API const char *pto_task_state_name(pto_task_state state);
 
-/* One task. Of a consumed one only `task` and `state` are set. */
+/* What is known about one task. Of a consumed one only `task` and `state` are set. */
 typedef struct pto_task_report {
     pto_task task;
     pto_task_state state;
@@ -38,9 +40,10 @@ typedef struct pto_task_report {
     bool skipped;          /* it never ran: a task it depends on failed, or pto_cancel */
 } pto_task_report;
 
-/* From the orchestrating thread. */
+/* Looks at one task. From the orchestrating thread; PTO_BAD_TASK if there never was such a task. */
 PTO_API pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report);
 
+/* The rings of one level. */
 typedef struct pto_level_stats {
     uint32_t tasks, tasks_peak, window;        /* alive, the most ever, room */
     uint64_t heap_used, heap_peak, heap_bytes; /* */
@@ -51,6 +54,7 @@ typedef struct pto_level_stats {
                                                        to wait for room */
 } pto_level_stats;
 
+/* Counts of a runtime, since it was created unless said otherwise. */
 typedef struct pto_runtime_stats {
     uint64_t submitted;
     uint64_t completed; /* of those: done, failed or skipped */
@@ -69,7 +73,8 @@ typedef struct pto_runtime_stats {
     pto_level_stats level[PTO_MAX_LEVELS];
 } pto_runtime_stats;
 
-/* A snapshot; any thread may take one. Counts are each right, and need not belong to one instant. */
+/* Takes a snapshot of all counts; any thread may. Counts are each right, and need not belong to one
+ * instant. */
 PTO_API pto_status pto_stats(const pto_runtime *rt, pto_runtime_stats *stats);
 
 /* Somebody who watches tasks: to measure, to draw, to count. Any of the functions may be NULL. They run
@@ -89,8 +94,8 @@ typedef struct pto_watcher {
     void (*ended)(void *user, pto_task task, uint32_t worker, pto_status status);
 } pto_watcher;
 
-/* From now on this one, which is copied; NULL: nobody. Waits for all tasks first, whether they failed
- * or not. From the orchestrating thread. */
+/* Sets who watches the tasks from now on: this one, which is copied; NULL: nobody. Waits for all
+ * tasks first, whether they failed or not. From the orchestrating thread. */
 PTO_API pto_status pto_watch(pto_runtime *rt, const pto_watcher *watcher);
 
 /* Checks every invariant of the runtime, which takes time; PTO_CORRUPT names the first one broken.

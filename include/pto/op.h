@@ -27,6 +27,7 @@
 extern "C" {
 #endif
 
+/* An operator: a name, and a table of implementations. */
 typedef struct pto_op pto_op;
 
 /* One call, as an implementation sees it. What the tensors must be like is the operator's to check,
@@ -39,11 +40,11 @@ typedef struct pto_op_call {
     const void *params; /* as given to pto_op_run; may be NULL */
 } pto_op_call;
 
-/* One that fails may say why with pto_fail (pto/kernel.h). */
+/* An implementation of an operator. One that fails may say why with pto_fail (pto/kernel.h). */
 typedef pto_status (*pto_op_fn)(const pto_op_call *call);
 
-/* An operator of one's own. The name, which is not empty, is copied. Destroy it when nobody runs it
- * any more; NULL is fine, and the built-in ones stay. */
+/* Makes an operator of one's own, ends it, names it. The name, which is not empty, is copied.
+ * Destroy it when nobody runs it any more; NULL is fine, and the built-in ones stay. */
 PTO_API pto_status pto_op_create(const char *name, pto_op **op);
 PTO_API void pto_op_destroy(pto_op *op);
 PTO_API const char *pto_op_name(const pto_op *op);
@@ -70,12 +71,13 @@ PTO_API pto_status pto_op_run(const pto_op *op, const pto_tensor *outputs, size_
 
 /* ---- Fill ---------------------------------------------------------------------------------- */
 
-/* All elements become `value`, converted to the dtype as C converts: to integers toward zero, and
- * PTO_BAD_PARAM if it does not fit or is no number; to floats to the nearest one, of two the even
- * one, and infinite if it is too large; to bool, whether it is not 0. Any strides, also 0. */
+/* Fills a tensor with a number: all elements become `value`, converted to the dtype as C converts,
+ * to integers toward zero, and PTO_BAD_PARAM if it does not fit or is no number; to floats to the
+ * nearest one, of two the even one, and infinite if it is too large; to bool, whether it is not 0.
+ * Any strides, also 0. */
 PTO_API pto_status pto_fill(const pto_tensor *dst, double value);
 
-/* The operator behind it: outputs[0], and params points to a double. */
+/* The operator behind pto_fill: outputs[0], and params points to a double. */
 PTO_API pto_op *pto_fill_op(void);
 
 #ifdef __cplusplus

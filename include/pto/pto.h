@@ -49,10 +49,11 @@ extern "C" {
 
 /* ---- Life -------------------------------------------------------------------------------- */
 
-/* A runtime as configured (pto/config.h), or with all defaults. Memory is reserved, not used: a
- * large heap costs nothing until tasks fill it. */
+/* Creates a runtime as configured (pto/config.h), or with all defaults. The calling thread
+ * orchestrates it. Memory is reserved, not used: a large heap costs nothing until tasks fill it. */
 PTO_API pto_status pto_runtime_create(pto_runtime **rt, const pto_config *config);
 
+/* What becomes of tasks when a runtime is destroyed. */
 typedef enum pto_ending {
     PTO_WAIT,   /* everything submitted runs first */
     PTO_CANCEL, /* what has not begun is skipped, scopes still open are ended */
@@ -65,6 +66,7 @@ PTO_API pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending);
 
 /* ---- Parameters -------------------------------------------------------------------------- */
 
+/* What a task does with a parameter. */
 typedef enum pto_param_kind {
     PTO_PARAM_NONE = 0, /* a forgotten one is noticed */
     PTO_PARAM_INPUT,
@@ -74,6 +76,7 @@ typedef enum pto_param_kind {
     PTO_PARAM_AFTER,
 } pto_param_kind;
 
+/* One parameter of a task. Made by pto_input and its like. */
 typedef struct pto_param {
     pto_param_kind kind;
     uint16_t nodep; /* not 0: takes no part in ordering */
@@ -87,7 +90,8 @@ typedef struct pto_param {
     };
 } pto_param;
 
-/* The task reads the tensor; writes all of what it writes of it without reading; or both. */
+/* A tensor as parameter: the task reads it (input), writes it without reading what was there
+ * (output), or does both (inout). */
 static inline pto_param pto_input(const pto_tensor *t)
 {
     pto_param p;
@@ -111,7 +115,7 @@ static inline pto_param pto_inout(const pto_tensor *t)
     return p;
 }
 
-/* The task starts after another one is complete, whatever they touch. */
+/* Makes the task start after another one is complete, whatever they touch. */
 static inline pto_param pto_after(pto_task task)
 {
     pto_param p;
@@ -121,14 +125,15 @@ static inline pto_param pto_after(pto_task task)
     return p;
 }
 
-/* The argument orders nothing: the program vouches for it. Managed memory stays alive all the same,
- * as long as the task needs it. */
+/* Takes a parameter out of the ordering: the program vouches for it. Managed memory stays alive all
+ * the same, as long as the task needs it. */
 static inline pto_param pto_nodep(pto_param p)
 {
     p.nodep = 1;
     return p;
 }
 
+/* A number of one kind by value: see pto_scalar, which chooses among them. */
 static inline pto_param pto_scalar_i64(int64_t value)
 {
     pto_param p;
@@ -155,8 +160,8 @@ static inline pto_param pto_scalar_f64(double value)
     return p;
 }
 
-/* A number by value. The kernel reads it with pto_arg_i64 or pto_arg_f64, which convert; as it is,
- * whole ones arrive as args[i].i64 (or .u64), others as args[i].f64. */
+/* A number by value as parameter. The kernel reads it with pto_arg_i64 or pto_arg_f64, which
+ * convert; as it is, whole ones arrive as args[i].i64 (or .u64), others as args[i].f64. */
 #ifndef __cplusplus
 #define pto_scalar(value)                                                                          \
     _Generic((value), float                                                                        \
@@ -182,7 +187,9 @@ PTO_API pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_wo
 #define pto_submit_task(rt, kernel, type, params, n_params, task)                                  \
     pto_submit_task_at((rt), (kernel), (type), (params), (n_params), (task), __FILE__, __LINE__)
 
-/* The same for people: pto_submit(rt, kernel, pto_input(&a), pto_output(&b), pto_scalar(3)). */
+/* Submits a task with the parameters in place, as people write it:
+ *     pto_submit(rt, kernel, pto_input(&a), pto_output(&b), pto_scalar(3));
+ * In all else pto_submit_task. */
 #ifndef __cplusplus
 #define pto_submit(rt, kernel, ...)                                                                \
     pto_submit_task_at((rt), (kernel), PTO_KERNEL_TYPE, (const pto_param[]){__VA_ARGS__},          \
@@ -203,28 +210,31 @@ typedef struct pto_buffer {
     uint32_t generation;
 } pto_buffer;
 
-/* A buffer without memory: the first task that writes it, whole, brings the memory with it. */
+/* Creates a buffer without memory: the first task that writes it, whole, brings the memory with
+ * it. */
 PTO_API pto_status pto_create_buffer(pto_runtime *rt, uint64_t bytes, pto_buffer *buffer);
 
-/* A dense tensor at the start of a buffer. `version` counts contents: 0 at first; an output at
- * the current version writes parts of it, one at the next version begins that in place; an input
+/* Makes a dense tensor at the start of a buffer. `version` counts contents: 0 at first; an output
+ * at the current version writes parts of it, one at the next version begins that in place; an input
  * must name the current one. */
 PTO_API pto_status pto_managed_tensor(pto_runtime *rt, const pto_buffer *buffer, uint32_t version,
                                       pto_dtype dtype, int32_t ndim, const int64_t *shape,
                                       pto_tensor *t);
 
-/* Both in one: a dense managed tensor, without memory until it is first written. */
+/* Makes a dense managed tensor, without memory until it is first written: buffer and tensor in
+ * one. */
 PTO_API pto_status pto_temp(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const int64_t *shape,
                             pto_tensor *t);
 
-/* The same with memory at once, so that tasks can write it in parts. What is in it is undefined. */
+/* Makes a dense managed tensor with memory at once, so that tasks can write it in parts. What is in
+ * it is undefined. (The macro is variadic, so that a shape may be written in place: pto_alloc(rt,
+ * dtype, ndim, shape, &t).) */
 PTO_API pto_status pto_alloc_at(pto_runtime *rt, pto_dtype dtype, int32_t ndim,
                                 const int64_t *shape, pto_tensor *t, const char *file, int line);
 
-/* pto_alloc(rt, dtype, ndim, shape, &t); variadic, so that a shape may be written in place. */
 #define pto_alloc(rt, ...) pto_alloc_at((rt), __VA_ARGS__, __FILE__, __LINE__)
 
-/* A dense tensor over memory of the user. (pto_tensor_init makes any other.) */
+/* Makes a dense tensor over memory of the user. (pto_tensor_init makes any other.) */
 PTO_API pto_status pto_external_tensor(pto_runtime *rt, void *data, pto_dtype dtype, int32_t ndim,
                                        const int64_t *shape, pto_tensor *t);
 
@@ -243,8 +253,12 @@ PTO_API pto_status pto_task_get_output(pto_runtime *rt, pto_task task, uint32_t 
  * A boundary scope is a lifetime of its own: what is born inside takes no reference on the scopes
  * outside, and lives on the next ring level. So a loop of boundary scopes streams for ever through
  * a ring of fixed size, whatever the scopes outside hold. */
+
+/* A flag of pto_scope_begin_ex: the scope is a boundary. */
 #define PTO_SCOPE_BOUNDARY 1u
 
+/* Opens a scope. The end gives back what was born since; without an open scope it is PTO_BAD_SCOPE.
+ * The depth is how many are open. (PTO_SCOPE needs no end.) */
 PTO_API pto_status pto_scope_begin_at(pto_runtime *rt, uint32_t flags, const char *file, int line);
 PTO_API pto_status pto_scope_end(pto_runtime *rt);
 PTO_API uint32_t pto_get_scope_depth(const pto_runtime *rt);
@@ -252,8 +266,7 @@ PTO_API uint32_t pto_get_scope_depth(const pto_runtime *rt);
 #define pto_scope_begin(rt) pto_scope_begin_at((rt), 0, __FILE__, __LINE__)
 #define pto_scope_begin_ex(rt, flags) pto_scope_begin_at((rt), (flags), __FILE__, __LINE__)
 
-/* PTO_SCOPE(rt) { ... } ends its scope however the block is left: at its end, by break, return or
- * goto. If the scope cannot be opened the block is skipped. */
+/* Behind PTO_SCOPE: a scope that ends with its block. */
 typedef struct pto_scope_guard {
     pto_runtime *rt; /* NULL: there is nothing to end */
     int once;
@@ -281,28 +294,31 @@ static inline void pto_scope_guard_end_(pto_scope_guard *guard)
          guard.once; guard.once = 0)
 #define PTO_SCOPE_NAMED_(line, rt, flags) PTO_SCOPE_AS_(pto_guard_##line, rt, flags)
 #define PTO_SCOPE_AT_(line, rt, flags) PTO_SCOPE_NAMED_(line, rt, flags)
+
+/* A block with a scope around it. PTO_SCOPE(rt) { ... } ends its scope however the block is left:
+ * at its end, by break, return or goto. If the scope cannot be opened the block is skipped.
+ * PTO_BOUNDARY(rt) { ... } is the same with a boundary scope. */
 #define PTO_SCOPE_EX(rt, flags) PTO_SCOPE_AT_(__LINE__, rt, flags)
 #define PTO_SCOPE(rt) PTO_SCOPE_EX(rt, 0)
 #define PTO_BOUNDARY(rt) PTO_SCOPE_EX(rt, PTO_SCOPE_BOUNDARY)
 
 /* ---- Waiting, reading, failing ------------------------------------------------------------ */
 
-/* Until everything submitted is complete, or one task is. The thread runs tasks meanwhile. If any
- * task has failed (pto_wait: since the last pto_clear_error) the status is PTO_TASK_FAILED and the
- * detail tells of the first in order of submission; after pto_cancel it is PTO_CANCELLED. */
+/* Waits until everything submitted is complete, or one task is. The thread runs tasks meanwhile. If
+ * any task has failed (pto_wait: since the last pto_clear_error) the status is PTO_TASK_FAILED and
+ * the detail tells of the first in order of submission; after pto_cancel it is PTO_CANCELLED. */
 PTO_API pto_status pto_wait(pto_runtime *rt);
 PTO_API pto_status pto_wait_task(pto_runtime *rt, pto_task task);
 
-/* Copies a tensor out, densely, when all tasks submitted so far have written it; or in, when they
- * all are done with it. So control flow may depend on data. `bytes` is the size of the memory given,
- * which tasks may touch as well: that is waited for, too.
- * Writing gives a managed tensor its memory if it has none; it must be whole and dense then, as for a
- * task (PTO_NOT_CONTIGUOUS). */
+/* Copies a tensor out or in, densely: out when all tasks submitted so far have written it, in when
+ * they all are done with it. So control flow may depend on data. `bytes` is the size of the memory
+ * given, which tasks may touch as well: that is waited for, too. Writing gives a managed tensor its
+ * memory if it has none; it must be whole and dense then, as for a task (PTO_NOT_CONTIGUOUS).
+ * Reading what a failed task was to write is PTO_POISONED. */
 PTO_API pto_status pto_read(pto_runtime *rt, const pto_tensor *t, void *to, uint64_t bytes);
 PTO_API pto_status pto_write_at(pto_runtime *rt, const pto_tensor *t, const void *from,
                                 uint64_t bytes, const char *file, int line);
 
-/* pto_write(rt, &t, from, bytes) */
 #define pto_write(rt, ...) pto_write_at((rt), __VA_ARGS__, __FILE__, __LINE__)
 
 /* A failed task. Its outputs, and those of the tasks that were skipped because of it, are poisoned:
@@ -318,14 +334,15 @@ typedef struct pto_failure {
     char message[256]; /* pto_fail's words */
 } pto_failure;
 
-/* The first failure since the last pto_clear_error; *failed says whether there is one. */
+/* Tells of the first failure since the last pto_clear_error; *failed says whether there is one. */
 PTO_API pto_status pto_get_failure(pto_runtime *rt, bool *failed, pto_failure *failure);
 
-/* Waits for everything, then forgets failures, poison and a cancel: the runtime works on. */
+/* Lets the runtime go on after a failure: waits for everything, then forgets failures, poison and a
+ * cancel. */
 PTO_API pto_status pto_clear_error(pto_runtime *rt);
 
-/* Tasks that have not begun are skipped from now on, submit and wait say PTO_CANCELLED. From any
- * thread, and from a signal handler. */
+/* Skips all tasks that have not begun: submit and wait say PTO_CANCELLED from now on, until
+ * pto_clear_error. From any thread, and from a signal handler. */
 PTO_API void pto_cancel(pto_runtime *rt);
 
 #ifdef __cplusplus

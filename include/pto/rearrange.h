@@ -42,27 +42,27 @@ extern "C" {
 /* Copies all elements of src to their places in dst. */
 PTO_API pto_status pto_rearrange(const pto_tensor *dst, const pto_tensor *src);
 
-/* The same by several threads, the calling one included: 0 means one for each core, and a copy too
- * small to gain by it takes fewer. Returns when all is done. CPU only. */
+/* Rearranges by several threads, the calling one included: 0 means one for each core, and a copy
+ * too small to gain by it takes fewer. Returns when all is done. CPU only. */
 PTO_API pto_status pto_rearrange_parallel(const pto_tensor *dst, const pto_tensor *src,
                                           uint32_t threads);
 
-/* Allocates a dense tensor of src's shape, dtype and device (last dim fastest; memory of large ones
- * in huge pages where the system gives them), and copies. pto_rearrange_free gives the memory back
- * and zeroes the tensor; a zeroed one is fine. */
+/* Rearranges into new memory: allocates a dense tensor of src's shape, dtype and device (last dim
+ * fastest; memory of large ones in huge pages where the system gives them), and copies.
+ * pto_rearrange_free gives the memory back and zeroes the tensor; a zeroed one is fine. */
 PTO_API pto_status pto_rearrange_new(const pto_tensor *src, pto_tensor *dst);
 PTO_API void pto_rearrange_free(pto_tensor *dst);
 
-/* The operator behind all of them: outputs[0] = inputs[0]. */
+/* The operator behind pto_rearrange: outputs[0] = inputs[0]. */
 PTO_API pto_op *pto_rearrange_op(void);
 
 /* ---- As tasks ----------------------------------------------------------------------------- */
 
-/* Submits the copy to workers of type PTO_VECTOR or PTO_ACCELERATOR. A large one becomes several
- * tasks, each with a view of both tensors: parts run side by side, and whoever needs a part waits for
- * that part alone. There is one for each MiB, at most 64 of them, and at most a sixteenth of the
- * window of the level. A managed dst without memory gets it. Together they count as one write: memory
- * that a failed task was to write is good again.
+/* Submits a rearrangement, to workers of type PTO_VECTOR or PTO_ACCELERATOR. A large one becomes
+ * several tasks, each with a view of both tensors: parts run side by side, and whoever needs a part
+ * waits for that part alone. There is one for each MiB, at most 64 of them, and at most a sixteenth
+ * of the window of the level. A managed dst without memory gets it. Together they count as one
+ * write: memory that a failed task was to write is good again.
  *
  * What is wrong with the two tensors together is refused here, not by a task. Only a stall or a
  * cancel may come between the parts; the detail says how many were submitted. pto_last_task is the
@@ -77,39 +77,45 @@ PTO_API pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *ds
 
 /* ---- Plans -------------------------------------------------------------------------------- */
 
-/* A plan is how a copy will be made, as it follows from shape, strides, size of an element and
- * alignment. The calls above keep the latest ones of each thread and device (see below). Whoever makes
- * the same copy again and again may keep the plan. Plans, and pto_rearrange_parallel, are of the CPU's
- * own implementation: they do not look into the operator's table. */
+/* How a copy will be made, as it follows from shape, strides, size of an element and alignment. The
+ * calls above keep the latest ones of each thread and device (see below). Whoever makes the same
+ * copy again and again may keep the plan. Plans, and pto_rearrange_parallel, are of the CPU's own
+ * implementation: they do not look into the operator's table. */
 typedef struct pto_rearrange_plan pto_rearrange_plan;
 
+/* Makes a plan for copies from tensors like `src` to tensors like `dst`. What pto_rearrange refuses
+ * is refused here. The plan is the caller's to destroy. */
 PTO_API pto_status pto_rearrange_plan_create(const pto_tensor *dst, const pto_tensor *src,
                                              pto_rearrange_plan **plan);
 
-/* Runs it on these two, which have the layout, size of elements, device and alignment (address modulo
- * 64) of those it was made for, or PTO_BAD_SHAPE, PTO_BAD_DTYPE, PTO_BAD_PLAN. Any number of threads
- * may run one plan at a time. */
+/* Runs a plan on two tensors. They have the layout, size of elements, device and alignment (address
+ * modulo 64) of those it was made for, or it is PTO_BAD_SHAPE, PTO_BAD_DTYPE, PTO_BAD_PLAN. Any
+ * number of threads may run one plan at a time. */
 PTO_API pto_status pto_rearrange_plan_execute(const pto_rearrange_plan *plan, const pto_tensor *dst,
                                               const pto_tensor *src);
-PTO_API void pto_rearrange_plan_destroy(pto_rearrange_plan *plan); /* NULL is fine */
 
-/* One readable line about what it does, as snprintf: "tiles of 16 x 16, 4 bytes each, ..." */
+/* Destroys a plan that nobody runs any more. NULL is fine. */
+PTO_API void pto_rearrange_plan_destroy(pto_rearrange_plan *plan);
+
+/* Writes one readable line about what a plan does, as snprintf: "tiles of 16 x 16, 4 bytes each,
+ * ..." */
 PTO_API size_t pto_rearrange_plan_format(const pto_rearrange_plan *plan, char *text, size_t size);
 
 /* ---- The cache of plans ------------------------------------------------------------------- */
 
 #define PTO_REARRANGE_CACHE 100 /* plans for each thread and device, unless said otherwise */
 
+/* What a cache of plans did. */
 typedef struct pto_rearrange_cache_stats {
     uint64_t hits, misses, evictions; /* since the thread began */
     uint64_t plans;                   /* now */
     uint64_t capacity;
 } pto_rearrange_cache_stats;
 
-/* Of the calling thread, and of no other: what the cache of a device did, and how many plans it may
- * keep from now on for each device (0: none, every call makes its own). Clear destroys the plans of
- * one device or of all, with that device current; counts stay. What a thread keeps goes when it ends,
- * in the same way. */
+/* The cache of plans of the calling thread, and of no other: what that of a device did, and how
+ * many plans it may keep from now on for each device (0: none, every call makes its own). Clear
+ * destroys the plans of one device or of all, with that device current; counts stay. What a thread
+ * keeps goes when it ends, in the same way. */
 PTO_API pto_status pto_rearrange_cache_get(pto_device device, pto_rearrange_cache_stats *stats);
 PTO_API pto_status pto_rearrange_cache_resize(uint64_t capacity);
 PTO_API pto_status pto_rearrange_cache_clear(pto_device device);

@@ -112,6 +112,7 @@ extern "C" {
     X(BAD_PLAN, 49, "the plan was made for other tensors",                                         \
       "run it on tensors of the layout, device and alignment it was made for, or make another")
 
+/* How a call ended: PTO_OK, which is 0, or a code that says what went wrong. */
 typedef enum pto_status {
 #define PTO_STATUS_ENUM(name, value, text, hint) PTO_##name = (value),
     PTO_STATUS_MAP(PTO_STATUS_ENUM)
@@ -128,7 +129,7 @@ PTO_API const char *pto_status_hint(pto_status status);
  * failure on this thread, success does not clear it; "" if nothing ever failed here. */
 PTO_API const char *pto_error_detail(void);
 
-/* Version of the library that is loaded, "1.2.3"; PTO_VERSION is the one compiled against. */
+/* Version of the library that is loaded, as "1.2.3"; PTO_VERSION is the one compiled against. */
 #define PTO_VERSION_MAJOR 0
 #define PTO_VERSION_MINOR 1
 #define PTO_VERSION_PATCH 0

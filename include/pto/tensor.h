@@ -57,6 +57,7 @@ extern "C" {
     X(FLOAT64, 10, "float64", 8)                                                                   \
     X(BOOL, 11, "bool", 1)
 
+/* What an element of a tensor is. */
 typedef enum pto_dtype {
     PTO_DTYPE_NONE = 0,
 #define PTO_DTYPE_ENUM(name, value, text, bytes) PTO_##name = (value),
@@ -64,7 +65,8 @@ typedef enum pto_dtype {
 #undef PTO_DTYPE_ENUM
 } pto_dtype;
 
-/* Bytes of one element, 0 for an unknown dtype; its name, "invalid" for an unknown one. */
+/* Size and name of a dtype: bytes of one element, 0 for an unknown dtype; "float32", "invalid" for
+ * an unknown one. */
 PTO_API size_t pto_dtype_size(pto_dtype dtype);
 PTO_API const char *pto_dtype_name(pto_dtype dtype);
 
@@ -83,6 +85,7 @@ PTO_API const char *pto_dtype_name(pto_dtype dtype);
     X(HYGON, 8, "hygon")                                                                           \
     X(QY, 9, "qy")
 
+/* What kind of device memory is on. */
 typedef enum pto_device_type {
 #define PTO_DEVICE_ENUM(name, value, text) PTO_DEVICE_##name = (value),
     PTO_DEVICE_MAP(PTO_DEVICE_ENUM)
@@ -95,6 +98,7 @@ typedef struct pto_device {
     int32_t index;
 } pto_device;
 
+/* Name of a type of device: "cpu"; "invalid" for an unknown one. */
 PTO_API const char *pto_device_name(pto_device_type type);
 
 /* ---- The tensor ------------------------------------------------------------------------- */
@@ -109,6 +113,7 @@ typedef enum pto_extraction {
     PTO_DEEP_CONTIGUOUS,   /* contiguous */
 } pto_extraction;
 
+/* A strided view of some memory, as drawn at the top of pto/tensor.h. */
 typedef struct pto_tensor {
     void *storage;          /* the memory it lives in; NULL if it has no bytes, or is managed */
     uint64_t storage_bytes; /* no element may lie outside of it */
@@ -125,44 +130,48 @@ typedef struct pto_tensor {
     int64_t strides[PTO_MAX_DIMS]; /* elements from one to the next; zero past ndim */
 } pto_tensor;
 
-/* A tensor over `storage`. `strides` NULL means dense, last dim fastest. Every element must lie in
- * the storage, whatever the signs of the strides. The device is cpu:0; set `device` after. */
+/* Makes a tensor over `storage`. `strides` NULL means dense, last dim fastest. Every element must
+ * lie in the storage, whatever the signs of the strides. The device is cpu:0; set `device`
+ * after. */
 PTO_API pto_status pto_tensor_init(pto_tensor *t, void *storage, uint64_t storage_bytes,
                                    pto_dtype dtype, int32_t ndim, const int64_t *shape,
                                    const int64_t *strides, int64_t offset);
 
-/* Whether a tensor filled by hand is sound: what pto_tensor_init would have checked. */
+/* Checks that a tensor filled by hand is sound: what pto_tensor_init would have checked. */
 PTO_API pto_status pto_tensor_check(const pto_tensor *t);
 
 /* ---- Views: same memory, other shape ---------------------------------------------------- */
 
-/* The box of `shape` elements from `start` on; both have src->ndim entries. */
+/* Views a box of a tensor: `shape` elements from `start` on; both have src->ndim entries. */
 PTO_API pto_status pto_tensor_view(const pto_tensor *src, const int64_t *start,
                                    const int64_t *shape, pto_tensor *out);
 
-/* Elements start, start + step, ... of one dim, up to but without `stop`. Nothing is clamped:
- * with step > 0, 0 <= start, stop <= size; with step < 0, -1 <= start, stop < size (a stop of -1
- * goes down to element 0). If start is already at or past stop the dim has size 0. */
+/* Takes every step-th element of one dim: start, start + step, ... up to but without `stop`.
+ * Nothing is clamped: with step > 0, 0 <= start, stop <= size; with step < 0, -1 <= start, stop <
+ * size (a stop of -1 goes down to element 0). If start is already at or past stop the dim has size
+ * 0. */
 PTO_API pto_status pto_tensor_slice(const pto_tensor *src, int32_t dim, int64_t start, int64_t stop,
                                     int64_t step, pto_tensor *out);
 
-/* Element `index` of one dim, which is gone from the result: row 3 of a matrix is a vector. */
+/* Takes element `index` of one dim, which is gone from the result: row 3 of a matrix is a
+ * vector. */
 PTO_API pto_status pto_tensor_select(const pto_tensor *src, int32_t dim, int64_t index,
                                      pto_tensor *out);
 
-/* Dim d of the result is dim perm[d] of the source. */
+/* Reorders the dims: dim d of the result is dim perm[d] of the source. */
 PTO_API pto_status pto_tensor_permute(const pto_tensor *src, const int32_t *perm, pto_tensor *out);
 
-/* Two dims change places. */
+/* Exchanges two dims. */
 PTO_API pto_status pto_tensor_transpose(const pto_tensor *src, int32_t d0, int32_t d1,
                                         pto_tensor *out);
 
-/* The same elements in the same order under another shape. One size may be -1: it follows from the
- * others. Works on any layout where no copy is needed, else PTO_NEEDS_COPY. */
+/* Views the same elements in the same order under another shape. One size may be -1: it follows
+ * from the others. Works on any layout where no copy is needed, else PTO_NEEDS_COPY. */
 PTO_API pto_status pto_tensor_reshape(const pto_tensor *src, int32_t ndim, const int64_t *shape,
                                       pto_tensor *out);
 
-/* Sizes of 1 repeat to the given sizes (stride 0); new dims come in front. */
+/* Repeats dims of size 1: they get the given sizes (stride 0), and new dims come in front. Any
+ * other size must be the same, or it is PTO_NOT_BROADCASTABLE. */
 PTO_API pto_status pto_tensor_broadcast(const pto_tensor *src, int32_t ndim, const int64_t *shape,
                                         pto_tensor *out);
 
@@ -171,12 +180,13 @@ PTO_API pto_status pto_tensor_broadcast(const pto_tensor *src, int32_t ndim, con
 /* Bytes that a dense copy of the tensor needs: elements times their size. */
 PTO_API pto_status pto_tensor_nbytes(const pto_tensor *t, uint64_t *bytes);
 
-/* A dense copy whose dims lie in memory in the order of the source (a transposed matrix stays
- * transposed). `storage` holds pto_tensor_nbytes bytes and shares none with the source. */
+/* Makes a dense copy in the order of the source: its dims lie in memory as they do there (a
+ * transposed matrix stays transposed). `storage` holds pto_tensor_nbytes bytes and shares none with
+ * the source. */
 PTO_API pto_status pto_tensor_clone(const pto_tensor *src, void *storage, uint64_t storage_bytes,
                                     pto_tensor *out);
 
-/* A dense copy with the last dim fastest. */
+/* Makes a dense copy with the last dim fastest. `storage` as for pto_tensor_clone. */
 PTO_API pto_status pto_tensor_contiguous(const pto_tensor *src, void *storage,
                                          uint64_t storage_bytes, pto_tensor *out);
 
@@ -190,22 +200,24 @@ PTO_API int64_t pto_tensor_numel(const pto_tensor *t);
  * empty tensor is contiguous. */
 PTO_API bool pto_tensor_is_contiguous(const pto_tensor *t);
 
-/* The lowest byte touched and one past the highest, counted from `storage`. Equal if empty. */
+/* The range of bytes that a tensor touches: the lowest one and one past the highest, counted from
+ * `storage`. Equal if empty. */
 PTO_API pto_status pto_tensor_byte_range(const pto_tensor *t, uint64_t *low, uint64_t *end);
 
-/* One readable line, as snprintf does it: at most `size` bytes with the final NUL, returns the
- * length the whole line has. "float32[4, 8] strides (8, 1) offset 0 of 128 bytes at 0x... cpu:0" */
+/* Writes one readable line about a tensor, as snprintf does it: at most `size` bytes with the final
+ * NUL, returns the length the whole line has. "float32[4, 8] strides (8, 1) offset 0 of 128 bytes
+ * at 0x... cpu:0" */
 PTO_API size_t pto_tensor_format(const pto_tensor *t, char *text, size_t size);
 
 /* ---- Overlap: exact, on bytes ----------------------------------------------------------- */
 
-/* Whether the two share a byte, and whether `a` contains every byte of `b`. Any dtypes, strides
- * and storages: absolute addresses count (managed tensors: the block and the generation, then
- * the place in it). Nothing is guessed: where the question is hard (it is a bounded Diophantine
+/* Whether two tensors share a byte, and whether `a` contains every byte of `b`. Any dtypes, strides
+ * and storages: absolute addresses count (managed tensors: the block and the generation, then the
+ * place in it). Nothing is guessed: where the question is hard (it is a bounded Diophantine
  * problem) an exact search answers it, within a budget of steps; past that *overlaps* says true,
- * *covers* says false, the answers that are always safe, and the hit is counted.
- * Unsound tensors get the safe answer too; pto_error_detail says why. (Only what decides where
- * bytes lie is looked at here and in the map: a wrong device or kind does not matter.) */
+ * *covers* says false, the answers that are always safe, and the hit is counted. Unsound tensors
+ * get the safe answer too; pto_error_detail says why. (Only what decides where bytes lie is looked
+ * at here and in the map: a wrong device or kind does not matter.) */
 PTO_API bool pto_tensor_overlaps(const pto_tensor *a, const pto_tensor *b);
 PTO_API bool pto_tensor_covers(const pto_tensor *a, const pto_tensor *b);
 
@@ -222,6 +234,7 @@ PTO_API bool pto_tensor_covers(const pto_tensor *a, const pto_tensor *b);
     X(SEARCH, "search")           /* bounded Diophantine search */                                 \
     X(BUDGET, "budget ran out")   /* the safe answer */
 
+/* How an overlap was decided. */
 typedef enum pto_overlap_stage {
 #define PTO_OVERLAP_STAGE_ENUM(name, text) PTO_STAGE_##name,
     PTO_OVERLAP_STAGE_MAP(PTO_OVERLAP_STAGE_ENUM)
@@ -229,25 +242,27 @@ typedef enum pto_overlap_stage {
         PTO_STAGE_COUNT
 } pto_overlap_stage;
 
+/* Name of a stage: "both dense"; "invalid" for an unknown one. */
 PTO_API const char *pto_overlap_stage_name(pto_overlap_stage stage);
 
 /* Steps of search allowed unless said otherwise. */
 #define PTO_OVERLAP_BUDGET 4096
 
+/* The whole verdict about an overlap. */
 typedef struct pto_overlap_result {
     bool yes;                /* the answer */
     pto_overlap_stage stage; /* who gave it; PTO_STAGE_BUDGET: it is the safe one, not proved */
     uint64_t steps;          /* steps of search it took */
 } pto_overlap_result;
 
-/* The same with a budget of one's own (0: the default, UINT64_MAX: none) and the whole verdict. */
+/* Overlap with the whole verdict and a budget of one's own: 0 is the default, UINT64_MAX none. */
 PTO_API pto_status pto_tensor_overlaps_ex(const pto_tensor *a, const pto_tensor *b, uint64_t budget,
                                           pto_overlap_result *result);
 PTO_API pto_status pto_tensor_covers_ex(const pto_tensor *a, const pto_tensor *b, uint64_t budget,
                                         pto_overlap_result *result);
 
-/* How often the budget ran out in pto_tensor_overlaps, _covers and their _ex forms, on all threads
- * since the program started. (A TensorMap counts its own.) */
+/* How often the budget for overlaps ran out, in pto_tensor_overlaps, _covers and their _ex forms,
+ * on all threads since the program started. (A TensorMap counts its own.) */
 PTO_API uint64_t pto_overlap_budget_hits(void);
 
 #ifdef __cplusplus

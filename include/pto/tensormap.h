@@ -43,9 +43,10 @@ extern "C" {
 
 #define PTO_MAP_MAX_LEVELS 8
 
+/* A map of live accesses to memory. */
 typedef struct pto_tensormap pto_tensormap;
 
-/* Zero means default in every field but `size`. */
+/* What a map is to be like. Zero means default in every field but `size`. */
 typedef struct pto_tensormap_config {
     size_t size;      /* sizeof(pto_tensormap_config) */
     uint32_t levels;  /* ring levels, 1 .. PTO_MAP_MAX_LEVELS; default 4 */
@@ -63,7 +64,7 @@ typedef struct pto_tensormap_config {
         sizeof(pto_tensormap_config), 0, 0, {0}, 0, 0, 0                                           \
     }
 
-/* A map as configured, or with all defaults. */
+/* Makes a map as configured, or with all defaults. */
 PTO_API pto_status pto_tensormap_init(pto_tensormap **map, const pto_tensormap_config *config);
 PTO_API pto_status pto_tensormap_init_default(pto_tensormap **map);
 
@@ -72,12 +73,14 @@ PTO_API void pto_tensormap_destroy(pto_tensormap **map);
 
 /* ---- Accesses ---------------------------------------------------------------------------- */
 
+/* A task, as the map knows it. */
 typedef struct pto_map_task {
     uint64_t id;    /* 1 or more; rises with submission */
     uint32_t level; /* the ring level the task lives on */
 } pto_map_task;
 
-/* `size` bytes from `offset` on, in tile `tile` of `base`. Offset and size must not wrap. */
+/* A piece of memory: `size` bytes from `offset` on, in tile `tile` of `base`. Offset and size must
+ * not wrap. */
 typedef struct pto_region {
     const void *base;
     uint64_t tile;
@@ -85,8 +88,9 @@ typedef struct pto_region {
     uint64_t size;
 } pto_region;
 
-/* Task `task` writes / reads the memory. A tensor without elements is remembered by nobody. A task
- * with id 0, older than the newest one, retired, or now on another level is PTO_BAD_ORDER. */
+/* Remembers that a task writes memory, or reads it. A tensor without elements is remembered by
+ * nobody. A task with id 0, older than the newest one, retired, or now on another level is
+ * PTO_BAD_ORDER. */
 PTO_API pto_status pto_tensormap_insert(pto_tensormap *map, const pto_tensor *t, pto_map_task task);
 PTO_API pto_status pto_tensormap_insert_read(pto_tensormap *map, const pto_tensor *t,
                                              pto_map_task task);
@@ -97,18 +101,20 @@ PTO_API pto_status pto_tensormap_insert_read_region(pto_tensormap *map, const pt
 
 /* ---- Questions --------------------------------------------------------------------------- */
 
+/* What a task does with memory. */
 typedef enum pto_map_access {
     PTO_MAP_WRITE, /* the task named wrote the memory */
     PTO_MAP_READ,  /* it reads it */
 } pto_map_access;
 
+/* One answer of the map. */
 typedef struct pto_map_hit {
     pto_map_task task;
     pto_map_access access;
     uint32_t param; /* of pto_tensormap_submit: the parameter that met it; otherwise 0 */
 } pto_map_hit;
 
-/* Called once for each answer; must not use the map. */
+/* A function that takes answers. Called once for each; must not use the map. */
 typedef void (*pto_map_visitor)(void *context, const pto_map_hit *hit);
 
 /* The newest live task that wrote any byte of the tensor. *found says whether there is one; only
@@ -118,14 +124,15 @@ PTO_API pto_status pto_tensormap_lookup(pto_tensormap *map, const pto_tensor *t,
 PTO_API pto_status pto_tensormap_lookup_region(pto_tensormap *map, const pto_region *r, bool *found,
                                                pto_map_task *producer);
 
-/* Every live task that wrote any byte of it, each once, in no set order, however many there are. */
+/* Every live task that wrote any byte of the tensor, each once, in no set order, however many there
+ * are. */
 PTO_API pto_status pto_tensormap_lookup_all(pto_tensormap *map, const pto_tensor *t,
                                             pto_map_visitor visit, void *context);
 PTO_API pto_status pto_tensormap_lookup_all_region(pto_tensormap *map, const pto_region *r,
                                                    pto_map_visitor visit, void *context);
 
-/* What must a new read wait for? The live writers. What must a new write wait for? The live writers
- * and the live readers. Each task comes once for each kind of access it had. */
+/* What a new read or a new write must wait for: a read for the live writers, a write for the live
+ * writers and the live readers. Each task comes once for each kind of access it had. */
 PTO_API pto_status pto_tensormap_read_deps(pto_tensormap *map, const pto_tensor *t,
                                            pto_map_visitor visit, void *context);
 PTO_API pto_status pto_tensormap_write_deps(pto_tensormap *map, const pto_tensor *t,
@@ -154,8 +161,8 @@ PTO_API pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param 
 
 /* ---- Retirement -------------------------------------------------------------------------- */
 
-/* All tasks of `level` with an id below `oldest_alive` are gone: they never show up again. Clean-up
- * follows by itself, every `cleanup_every` ids. Never goes back. */
+/* Tells the map which tasks have retired: all of `level` with an id below `oldest_alive`. They
+ * never show up again. Clean-up follows by itself, every `cleanup_every` ids. Never goes back. */
 PTO_API pto_status pto_tensormap_sync_validity(pto_tensormap *map, uint32_t level,
                                                uint64_t oldest_alive);
 
@@ -164,6 +171,7 @@ PTO_API pto_status pto_tensormap_cleanup_retired(pto_tensormap *map);
 
 /* ---- Looking inside ---------------------------------------------------------------------- */
 
+/* Counts of a map. */
 typedef struct pto_tensormap_stats {
     uint64_t entries;          /* in use: live, or retired and not yet recycled */
     uint64_t entries_peak;     /* the most each level ever had, added up */
@@ -183,6 +191,7 @@ typedef struct pto_tensormap_stats {
     uint64_t budget_hits;      /* overlaps answered the safe way */
 } pto_tensormap_stats;
 
+/* Takes a snapshot of the counts of a map. */
 PTO_API pto_status pto_tensormap_get_stats(const pto_tensormap *map, pto_tensormap_stats *stats);
 
 /* Checks every invariant of the map, which takes time; PTO_CORRUPT names the first one broken. */

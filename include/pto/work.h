@@ -46,6 +46,7 @@ extern "C" {
     X(GATHER, 4, "gather", 2, 1, 0)                                                                \
     X(SCATTER, 5, "scatter", 2, 0, 1)
 
+/* The operations of work requests. */
 typedef enum pto_work_opcode {
     PTO_WORK_NONE = 0, /* a forgotten one is noticed */
 #define PTO_WORK_ENUM(name, value, text, inputs, outputs, inouts) PTO_WORK_##name = (value),
@@ -53,9 +54,10 @@ typedef enum pto_work_opcode {
 #undef PTO_WORK_ENUM
 } pto_work_opcode;
 
-/* Its name; "invalid" for an unknown one. */
+/* Name of an operation: "strided copy"; "invalid" for an unknown one. */
 PTO_API const char *pto_work_opcode_name(uint32_t opcode);
 
+/* A work request. */
 typedef struct pto_work {
     uint32_t opcode; /* a pto_work_opcode */
     uint32_t n_inputs, n_outputs, n_inouts;
@@ -63,7 +65,7 @@ typedef struct pto_work {
     uint64_t params[PTO_WORK_PARAMS];
 } pto_work;
 
-/* Submits it; `task`, if not NULL, is set. As pto_submit_task in all else. */
+/* Submits a work request; `task`, if not NULL, is set. As pto_submit_task in all else. */
 PTO_API pto_status pto_submit_work_at(pto_runtime *rt, const pto_work *work, pto_task *task,
                                       const char *file, int line);
 
