@@ -1,7 +1,6 @@
-# libpto.a and libpto.so from the same objects, and what an installation needs to find them.
+# libpto.a and libpto.so from the same objects.
 
 include(GNUInstallDirs)
-include(CMakePackageConfigHelpers)
 
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.c")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
@@ -77,31 +76,3 @@ if(PTO_SANITIZE)
 else()
     target_link_options(pto_shared PRIVATE LINKER:--no-undefined)
 endif()
-
-# ---- install ------------------------------------------------------------------------------------
-
-set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/pto")
-install(TARGETS pto_static pto_shared EXPORT pto-targets)
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/pto" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-        FILES_MATCHING PATTERN "*.h")
-install(EXPORT pto-targets NAMESPACE pto:: DESTINATION "${config_dir}")
-configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/pto-config.cmake.in"
-    "${PROJECT_BINARY_DIR}/pto-config.cmake" INSTALL_DESTINATION "${config_dir}")
-# Compatible like the shared library: within a minor version while the major one is 0.
-if(PROJECT_VERSION_MAJOR EQUAL 0)
-    set(compatibility SameMinorVersion)
-else()
-    set(compatibility SameMajorVersion)
-endif()
-write_basic_package_version_file("${PROJECT_BINARY_DIR}/pto-config-version.cmake"
-    COMPATIBILITY ${compatibility})
-install(FILES "${PROJECT_BINARY_DIR}/pto-config.cmake"
-              "${PROJECT_BINARY_DIR}/pto-config-version.cmake"
-        DESTINATION "${config_dir}")
-
-# pkg-config finds everything from where its own file lies, so the installation can be moved, and
-# the prefix may be chosen as late as `cmake --install --prefix`.
-file(RELATIVE_PATH pc_to_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
-string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
-configure_file("${PROJECT_SOURCE_DIR}/cmake/pto.pc.in" "${PROJECT_BINARY_DIR}/pto.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/pto.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

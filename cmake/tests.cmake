@@ -81,8 +81,19 @@ if(NOT PTO_SANITIZE)
         "${stage}" "${PROJECT_SOURCE_DIR}" "${CMAKE_C_COMPILER}" $<TARGET_FILE_DIR:example_hello>)
     pto_test(install.elsewhere "${scripts}/elsewhere.sh" "${CMAKE_COMMAND}"
         "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}" "${stage}" "${CMAKE_C_COMPILER}")
+    pto_test(install.remove "${scripts}/remove.sh"
+        "${CMAKE_COMMAND}" "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}" "${stage}")
+    pto_test(install.man "${scripts}/man.sh"
+        "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/man" $<TARGET_FILE:pto_tool>)
+    pto_test(install.completion "${scripts}/completion.sh"
+        "${PROJECT_SOURCE_DIR}" $<TARGET_FILE:pto_tool>)
+    pto_test(install.errors "${scripts}/errors.sh"
+        "${PROJECT_SOURCE_DIR}" "${CMAKE_C_COMPILER}" $<TARGET_FILE:test_base_provoke>)
     pto_test(tools.installed "${PROJECT_SOURCE_DIR}/tests/tools/installed.sh" "${stage}")
     set_tests_properties(install.prefix PROPERTIES FIXTURES_SETUP installation)
     set_tests_properties(install.find_package install.pkg_config install.readme install.guide
         install.elsewhere tools.installed PROPERTIES FIXTURES_REQUIRED installation)
+    # CMake writes one list of what it installed for the whole build.
+    set_tests_properties(install.elsewhere install.remove install.prefix PROPERTIES
+        RESOURCE_LOCK install_manifest)
 endif()

@@ -49,4 +49,3 @@ endif()
 
 pto_program(pto_tool "${PROJECT_SOURCE_DIR}/tools/pto/main.c" tools pto_tool_parts pto_static)
 set_target_properties(pto_tool PROPERTIES OUTPUT_NAME pto)
-install(TARGETS pto_tool RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")

@@ -1,0 +1,84 @@
+# What is installed: the library with what finds it, the pto command, manual pages, completion for
+# shells. Three components, which are the packages of package.cmake: runtime, dev, tools.
+
+include(CMakePackageConfigHelpers)
+
+# ---- the library --------------------------------------------------------------------------------
+
+set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/pto")
+install(TARGETS pto_static pto_shared EXPORT pto-targets
+        LIBRARY COMPONENT runtime NAMELINK_COMPONENT dev
+        ARCHIVE COMPONENT dev)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/pto" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+        COMPONENT dev FILES_MATCHING PATTERN "*.h")
+install(EXPORT pto-targets NAMESPACE pto:: DESTINATION "${config_dir}" COMPONENT dev)
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/pto-config.cmake.in"
+    "${PROJECT_BINARY_DIR}/pto-config.cmake" INSTALL_DESTINATION "${config_dir}")
+# Compatible like the shared library: within a minor version while the major one is 0.
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(compatibility SameMinorVersion)
+else()
+    set(compatibility SameMajorVersion)
+endif()
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/pto-config-version.cmake"
+    COMPATIBILITY ${compatibility})
+install(FILES "${PROJECT_BINARY_DIR}/pto-config.cmake"
+              "${PROJECT_BINARY_DIR}/pto-config-version.cmake"
+        DESTINATION "${config_dir}" COMPONENT dev)
+
+# pkg-config finds everything from where its own file lies, so the installation can be moved, and
+# the prefix may be chosen as late as `cmake --install --prefix`.
+file(RELATIVE_PATH pc_to_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
+string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/pto.pc.in" "${PROJECT_BINARY_DIR}/pto.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/pto.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+        COMPONENT dev)
+
+# ---- the command --------------------------------------------------------------------------------
+
+if(TARGET pto_tool)
+    install(TARGETS pto_tool RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT tools)
+    set(completion "${PROJECT_SOURCE_DIR}/tools/completion")
+    install(FILES "${completion}/pto.bash" RENAME pto COMPONENT tools
+            DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+    install(FILES "${completion}/_pto" COMPONENT tools
+            DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+    install(FILES "${completion}/pto.fish" COMPONENT tools
+            DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
+endif()
+
+# ---- manual pages -------------------------------------------------------------------------------
+
+# Made when the library is: from the headers, and from what the command says about itself. A command
+# that cannot run here says nothing, and one under a sanitizer says the same more slowly.
+if(NOT PTO_SANITIZE AND PROJECT_IS_TOP_LEVEL)
+    find_program(AWK NAMES awk REQUIRED)
+    mark_as_advanced(AWK)
+    # The day of the last change, where that is known.
+    execute_process(COMMAND git log -1 --format=%cs WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+        OUTPUT_VARIABLE pto_date ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(NOT pto_date MATCHES "^[0-9-]+$")
+        string(TIMESTAMP pto_date "%Y-%m-%d" UTC) # or that of SOURCE_DATE_EPOCH
+    endif()
+
+    set(man "${PROJECT_BINARY_DIR}/man")
+    file(MAKE_DIRECTORY "${man}")
+    file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/man/*"
+         "${PROJECT_SOURCE_DIR}/include/pto/*.h")
+    set(tool)
+    if(TARGET pto_tool AND NOT CMAKE_CROSSCOMPILING)
+        set(tool $<TARGET_FILE:pto_tool>)
+    endif()
+    add_custom_command(OUTPUT "${man}/list"
+        COMMAND "${PROJECT_SOURCE_DIR}/docs/man/make.sh" "${man}" ${PROJECT_VERSION} ${pto_date}
+                ${tool}
+        DEPENDS ${sources} ${tool}
+        COMMENT "Writing manual pages"
+        COMMAND_EXPAND_LISTS VERBATIM)
+    add_custom_target(pto_man ALL DEPENDS "${man}/list")
+    install(DIRECTORY "${man}/man3" DESTINATION "${CMAKE_INSTALL_MANDIR}" COMPONENT dev)
+    if(tool)
+        install(DIRECTORY "${man}/man1" "${man}/man7" DESTINATION "${CMAKE_INSTALL_MANDIR}"
+                COMPONENT tools)
+    endif()
+endif()

@@ -1,0 +1,81 @@
+#!/bin/sh
+# manifest.sh plan STAGE DESTDIR PREFIX     (writes the plan to stdout)
+# manifest.sh record DESTDIR PREFIX PLAN
+# manifest.sh remove DESTDIR PREFIX
+#
+# What `./dev install` brought to a place, so that it can be taken away again: all files, and those
+# folders that were not there before. The list lies with the installation, in share/pto/manifest;
+# its lines are paths below DESTDIR, folders with a slash at the end.
+#
+# plan looks at an installation in STAGE before the true one is made. record keeps the list, and
+# removes what an older one brought and the new one no longer has.
+set -eu
+
+action=$1
+shift
+
+# list_of DESTDIR PREFIX
+list_of() {
+    printf '%s%s/share/pto/manifest\n' "$1" "${2%/}"
+}
+
+# take_away DESTDIR LIST: files first, then folders from the inside out, if nothing else is in them
+take_away() {
+    while IFS= read -r path; do
+        case $path in
+        */) ;;
+        *) rm -f -- "$1$path" ;;
+        esac
+    done <"$2"
+    grep '/$' "$2" | sort -r | while IFS= read -r path; do
+        [ ! -d "$1$path" ] || rmdir -- "$1$path" 2>/dev/null || true
+    done
+}
+
+case $action in
+plan)
+    stage=$1
+    destdir=$2
+    prefix=$3
+    list=$(list_of "" "$prefix")
+    mkdir -p "$stage$(dirname -- "$list")"
+    : >"$stage$list"
+    (cd "$stage" && find . ! -type d | sed 's/^\.//')
+    (cd "$stage" && find . -type d ! -name . | sed 's/^\.//; s,$,/,') |
+        while IFS= read -r path; do
+            [ -d "$destdir$path" ] || printf '%s\n' "$path"
+        done
+    ;;
+record)
+    destdir=$1
+    plan=$3
+    list=$(list_of "$destdir" "$2")
+    mkdir -p "$(dirname -- "$list")"
+    if [ -e "$list" ]; then
+        # Folders that we made then are ours still.
+        old=$(mktemp)
+        new=$(mktemp)
+        { cat "$plan"; grep '/$' "$list" || true; } | sort -u >"$new"
+        grep -vxFf "$new" "$list" >"$old" || true
+        take_away "$destdir" "$old"
+        cat "$new" >"$list"
+        rm -f "$old" "$new"
+    else
+        sort -u "$plan" >"$list"
+    fi
+    chmod 644 "$list"
+    ;;
+remove)
+    destdir=$1
+    prefix=$2
+    list=$(list_of "$destdir" "$prefix")
+    [ -r "$list" ] || {
+        echo "there is no installation in $destdir$prefix: no $list"
+        exit 1
+    }
+    copy=$(mktemp)
+    trap 'rm -f "$copy"' EXIT
+    cat "$list" >"$copy"
+    take_away "$destdir" "$copy"
+    ;;
+esac

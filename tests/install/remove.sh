@@ -1,0 +1,55 @@
+#!/bin/sh
+# remove.sh CMAKE BUILD SOURCE STAGE
+#
+# What `./dev install` brings is taken away by `--remove`, and nothing else: neither what was there
+# before nor what came later. An installation over an older one leaves nothing of the older one.
+set -eu
+
+cmake=$1
+build=$2
+source=$3
+stage=$4
+
+# install DESTDIR: as ./dev does it, into /opt/pto
+install_into() {
+    rm -rf "$out/plan" "$out/staged"
+    DESTDIR=$out/staged "$cmake" --install "$build" --prefix /opt/pto >"$out/log"
+    "$source/cmake/manifest.sh" plan "$out/staged" "$1" /opt/pto >"$out/plan"
+    DESTDIR=$1 "$cmake" --install "$build" --prefix /opt/pto >"$out/log"
+    "$source/cmake/manifest.sh" record "$1" /opt/pto "$out/plan"
+}
+
+out=$stage.remove
+root=$out/root
+rm -rf "$out"
+mkdir -p "$root/opt/pto/share/man/man3" "$root/opt/pto/lib"
+echo mine >"$root/opt/pto/lib/mine"
+(cd "$root" && find . | sort) >"$out/before"
+
+install_into "$root"
+prefix=$root/opt/pto
+for file in bin/pto include/pto/pto.h share/man/man1/pto.1 share/man/man1/pto-run.1 \
+    share/man/man3/pto_submit.3 share/man/man7/pto.7 \
+    share/bash-completion/completions/pto share/zsh/site-functions/_pto \
+    share/fish/vendor_completions.d/pto.fish; do
+    [ -s "$prefix/$file" ] || { echo "missing: $file"; exit 1; }
+done
+
+# An older version had something that this one has not.
+mkdir "$prefix/old"
+touch "$prefix/old/file"
+printf '%s\n' /opt/pto/old/ /opt/pto/old/file >>"$prefix/share/pto/manifest"
+install_into "$root"
+[ ! -e "$prefix/old/file" ] || { echo "an old file stays"; exit 1; }
+
+touch "$prefix/include/later"
+"$source/cmake/manifest.sh" remove "$root" /opt/pto
+(cd "$root" && find . | sort) >"$out/after"
+printf '%s\n' ./opt/pto/include ./opt/pto/include/later | sort - "$out/before" | diff -u - "$out/after"
+
+if "$source/cmake/manifest.sh" remove "$root" /opt/pto >"$out/said"; then
+    echo "what is not there was removed"
+    exit 1
+fi
+grep "no installation in $root/opt/pto" "$out/said"
+rm -rf "$out"
