@@ -54,11 +54,12 @@ function bold(s,    at) {
 }
 
 # A line of an option or a name; the help after two blanks or more.
-function item(line,    at) {
+function item(line, plain,    at) {
     line = substr(line, 3)
     at = match(line, /  +/)
     flush()
-    term = bold(at ? substr(line, 1, at - 1) : line)
+    term = at ? substr(line, 1, at - 1) : line
+    term = plain ? ".B " escape(term) : bold(term)
     text = at ? substr(line, RSTART + RLENGTH) : ""
 }
 
@@ -74,6 +75,14 @@ usage && what == "usage" {
             print ".br"
         print ".B " escape(line)
     }
+}
+# What a line of usage says besides is for the description.
+usage && what == "help" && /pto .*[^ ]  +[^ ]/ {
+    line = $0
+    sub(/^(usage:)? +/, "", line)
+    if (line ~ /:$/)
+        sub(/:$/, "", line)
+    item("  " line, 1)
 }
 usage { next }
 what == "usage" { next }

@@ -604,8 +604,6 @@ function print_header(h,    file, i, s, begun, n, lines, name) {
 }
 
 END {
-    if (failed)
-        exit 1
     # What people call comes first: pto_alloc before pto_alloc_at, which it is made from.
     for (g = 1; g <= groups; g++) {
         first[g] = group_members[g]

@@ -70,6 +70,8 @@ awk -v man="$man/" '
     }
     END { exit bad }' "$work/functions" || bad=1
 
+[ ! -s "$man/complaints" ] || complain "$(cat "$man/complaints")"
+
 # Types that have a definition.
 sed -n 's/^} \(pto_[a-z0-9_]*\);.*/\1/p' "$work/headers" | while read -r name; do
     [ -s "$man/man3/$name.3" ] || echo "$name has no page"

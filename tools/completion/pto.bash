@@ -27,7 +27,9 @@ _pto() {
         if [[ $current == -* ]]; then
             choices=$(grep -oE -- '--[a-z][a-z0-9-]*' <<<"$help" | sort -u)
         elif [[ ${#path[@]} -lt 2 ]]; then
-            choices=$(sed -n 's/^  \([a-z][a-z0-9_-]*\)  .*/\1/p' <<<"$help")
+            # They are listed, or each has its line of usage.
+            choices=$(sed -n -e 's/^  \([a-z][a-z0-9_-]*\)  .*/\1/p' \
+                -e "s/^\(usage:\| *\) pto ${path[*]} \([a-z][a-z0-9_-]*\) .*/\2/p" <<<"$help")
         fi
         case ${path[0]-} in
         top | doctor) choices+=$'\n'$(cd /proc && printf '%s\n' [0-9]*) ;;

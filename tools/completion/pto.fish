@@ -28,7 +28,9 @@ function __pto_choices
         if string match -q -- '-*' "$current"
             string replace -rf -- '^  (--[a-z][a-z0-9-]*)(?: [A-Z]+)? *(.*)$' '$1\t$2' $line
         else if not set -q path[2]
+            # They are listed, or each has its line of usage.
             string replace -rf -- '^  ([a-z][a-z0-9_-]*)  +(.*)$' '$1\t$2' $line
+            or string replace -rf -- "^(?:usage:| +) pto $path ([a-z][a-z0-9_-]*) .*?(?:  +(.*))?\$" '$1\t$2' $line
         end
     end
     if contains -- "$path[1]" top doctor; and not string match -q -- '-*' "$current"

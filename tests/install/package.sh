@@ -1,0 +1,85 @@
+#!/bin/sh
+# package.sh SOURCE PACKAGES ROOT
+#
+# The packages work on a clean Debian, whose root folder is ROOT (debootstrap makes one): they
+# install, `pto run` runs, programs compile by pkg-config and by CMake, `man` shows the pages, and a
+# purge leaves nothing behind. Needs root and, for what the packages depend on, the network.
+# `./dev package --try` calls it; the tests do not.
+set -eu
+
+source=$1
+packages=$2
+root=$3
+
+inside() {
+    chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
+        DEBIAN_FRONTEND=noninteractive "$@"
+}
+say() {
+    echo "---- $*"
+}
+
+cp /etc/resolv.conf "$root/etc/resolv.conf"
+# Containers are often made without manual pages.
+rm -f "$root"/etc/dpkg/dpkg.cfg.d/*
+inside apt-get -q update >"$root/log" 2>&1
+inside apt-get -q install -y --no-install-recommends gcc libc6-dev cmake make pkgconf man-db \
+    >"$root/log" 2>&1 || { cat "$root/log"; exit 1; }
+# All but what changes by itself: logs, caches, lists of what is installed.
+snapshot() {
+    (cd "$root" && find etc usr opt var/lib srv -path var/lib/dpkg -prune -o -path var/lib/apt -prune \
+        -o -path usr/share/info -prune -o -print | grep -v -e ld.so.cache -e alternatives | sort)
+}
+snapshot >"$root/before"
+# What the packages depend on is not ours to account for.
+rm -rf "$root/packages"
+mkdir "$root/packages"
+cp "$packages"/*.deb "$root/packages"
+
+say install
+inside apt-get -q install -y --no-install-recommends /packages/libpto0*.deb \
+    /packages/libpto-dev*.deb /packages/pto-tools*.deb >"$root/log" 2>&1 ||
+    inside sh -c 'apt-get -q install -y --no-install-recommends /packages/*.deb' >"$root/log" 2>&1 ||
+    { cat "$root/log"; exit 1; }
+inside dpkg -l libpto0.1 libpto-dev pto-tools | tail -n 3
+
+say the command
+inside pto run vector --small | grep '^result  *right'
+inside ldconfig -p | grep libpto.so.0
+
+say pkg-config
+cp "$source/examples/hello.c" "$root/root/hello.c"
+# shellcheck disable=SC2016 # for the shell inside
+inside sh -ec 'cd /root
+    cc hello.c -o hello $(pkg-config --cflags --libs pto)
+    ./hello
+    readelf -d hello | grep "NEEDED.*libpto.so.0"'
+
+say CMake
+cat >"$root/root/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.21)
+project(hello C)
+find_package(pto REQUIRED)
+add_executable(by_cmake hello.c)
+target_link_libraries(by_cmake PRIVATE pto::pto)
+END
+inside sh -ec 'cd /root
+    cmake -S . -B build >/dev/null
+    cmake --build build >/dev/null
+    build/by_cmake'
+
+say manual
+for page in '1 pto' '1 pto-run' '3 pto_submit' '3 pto_inout' '7 pto'; do
+    # shellcheck disable=SC2086 # words
+    inside man $page | head -n 5 | sed -n 4,5p | grep pto
+done
+
+say purge
+inside apt-get -q purge -y libpto0.1 libpto-dev pto-tools >"$root/log" 2>&1
+inside apt-get -q autoremove --purge -y >"$root/log" 2>&1
+snapshot | diff "$root/before" - | grep '^>' | grep -i pto && {
+    echo "something stays"
+    exit 1
+}
+inside sh -c 'dpkg -l | grep pto-tools' && exit 1
+echo "the packages work, and leave nothing behind"
