@@ -21,12 +21,9 @@ list_of() {
 
 # take_away DESTDIR LIST: files first, then folders from the inside out, if nothing else is in them
 take_away() {
-    while IFS= read -r path; do
-        case $path in
-        */) ;;
-        *) rm -f -- "$1$path" ;;
-        esac
-    done <"$2"
+    grep -v '/$' "$2" | while IFS= read -r path; do
+        printf '%s\0' "$1$path"
+    done | xargs -0 -r rm -f --
     grep '/$' "$2" | sort -r | while IFS= read -r path; do
         [ ! -d "$1$path" ] || rmdir -- "$1$path" 2>/dev/null || true
     done
