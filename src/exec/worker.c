@@ -207,7 +207,8 @@ static uint32_t find(ptoi_worker *worker)
     if (task != PTOI_NONE || worker->sched->place == PTO_PLACE_THREAD) {
         return task;
     }
-    while ((task = ptoi_sched_claim(worker->sched, &worker->inbox)) != PTOI_NONE) {
+    const bool patient = worker->id != worker->sched->n_workers; /* the caller: it writes there */
+    while ((task = ptoi_sched_claim(worker->sched, &worker->inbox, patient)) != PTOI_NONE) {
         if (worker->types >> worker->sched->view.slots[task].type & 1) {
             return task;
         }

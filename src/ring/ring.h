@@ -60,6 +60,13 @@ static inline bool ptoi_ring_fits(const ptoi_ring *ring, uint64_t amount, ptoi_p
     return used + skip + amount <= ring->size;
 }
 
+/* The same, quickly, where it does not have to begin at the start again; false may be wrong. */
+static inline bool ptoi_ring_fits_here(const ptoi_ring *ring, uint64_t amount, ptoi_piece *piece)
+{
+    *piece = (ptoi_piece){ring->head, ring->at};
+    return ring->at + amount <= ring->size && ptoi_ring_used(ring) + amount <= ring->size;
+}
+
 /* Takes a piece that was just said to fit, or less of it. Returns the head after it. */
 static inline uint64_t ptoi_ring_take(ptoi_ring *ring, ptoi_piece piece, uint64_t amount)
 {

@@ -18,6 +18,8 @@
 
 enum { PTOI_AWAKE, PTOI_ASLEEP };
 
+#define PTOI_BREATH 12 /* pauses: about as long as two or three submits take */
+
 typedef struct ptoi_parker {
     _Alignas(PTOI_LINE) ptoi_a32 state;
     ptoi_a32 *idle; /* how many of a group sleep, or are about to */
@@ -32,6 +34,17 @@ static inline void ptoi_park_spin(uint32_t idle)
     if (idle % 64 == 63) {
         ptoi_os_yield();
     } else {
+        for (uint32_t i = 0; i < PTOI_BREATH / 4; i++) {
+            ptoi_relax();
+        }
+    }
+}
+
+/* Whoever looks all the time at a word that another one writes for every task takes its line of cache
+ * away as often, and that costs more than the task. So before each look some are let come together. */
+static inline void ptoi_park_breathe(void)
+{
+    for (uint32_t i = 0; i < PTOI_BREATH; i++) {
         ptoi_relax();
     }
 }

@@ -105,8 +105,9 @@ ptoi_sched *ptoi_sched_of(pto_runtime *rt);
  * completes that looks again. The caller is the only one who has the task. */
 bool ptoi_sched_look(ptoi_sched *sched, uint32_t task);
 
-/* The next new task that can run, PTOI_NONE if there is none. Others it meets join their lists. */
-uint32_t ptoi_sched_claim(ptoi_sched *sched, uint64_t *inbox);
+/* The next new task that can run, PTOI_NONE if there is none. Others it meets join their lists. Who
+ * is patient lets some come together before it looks for more of them: see ptoi_park_breathe. */
+uint32_t ptoi_sched_claim(ptoi_sched *sched, uint64_t *inbox, bool patient);
 
 /* The task is complete: closes its list and looks at all who wait in it. The first that the worker
  * can run becomes its next, the others are put where workers find them. `worker` may be NULL. */

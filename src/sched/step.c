@@ -44,13 +44,16 @@ bool ptoi_sched_look(ptoi_sched *sched, uint32_t task)
     return true;
 }
 
-uint32_t ptoi_sched_claim(ptoi_sched *sched, uint64_t *inbox)
+uint32_t ptoi_sched_claim(ptoi_sched *sched, uint64_t *inbox, bool patient)
 {
     ptoi_header *h = sched->view.header;
     uint64_t at = ptoi_get64(&h->inbox_claimed);
     for (;;) {
         /* *inbox may be behind, never ahead: what it admits was published. */
         if (at >= *inbox) {
+            if (patient) {
+                ptoi_park_breathe();
+            }
             *inbox = ptoi_acquire64(&h->inbox_head); /* pairs W1 */
             if (at >= *inbox) {
                 return PTOI_NONE;

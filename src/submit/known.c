@@ -89,15 +89,16 @@ bool ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type, const pt
     ptoi_track *track = &rt->track[level];
     ptoi_level *entries = &map->level[level];
     const uint64_t seq = track->head;
-    ptoi_written task = {.level = level, .seq = seq, .list = PTOI_LIST_EMPTY};
+    ptoi_piece deps, args;
     if (UNLIKELY(n_params > FEW || seq - track->retired > track->mask ||
                  ptoi_entry_room(entries) < n_params ||
-                 !ptoi_ring_fits(&track->deps, EDGES, &task.deps) || ptoi_poison_any(rt))) {
+                 !ptoi_ring_fits_here(&track->deps, EDGES, &deps) || ptoi_poison_any(rt))) {
         return false;
     }
     const uint64_t attempt = ++rt->attempt;
 
     uint32_t found[FEW];
+    uint64_t heap_bytes = 0, heap_at = 0;
     for (size_t i = 0; i < n_params; i++) {
         const pto_param *p = &params[i];
         if (UNLIKELY((uint32_t)p->kind - PTO_PARAM_INPUT > PTO_PARAM_INOUT - PTO_PARAM_INPUT)) {
@@ -123,34 +124,38 @@ bool ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type, const pt
                     return false;
                 }
                 b->fresh = attempt;
-                b->at = task.heap_bytes;
-                task.heap_bytes += (b->bytes + 63) & ~UINT64_C(63);
+                b->at = heap_bytes;
+                heap_bytes += (b->bytes + 63) & ~UINT64_C(63);
                 found[i] = BROUGHT;
                 continue;
             }
         }
-        found[i] = ptoi_recall_begin(map, t);
-        if (UNLIKELY(found[i] == PTOI_NONE)) {
+        uint32_t at = ptoi_recall_begin(map, t);
+        if (UNLIKELY(at == PTOI_NONE)) {
             return false;
         }
-        __builtin_prefetch(&map->regions[found[i]]);
-        __builtin_prefetch(&map->regions[found[i]].alias);
+        found[i] = at;
+        __builtin_prefetch(&map->regions[at]);
+        __builtin_prefetch(&map->regions[at].alias);
     }
 
-    ptoi_edges edges = {.refs = rt->view.level[level].deps + task.deps.at};
-    size_t hits = 0, superseded = 0;
+    ptoi_edges edges = {.refs = rt->view.level[level].deps + deps.at};
+    uint64_t units = 0;
+    size_t hits = 0, superseded = 0, brought = 0;
     for (size_t i = 0; i < n_params; i++) {
         const pto_param *p = &params[i];
         if (UNLIKELY(found[i] >= BROUGHT)) {
-            task.units += found[i] == SCALAR ? 1 : ptoi_packed_units(p->tensor->ndim);
+            brought += found[i] == BROUGHT;
+            units += found[i] == SCALAR ? 1 : ptoi_packed_units(p->tensor->ndim);
             continue;
         }
-        found[i] = ptoi_recall_end(map, p->tensor, found[i]);
-        const ptoi_region *r = &map->regions[found[i]];
-        if (UNLIKELY(found[i] == PTOI_NONE || r->near != PTOI_NEAR_NONE || edges.count == EDGES)) {
+        uint32_t region = ptoi_recall_end(map, p->tensor, found[i]);
+        const ptoi_region *r = &map->regions[region];
+        if (UNLIKELY(region == PTOI_NONE || r->near != PTOI_NEAR_NONE || edges.count == EDGES)) {
             return false;
         }
-        task.units += ptoi_packed_units(p->tensor->ndim);
+        found[i] = region;
+        units += ptoi_packed_units(p->tensor->ndim);
         size_t met = 0;
         if (r->writer >= map->level[r->writer_level].watermark) {
             ptoi_edge_met(rt, &edges, r->writer_level, r->writer, (uint32_t)p->kind, PTO_MAP_WRITE);
@@ -168,39 +173,45 @@ bool ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type, const pt
         }
         hits += met;
     }
-    uint64_t heap_at = 0;
-    if (UNLIKELY(!ptoi_ring_fits(&track->args, task.units, &task.args) ||
-                 (task.heap_bytes && !ptoi_heap_fits(&track->heap, task.heap_bytes, &heap_at)))) {
+    if (UNLIKELY(!ptoi_ring_fits_here(&track->args, units, &args) ||
+                 (heap_bytes && !ptoi_heap_fits(&track->heap, heap_bytes, &heap_at)))) {
         return false;
     }
-    task.heap_at = heap_at;
 
-    /* From here on nothing can fail. First those that are known: telling the map of a new one may
-     * cost an idle one its place. */
+    /* From here on nothing can fail. */
     const pto_map_task who = {seq, level};
     uint32_t entry = entries->head;
+    const uint32_t first = entry;
     if (n_params) {
         ptoi_entry_begin(map, who);
     }
-    const uint32_t first = entry;
-    size_t brought = 0;
+    ptoi_packed *at = rt->view.level[level].args + args.at;
     for (size_t i = 0; i < n_params; i++) {
-        if (UNLIKELY(found[i] >= BROUGHT)) {
-            brought += found[i] == BROUGHT;
+        const pto_param *p = &params[i];
+        if (UNLIKELY(found[i] == SCALAR)) {
+            at = ptoi_pack_scalar(at, p);
             continue;
         }
-        ptoi_entry_write(entries, entry++, first, &map->regions[found[i]], found[i],
-                         params[i].kind == PTO_PARAM_INPUT ? PTO_MAP_READ : PTO_MAP_WRITE, who);
+        ptoi_buffer *b = p->tensor->owner ? buffer_of(rt, p->tensor) : NULL;
+        if (found[i] == BROUGHT) {
+            b->seq = seq;
+            b->level = level;
+            b->at += heap_at;
+        } else {
+            ptoi_entry_write(entries, entry++, first, &map->regions[found[i]], found[i],
+                             p->kind == PTO_PARAM_INPUT ? PTO_MAP_READ : PTO_MAP_WRITE, who);
+            if (b) {
+                ptoi_buffer_hold(rt, b, level, seq);
+            }
+        }
+        at = ptoi_pack_tensor(at, p, b);
     }
+    /* What is new after all that is known: it may take the place of something idle. */
     for (size_t i = 0; brought; i++) {
         if (found[i] == BROUGHT) {
             uint32_t region = ptoi_loose_create(map, params[i].tensor);
             ptoi_entry_write(entries, entry++, first, &map->regions[region], region, PTO_MAP_WRITE,
                              who);
-            ptoi_buffer *b = buffer_of(rt, params[i].tensor);
-            b->seq = seq;
-            b->level = level;
-            b->at += heap_at;
             brought--;
         }
     }
@@ -209,32 +220,27 @@ bool ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type, const pt
     map->hot.hits += hits;
     map->hot.superseded += superseded;
 
-    ptoi_packed *at = rt->view.level[level].args + task.args.at;
-    for (size_t i = 0; i < n_params; i++) {
-        const pto_param *p = &params[i];
-        if (UNLIKELY(found[i] == SCALAR)) {
-            at = ptoi_pack_scalar(at, p);
-            continue;
-        }
-        const ptoi_buffer *b = NULL;
-        if (p->tensor->owner) {
-            b = buffer_of(rt, p->tensor);
-            if (found[i] != BROUGHT) {
-                ptoi_buffer_hold(rt, b, level, seq);
-            }
-        }
-        at = ptoi_pack_tensor(at, p, b);
-    }
-    if (UNLIKELY(ptoi_edges_are_few(track))) {
-        task.poisoned = ptoi_edges_drop_complete(rt, &edges);
-    }
-    task.fanin = edges.count;
-    task.n_args = (uint32_t)n_params;
-    task.base = rt->depth ? rt->scopes[rt->depth - 1].base : 0;
-    task.scopes = rt->depth - task.base;
-    task.kernel = kernel;
-    task.type = type;
-    task.site = ptoi_site_of(rt, file, line);
+    const bool poisoned = UNLIKELY(ptoi_edges_are_few(track)) &&
+                          ptoi_edges_drop_complete(rt, &edges);
+    const uint32_t base = rt->depth ? rt->scopes[rt->depth - 1].base : 0;
+    const ptoi_written task = {
+        .level = level,
+        .seq = seq,
+        .base = base,
+        .scopes = rt->depth - base,
+        .heap_at = heap_at,
+        .heap_bytes = heap_bytes,
+        .args = args,
+        .units = units,
+        .n_args = (uint32_t)n_params,
+        .poisoned = poisoned,
+        .deps = deps,
+        .fanin = edges.count,
+        .kernel = kernel,
+        .type = type,
+        .site = ptoi_site_of(rt, file, line),
+        .list = PTOI_LIST_EMPTY,
+    };
     ptoi_publish(rt, ptoi_write(rt, &task), &edges);
     ptoi_map_debug_check(map);
     return true;

@@ -95,18 +95,14 @@ static __attribute__((noinline)) uint32_t find_site(pto_runtime *rt, const char 
     return rt->n_sites++;
 }
 
-uint32_t ptoi_site_of(pto_runtime *rt, const char *file, int line)
+uint32_t ptoi_site_find(pto_runtime *rt, const char *file, int line, uint32_t at)
 {
     if (!file) {
         return 0;
     }
-    uint32_t hash = ((uint32_t)(uintptr_t)file * 31 + (uint32_t)line) * UINT32_C(0x9E3779B1);
-    uint32_t at = hash >> 24;
-    if (rt->site_cache[at].file != file || rt->site_cache[at].line != line) {
-        rt->site_cache[at].site = find_site(rt, file, line);
-        rt->site_cache[at].file = file;
-        rt->site_cache[at].line = line;
-    }
+    rt->site_cache[at].site = find_site(rt, file, line);
+    rt->site_cache[at].file = file;
+    rt->site_cache[at].line = line;
     return rt->site_cache[at].site;
 }
 

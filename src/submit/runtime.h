@@ -197,8 +197,16 @@ static inline pto_status ptoi_runtime_enter(const pto_runtime *rt, const char *w
 /* The calling thread is the orchestrating one from now on. */
 void ptoi_runtime_adopt(pto_runtime *rt);
 
-/* The number of a place in the program. */
-uint32_t ptoi_site_of(pto_runtime *rt, const char *file, int line);
+/* The number of a place in the program, which is looked for, and kept in the cache. */
+uint32_t ptoi_site_find(pto_runtime *rt, const char *file, int line, uint32_t at);
+
+static inline uint32_t ptoi_site_of(pto_runtime *rt, const char *file, int line)
+{
+    uint32_t at = (((uint32_t)(uintptr_t)file * 31 + (uint32_t)line) * UINT32_C(0x9E3779B1)) >> 24;
+    return __builtin_expect(rt->site_cache[at].file == file && rt->site_cache[at].line == line, 1)
+               ? rt->site_cache[at].site
+               : ptoi_site_find(rt, file, line, at);
+}
 
 /* ---- buffer.c ---- */
 

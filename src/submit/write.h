@@ -70,14 +70,18 @@ static inline ptoi_packed *ptoi_pack_tensor(ptoi_packed *at, const pto_param *p,
 {
     const pto_tensor *t = p->tensor;
     const uint64_t offset = (uint64_t)t->offset * ptoi_dtype_bytes(t->dtype);
-    *at = (ptoi_packed){
-        .value = b ? b->at + offset : (uint64_t)(uintptr_t)t->storage + offset,
-        .buffer = b ? (uint32_t)t->owner : 0,
-        .segment = b ? (uint8_t)b->level : PTOI_SEGMENT_USER,
-        .dtype = (uint8_t)t->dtype,
-        .ndim = (uint8_t)t->ndim,
-        .access = (uint8_t)((uint32_t)p->kind | (p->nodep ? PTOI_PACKED_NODEP : 0)),
-    };
+    /* The small fields in one store, as the layout of the structure has them. */
+    uint64_t small = (uint64_t)PTOI_SEGMENT_USER << 32, value = (uint64_t)(uintptr_t)t->storage;
+    if (b) {
+        small = (uint32_t)t->owner | (uint64_t)b->level << 32;
+        value = b->at;
+    }
+    small |= (uint64_t)t->dtype << 40 | (uint64_t)(uint32_t)t->ndim << 48 | (uint64_t)p->kind << 56;
+    if (__builtin_expect(p->nodep != 0, 0)) {
+        small |= (uint64_t)PTOI_PACKED_NODEP << 56;
+    }
+    at->value = value + offset;
+    memcpy(&at->buffer, &small, sizeof small);
     if (__builtin_expect(copy_dims((int64_t *)(void *)(at + 1), t), 0)) { /* it is nowhere */
         at->value = 0;
         at->segment = PTOI_SEGMENT_USER;

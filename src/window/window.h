@@ -143,6 +143,10 @@ typedef struct ptoi_packed {
 } ptoi_packed;
 
 _Static_assert(sizeof(ptoi_packed) == 16, "arguments come in units of 16 bytes");
+_Static_assert(offsetof(ptoi_packed, buffer) == 8 && offsetof(ptoi_packed, segment) == 12 &&
+                   offsetof(ptoi_packed, dtype) == 13 && offsetof(ptoi_packed, ndim) == 14 &&
+                   offsetof(ptoi_packed, access) == 15 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "submit writes the small fields as one word");
 
 #define PTOI_SEGMENT_USER 255
 #define PTOI_PACKED_NODEP 128u
