@@ -1,4 +1,4 @@
-# Examples, tools, benches, fuzzers and tests: each file is one program, but for the tools.
+# Examples, tools, benches and tests: each file is one program, but for the tools.
 # Examples and tools see what a user sees, and are linked with libpto.a; the others may look inside
 # the library.
 
@@ -47,14 +47,6 @@ if(PTO_BUILD_BENCH)
 endif()
 
 if(PTO_BUILD_TESTS)
-    # Tests without an end, for `./dev fuzz`.
-    file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/fuzz/fuzz_*.c")
-    foreach(file ${files})
-        cmake_path(GET file STEM name)
-        pto_inner_program(${name} "${file}" fuzz)
-        target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/runtime")
-    endforeach()
-
     enable_testing()
     include(cmake/tests.cmake)
 endif()

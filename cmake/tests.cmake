@@ -21,7 +21,7 @@ foreach(file ${files})
     cmake_path(GET file STEM stem)
     cmake_path(GET file PARENT_PATH folder)
     cmake_path(GET folder FILENAME module)
-    if(module STREQUAL "explore") # see below
+    if(module MATCHES "^(explore|fuzz|soak)$") # see below
         continue()
     endif()
     if(NOT stem MATCHES "^test_(.+)$")
@@ -51,6 +51,7 @@ foreach(file ${files})
 endforeach()
 
 include("${PROJECT_SOURCE_DIR}/tests/explore/explore.cmake" OPTIONAL)
+include(cmake/fuzz.cmake)
 
 pto_test(base.counting "${PROJECT_SOURCE_DIR}/tests/base/counting.sh" "${PROJECT_SOURCE_DIR}")
 pto_test(support.environment "${PROJECT_SOURCE_DIR}/tests/support/environment.sh"

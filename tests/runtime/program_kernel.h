@@ -198,7 +198,10 @@ static inline void kernel_check_arg(program_task *task, const program_arg *want,
         memcmp(got->shape, t->shape, bytes) != 0 || memcmp(got->strides, t->strides, bytes) != 0) {
         kernel_complain(task, "a tensor arrives with another dtype, shape or strides");
     }
-    const char *place = (const char *)t->storage + t->offset * (int64_t)pto_dtype_size(t->dtype);
+    const char *place = t->storage;
+    if (place) {
+        place += t->offset * (int64_t)pto_dtype_size(t->dtype);
+    }
     if (pto_tensor_numel(t) == 0) {
         if (got->data) {
             kernel_complain(task, "a tensor without elements arrives with an address");

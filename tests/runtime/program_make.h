@@ -1,4 +1,4 @@
-/* program_make.h - a program from a seed.
+/* program_make.h - a program from a seed, or from the bytes of a fuzzer.
  *
  * The maker keeps a model of what it has made, so that most of a program makes sense: tensors are
  * written before they are read, and used while they live. Now and then they are not, on purpose.
@@ -157,16 +157,16 @@ static inline make_class make_classify(const maker *k, uint32_t op)
 /* One of the tensors of a class, by chance; false if there is none. */
 static inline bool make_pick(maker *k, make_class class, uint32_t *picked)
 {
-    uint32_t seen = 0;
+    uint32_t found[PROGRAM_OPS], count = 0;
     for (uint32_t op = 0; op < k->p->n_ops; op++) {
         if (k->m.slot[op].is_made && make_classify(k, op) == class) {
-            seen++;
-            if (make_one_in(k, seen)) {
-                *picked = op;
-            }
+            found[count++] = op;
         }
     }
-    return seen > 0;
+    if (count) {
+        *picked = found[make_roll(k, 0, count - 1)];
+    }
+    return count > 0;
 }
 
 static inline uint32_t make_pick_for(maker *k, pto_param_kind kind)
@@ -521,16 +521,16 @@ static inline void make_step(maker *k)
 
 /* ---- All of it ------------------------------------------------------------------------------ */
 
-/* The program of a seed. */
-static inline void program_make(program *p, uint64_t seed, program_profile profile)
+/* The program that such numbers decide; what memory holds at first is up to the seed. Where bytes
+ * decide it ends with them. */
+static inline void program_make_from(program *p, test_rng rng, uint64_t seed,
+                                     program_profile profile)
 {
     maker *k = program_room(1, sizeof *k);
     memset(p, 0, sizeof *p);
     p->seed = seed;
     k->p = p;
-    /* Seeds in a row would be one stream of numbers, each a step ahead of the one before. */
-    test_rng scatter = test_rng_make(seed);
-    k->rng = test_rng_make(test_next(&scatter));
+    k->rng = rng;
     k->profile = profile;
     k->fails = profile == PROFILE_FAIL || (profile == PROFILE_ALL && make_one_in(k, 2));
     k->pends = make_one_in(k, 2);
@@ -546,7 +546,7 @@ static inline void program_make(program *p, uint64_t seed, program_profile profi
     }
     make_external(k, AREA_FIXED);
     const int64_t length = make_one_in(k, 4) ? PROGRAM_OPS : make_roll(k, 10, 90);
-    while (p->n_ops < length && make_has_room(k, 12)) {
+    while (p->n_ops < length && make_has_room(k, 12) && !test_rng_is_spent(&k->rng)) {
         make_step(k);
     }
     if (!make_one_in(k, 6)) {
@@ -559,6 +559,14 @@ static inline void program_make(program *p, uint64_t seed, program_profile profi
         model_free_task(k->m.task[i]);
     }
     free(k);
+}
+
+/* The program of a seed. */
+static inline void program_make(program *p, uint64_t seed, program_profile profile)
+{
+    /* Seeds in a row would be one stream of numbers, each a step ahead of the one before. */
+    test_rng scatter = test_rng_make(seed);
+    program_make_from(p, test_rng_make(test_next(&scatter)), seed, profile);
 }
 
 #endif /* PTO_TEST_PROGRAM_MAKE_H */

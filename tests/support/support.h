@@ -18,6 +18,7 @@
 
 typedef struct test_rng {
     uint64_t state;
+    const uint8_t *bytes, *end; /* of test_rng_from: what decides as long as there is any of it */
 } test_rng;
 
 static inline uint64_t test_env_within(const char *name, uint64_t otherwise, uint64_t low,
@@ -68,13 +69,41 @@ __attribute__((constructor)) static void test_env_check(void)
 
 static inline test_rng test_rng_make(uint64_t seed)
 {
-    return (test_rng){seed * UINT64_C(0x9E3779B97F4A7C15) + 1};
+    return (test_rng){seed * UINT64_C(0x9E3779B97F4A7C15) + 1, NULL, NULL};
+}
+
+/* Decisions that the bytes of a fuzzer make, in order: each takes as few of them as its range needs,
+ * so that whoever changes a byte changes one decision. So all makers of random cases are decoders of
+ * inputs, too. When the bytes are used up it goes on as from a seed. */
+static inline test_rng test_rng_from(const uint8_t *bytes, size_t size)
+{
+    test_rng rng = test_rng_make(size);
+    rng.bytes = bytes;
+    rng.end = bytes + size;
+    return rng;
+}
+
+/* Whether there were bytes, and all are used. */
+static inline int test_rng_is_spent(const test_rng *rng)
+{
+    return rng->end && rng->bytes == rng->end;
+}
+
+/* The number that the next bytes stand for, as many as `most` takes; none left: 0. */
+static inline uint64_t test_take(test_rng *rng, uint64_t most)
+{
+    uint64_t value = 0;
+    for (; most; most >>= 8) {
+        value = value << 8 | (rng->bytes != rng->end ? *rng->bytes++ : 0u);
+    }
+    return value;
 }
 
 /* A Weyl sequence through a 64-bit mixer: small, fast, and good enough for test data. */
 static inline uint64_t test_next(test_rng *rng)
 {
-    uint64_t x = rng->state += UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t x = rng->bytes != rng->end ? test_take(rng, UINT16_MAX)
+                                        : (rng->state += UINT64_C(0x9E3779B97F4A7C15));
     x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
     x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
     return x ^ (x >> 31);
@@ -83,7 +112,9 @@ static inline uint64_t test_next(test_rng *rng)
 /* Uniform in low .. high, both included. */
 static inline int64_t test_between(test_rng *rng, int64_t low, int64_t high)
 {
-    return low + (int64_t)(test_next(rng) % (uint64_t)(high - low + 1));
+    const uint64_t count = (uint64_t)(high - low + 1);
+    const uint64_t number = rng->bytes != rng->end ? test_take(rng, count - 1) : test_next(rng);
+    return low + (int64_t)(number % count);
 }
 
 #endif /* PTO_TEST_SUPPORT_H */

@@ -1,5 +1,5 @@
 /* test_view.c - view, slice, permute, transpose, broadcast, and long chains of them. */
-#include "tensors.h"
+#include "chains.h"
 
 static float memory[4096];
 
@@ -291,210 +291,12 @@ static void test_in_place(void **state)
     assert_memory_equal(&t, &kept, sizeof t);
 }
 
-/* ---- Long chains, against a table of places ---------------------------------------------- */
-
-enum { MODEL_MOST = 2048 };
-
-/* Where each element is, in row-major order of the index: what the ops do, without strides. */
-typedef struct model {
-    int32_t ndim;
-    int64_t shape[PTO_MAX_DIMS];
-    int64_t at[MODEL_MOST];
-} model;
-
-static int64_t model_place(const model *m, const int64_t *index)
-{
-    int64_t linear = 0;
-    for (int32_t d = 0; d < m->ndim; d++) {
-        linear = linear * m->shape[d] + index[d];
-    }
-    return m->at[linear];
-}
-
-static void model_of(const pto_tensor *t, model *m)
-{
-    int64_t index[PTO_MAX_DIMS] = {0}, k = 0;
-    m->ndim = t->ndim;
-    memcpy(m->shape, t->shape, sizeof m->shape);
-    if (count_of(m->ndim, m->shape)) {
-        do {
-            m->at[k++] = place_of(t, index);
-        } while (next_index(t->ndim, t->shape, index));
-    }
-}
-
-static void expect_model(const pto_tensor *t, const model *m)
-{
-    int64_t index[PTO_MAX_DIMS] = {0}, k = 0;
-    expect_ok(pto_tensor_check(t));
-    assert_int_equal(t->ndim, m->ndim);
-    for (int32_t d = 0; d < PTO_MAX_DIMS; d++) {
-        assert_int_equal(t->shape[d], d < m->ndim ? m->shape[d] : 0);
-        assert_true(d < m->ndim || t->strides[d] == 0);
-    }
-    int64_t count = count_of(m->ndim, m->shape);
-    assert_int_equal(pto_tensor_numel(t), count);
-    bool contiguous = true;
-    if (count) {
-        do {
-            assert_int_equal(place_of(t, index), m->at[k]);
-            contiguous = contiguous && m->at[k] == m->at[0] + k;
-            k++;
-        } while (next_index(m->ndim, m->shape, index));
-    }
-    assert_int_equal(pto_tensor_is_contiguous(t), contiguous);
-}
-
-static pto_status try_view(test_rng *rng, pto_tensor *t, model *m)
-{
-    model old = *m;
-    int64_t start[PTO_MAX_DIMS], index[PTO_MAX_DIMS] = {0}, from[PTO_MAX_DIMS] = {0}, k = 0;
-    for (int32_t d = 0; d < m->ndim; d++) {
-        start[d] = test_chance(rng, 50) ? 0 : test_between(rng, 0, m->shape[d]);
-        m->shape[d] -= start[d];
-        if (test_chance(rng, 30)) {
-            m->shape[d] = test_between(rng, m->shape[d] > 1, m->shape[d]);
-        }
-    }
-    if (count_of(m->ndim, m->shape)) {
-        do {
-            for (int32_t d = 0; d < m->ndim; d++) {
-                from[d] = start[d] + index[d];
-            }
-            m->at[k++] = model_place(&old, from);
-        } while (next_index(m->ndim, m->shape, index));
-    }
-    return pto_tensor_view(t, start, m->shape, t);
-}
-
-static pto_status try_slice(test_rng *rng, pto_tensor *t, model *m)
-{
-    if (!m->ndim) {
-        return PTO_OK;
-    }
-    model old = *m;
-    int32_t dim = (int32_t)test_between(rng, 0, m->ndim - 1);
-    int64_t step = test_between(rng, 1, 3), size = m->shape[dim], picked = 0;
-    int64_t start = test_between(rng, 0, size ? (size - 1) / 2 : 0);
-    int64_t stop = test_between(rng, start, size), index[PTO_MAX_DIMS] = {0}, k = 0;
-    if (test_chance(rng, 50)) {
-        int64_t last = start - 1;
-        start = stop - 1;
-        stop = last;
-        step = -step;
-    }
-    for (int64_t i = start; step > 0 ? i < stop : i > stop; i += step) {
-        picked++;
-    }
-    m->shape[dim] = picked;
-    if (count_of(m->ndim, m->shape)) {
-        do {
-            int64_t from[PTO_MAX_DIMS] = {0};
-            memcpy(from, index, sizeof from);
-            from[dim] = start + index[dim] * step;
-            m->at[k++] = model_place(&old, from);
-        } while (next_index(m->ndim, m->shape, index));
-    }
-    return pto_tensor_slice(t, dim, start, stop, step, t);
-}
-
-static pto_status try_permute(test_rng *rng, pto_tensor *t, model *m)
-{
-    model old = *m;
-    int32_t perm[PTO_MAX_DIMS];
-    int64_t index[PTO_MAX_DIMS] = {0}, from[PTO_MAX_DIMS] = {0}, k = 0;
-    for (int32_t d = 0; d < m->ndim; d++) {
-        perm[d] = d;
-    }
-    int32_t swaps = test_chance(rng, 50) && m->ndim ? 1 : m->ndim;
-    int32_t d0 = 0, d1 = 0;
-    for (int32_t i = 0; i < swaps; i++) {
-        d0 = (int32_t)test_between(rng, 0, m->ndim - 1);
-        d1 = (int32_t)test_between(rng, 0, m->ndim - 1);
-        int32_t kept = perm[d0];
-        perm[d0] = perm[d1];
-        perm[d1] = kept;
-    }
-    for (int32_t d = 0; d < m->ndim; d++) {
-        m->shape[d] = old.shape[perm[d]];
-    }
-    if (count_of(m->ndim, m->shape)) {
-        do {
-            for (int32_t d = 0; d < m->ndim; d++) {
-                from[perm[d]] = index[d];
-            }
-            m->at[k++] = model_place(&old, from);
-        } while (next_index(m->ndim, m->shape, index));
-    }
-    return swaps == 1 ? pto_tensor_transpose(t, d0, d1, t) : pto_tensor_permute(t, perm, t);
-}
-
-static pto_status try_broadcast(test_rng *rng, pto_tensor *t, model *m)
-{
-    model old = *m;
-    int32_t added = (int32_t)test_between(rng, 0, m->ndim < 3 ? 2 : PTO_MAX_DIMS - m->ndim);
-    int64_t count = count_of(m->ndim, m->shape), index[PTO_MAX_DIMS] = {0}, k = 0;
-    m->ndim += added;
-    for (int32_t d = 0; d < m->ndim; d++) {
-        int64_t times = test_between(rng, 1, 3);
-        m->shape[d] = d < added ? 1 : old.shape[d - added];
-        if (m->shape[d] == 1 && count * times <= MODEL_MOST / 4) {
-            m->shape[d] = times;
-            count *= times;
-        }
-    }
-    if (count) {
-        do {
-            int64_t from[PTO_MAX_DIMS] = {0};
-            for (int32_t d = added; d < m->ndim; d++) {
-                from[d - added] = old.shape[d - added] == 1 ? 0 : index[d];
-            }
-            m->at[k++] = model_place(&old, from);
-        } while (next_index(m->ndim, m->shape, index));
-    }
-    return pto_tensor_broadcast(t, m->ndim, m->shape, t);
-}
-
-/* Two neighbours become one, or a size of 2n becomes n and 2, or a 1 comes in somewhere. Where this
- * would need a copy (test_reshape.c knows exactly when) the chain goes on as it was. */
-static pto_status try_reshape(test_rng *rng, pto_tensor *t, model *m)
-{
-    model old = *m;
-    int64_t shape[PTO_MAX_DIMS + 2] = {0};
-    int32_t n = 0, where = (int32_t)test_between(rng, 0, m->ndim);
-    for (int32_t d = 0; d < m->ndim; d++) {
-        if (d == where && test_chance(rng, 30)) {
-            shape[n++] = 1;
-        }
-        if (d == where && d + 1 < m->ndim && test_chance(rng, 40)) {
-            shape[n++] = m->shape[d] * m->shape[d + 1];
-            d++;
-        } else if (d == where && m->shape[d] && m->shape[d] % 2 == 0) {
-            shape[n++] = m->shape[d] / 2;
-            shape[n++] = 2;
-        } else {
-            shape[n++] = m->shape[d];
-        }
-    }
-    if (n > PTO_MAX_DIMS) {
-        return PTO_OK;
-    }
-    m->ndim = n;
-    memcpy(m->shape, shape, (size_t)n * sizeof shape[0]);
-    pto_status s = pto_tensor_reshape(t, n, shape, t);
-    if (s == PTO_NEEDS_COPY) {
-        *m = old;
-        return PTO_OK;
-    }
-    return s;
-}
+/* ---- Long chains ------------------------------------------------------------------------- */
 
 static void test_chains(void **state)
 {
     (void)state;
-    static pto_status (*const ops[])(test_rng *, pto_tensor *, model *) = {
-        try_view, try_slice, try_permute, try_broadcast, try_reshape};
-    static model m;
+    static chain_model m;
     test_rng rng = test_rng_make(test_seed());
     uint64_t emptied = 0, grown = 0;
     for (uint64_t i = random_rounds(20000); i > 0; i--) {
@@ -502,11 +304,10 @@ static void test_chains(void **state)
         if (!random_tensor(&rng, 5, 300, memory, sizeof memory, &t)) {
             continue;
         }
-        model_of(&t, &m);
-        expect_model(&t, &m);
+        chain_model_of(&t, &m);
+        chain_expect(&t, &m);
         for (int64_t steps = test_between(&rng, 1, 10); steps > 0; steps--) {
-            expect_ok(ops[test_between(&rng, 0, 4)](&rng, &t, &m));
-            expect_model(&t, &m);
+            chain_step(&rng, &t, &m);
         }
         int64_t count = count_of(m.ndim, m.shape);
         emptied += count == 0;

@@ -1,6 +1,4 @@
 /* test_window.c - a window at two addresses, and mappings that are none. */
-#include "window/window.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,40 +7,12 @@
 
 #include <cmocka.h>
 
-#include "base/config.h"
-#include "base/os.h"
 #include "support.h"
+#include "windows.h"
 
 static uint64_t below(test_rng *rng, uint64_t limit)
 {
     return test_next(rng) % limit;
-}
-
-typedef struct window {
-    int file;
-    void *memory;
-    size_t bytes;
-    ptoi_view view;
-} window;
-
-static void make(window *w)
-{
-    static ptoi_settings settings;
-    pto_config config = PTO_CONFIG_INIT;
-    config.levels = 3;
-    config.window = 8;
-    config.heap_bytes = 1000;
-    config.level_window[2] = 32;
-    config.deps = 4;
-    assert_int_equal(ptoi_config_resolve(&config, &settings), PTO_OK);
-    assert_int_equal(ptoi_window_create(&settings.config, &w->file, &w->memory, &w->bytes), PTO_OK);
-    assert_int_equal(ptoi_window_attach(w->memory, w->bytes, &w->view), PTO_OK);
-}
-
-static void drop(window *w)
-{
-    ptoi_os_release(w->memory, w->bytes);
-    ptoi_os_file_close(w->file);
 }
 
 static void test_two_addresses(void **state)
@@ -51,7 +21,7 @@ static void test_two_addresses(void **state)
     window w;
     void *other;
     ptoi_view view;
-    make(&w);
+    window_make(&w);
     assert_int_equal(ptoi_os_file_map(w.file, w.bytes, &other), PTO_OK);
     assert_int_equal(ptoi_window_attach(other, w.bytes, &view), PTO_OK);
     assert_ptr_not_equal(view.slots, w.view.slots);
@@ -75,7 +45,7 @@ static void test_two_addresses(void **state)
         assert_int_equal(view.level[l].deps[3], l);
     }
     ptoi_os_release(other, w.bytes);
-    drop(&w);
+    window_drop(&w);
 }
 
 /* Whatever is wrong with the header, attaching says so and touches nothing outside. */
@@ -84,7 +54,7 @@ static void test_what_is_no_window(void **state)
     (void)state;
     window w;
     ptoi_view view;
-    make(&w);
+    window_make(&w);
     ptoi_header *h = w.memory;
     const ptoi_header good = *h;
     assert_int_equal(ptoi_window_attach(w.memory, sizeof *h - 1, &view), PTO_CORRUPT);
@@ -113,26 +83,12 @@ static void test_what_is_no_window(void **state)
             refused++;
             continue;
         }
-        /* Accepted: then everything it names lies inside. */
-        const char *begin = w.memory, *end = begin + w.bytes;
-        assert_true((char *)view.inbox >= begin && (char *)(view.inbox + view.inbox_mask) < end);
-        assert_true((char *)view.slots >= begin && (char *)(view.slots + h->slots) <= end);
-        assert_true(view.strings >= begin && view.strings + PTOI_STRING_BYTES <= end);
-        for (uint32_t l = 0; l < h->levels; l++) {
-            assert_true((char *)view.level[l].slots >= begin &&
-                        (char *)(view.level[l].slots + view.level[l].mask + 1) <= end);
-            assert_true((char *)view.level[l].deps >= begin &&
-                        (char *)(view.level[l].deps + h->level[l].deps) <= end);
-            assert_true((char *)view.level[l].args >= begin &&
-                        (char *)(view.level[l].args + h->level[l].arg_units) <= end);
-            assert_true(view.level[l].heap >= begin &&
-                        view.level[l].heap + h->level[l].heap_bytes <= end);
-        }
+        window_expect_inside(&view, w.bytes); /* accepted */
     }
     assert_true(refused > 0);
     *h = good;
     assert_int_equal(ptoi_window_attach(w.memory, w.bytes, &view), PTO_OK);
-    drop(&w);
+    window_drop(&w);
 }
 
 /* References keep level and number apart, up to the largest; words of lists never mix. */
@@ -140,7 +96,7 @@ static void test_references(void **state)
 {
     (void)state;
     window w;
-    make(&w);
+    window_make(&w);
     const uint64_t seqs[] = {1, 7, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 60) - 1};
     for (size_t i = 0; i < sizeof seqs / sizeof *seqs; i++) {
         for (uint32_t level = 0; level < 8; level++) {
@@ -174,7 +130,7 @@ static void test_references(void **state)
         assert_true(ptoi_is_complete(&w.view, slot, ref, &waiters));
         assert_int_equal(ptoi_list_first(waiters), PTOI_LIST_CLOSED_BAD);
     }
-    drop(&w);
+    window_drop(&w);
 }
 
 int main(void)

@@ -1,0 +1,31 @@
+# Fuzz targets, tests/fuzz/fuzz_<name>.c, and the soak test. With PTO_FUZZ (the preset `fuzz`, clang)
+# libFuzzer drives the targets; else replay.c does, and each is a test over its kept corpus. Included
+# by cmake/tests.cmake.
+
+set(fuzz_folder "${PROJECT_SOURCE_DIR}/tests/fuzz")
+
+if(PTO_FUZZ)
+    # Every file tells libFuzzer which way it went.
+    target_compile_options(pto_compiler INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+file(GLOB fuzz_files CONFIGURE_DEPENDS "${fuzz_folder}/fuzz_*.c")
+foreach(file ${fuzz_files})
+    cmake_path(GET file STEM target)
+    string(REGEX REPLACE "^fuzz_" "" name ${target})
+    pto_inner_program(${target} "${file}" tests/fuzz ${CMOCKA_LIBRARIES})
+    target_include_directories(${target} PRIVATE ${CMOCKA_INCLUDE_DIRS})
+    if(name MATCHES "^(json|safetensors)$")
+        set(workloads "${PROJECT_SOURCE_DIR}/examples/workloads")
+        target_sources(${target} PRIVATE "${workloads}/json.c" "${workloads}/safetensors.c")
+        target_include_directories(${target} PRIVATE "${workloads}")
+    endif()
+    if(PTO_FUZZ)
+        target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+    else()
+        target_sources(${target} PRIVATE "${fuzz_folder}/replay.c")
+        pto_test(fuzz.${name} $<TARGET_FILE:${target}> "${fuzz_folder}/corpus/${name}")
+    endif()
+endforeach()
+
+pto_inner_program(soak "${PROJECT_SOURCE_DIR}/tests/soak/soak.c" tests/soak)
