@@ -58,4 +58,18 @@ static inline void *fuzz_copy(const void *from, size_t size)
     return copy;
 }
 
+/* Inputs that are text hold several cases, with a byte between them that UTF-8 does not have. */
+#define FUZZ_BETWEEN 0xFF
+
+/* The case at *at and how long it is; *at goes behind it. */
+static inline const uint8_t *fuzz_next_text(const uint8_t *data, size_t size, size_t *at,
+                                            size_t *length)
+{
+    const uint8_t *text = data + *at;
+    const uint8_t *end = memchr(text, FUZZ_BETWEEN, size - *at);
+    *length = end ? (size_t)(end - text) : size - *at;
+    *at += *length + 1;
+    return text;
+}
+
 #endif /* PTO_FUZZ_H */

@@ -84,7 +84,7 @@ static bool read_word(json *r)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void read_text(const uint8_t *data, size_t size)
 {
     char *text = fuzz_copy(data, size);
     json r = {.path = "input", .text = text, .size = size};
@@ -94,5 +94,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    for (size_t at = 0, length; at < size;) {
+        const uint8_t *text = fuzz_next_text(data, size, &at, &length);
+        read_text(text, length);
+    }
     return 0;
 }

@@ -1,7 +1,8 @@
 /* fuzz_safetensors.c - the reader of weights (examples/workloads/safetensors.h) believes no file.
  *
- * An input is a byte that says how, and a file, or a header: then its length and data are supplied,
- * so that changes of the header stay changes of the header.
+ * A case is a byte that says how, and a file, or a header: then its length and data are supplied,
+ * so that changes of the header stay changes of the header. A whole file may have any bytes but the
+ * one between cases.
  */
 #include "fuzz.h"
 
@@ -81,7 +82,7 @@ static void read_all(safetensors *file, bool supplied)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void open_case(const uint8_t *data, size_t size)
 {
     static int memory = -1;
     char path[64];
@@ -113,5 +114,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_wrong("refused without a word, or only half");
     }
     safetensors_close(&file);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    for (size_t at = 0, length; at < size;) {
+        const uint8_t *text = fuzz_next_text(data, size, &at, &length);
+        open_case(text, length);
+    }
     return 0;
 }
