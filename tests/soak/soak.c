@@ -115,11 +115,11 @@ static uint64_t count_lines(const char *path)
 
 static uint64_t resident_kib(void)
 {
-    unsigned long long all = 0, resident = 0;
-    FILE *in = fopen("/proc/self/statm", "r");
-    program_must(in && fscanf(in, "%llu %llu", &all, &resident) == 2, "statm");
+    char line[128], *second;
+    FILE *in = fopen("/proc/self/statm", "r"); /* pages: all, resident, ... */
+    program_must(in && fgets(line, sizeof line, in) && (second = strchr(line, ' ')), "statm");
     fclose(in);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
+    return strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
 }
 
 static holdings look(void)

@@ -18,7 +18,10 @@
 
 typedef struct test_rng {
     uint64_t state;
-    const uint8_t *bytes, *end; /* of test_rng_from: what decides as long as there is any of it */
+    /* of test_rng_from: what decides as long as there is any of it */
+    const uint8_t *bytes;
+    size_t left;
+    int has_bytes;
 } test_rng;
 
 static inline uint64_t test_env_within(const char *name, uint64_t otherwise, uint64_t low,
@@ -69,7 +72,7 @@ __attribute__((constructor)) static void test_env_check(void)
 
 static inline test_rng test_rng_make(uint64_t seed)
 {
-    return (test_rng){seed * UINT64_C(0x9E3779B97F4A7C15) + 1, NULL, NULL};
+    return (test_rng){seed * UINT64_C(0x9E3779B97F4A7C15) + 1, NULL, 0, 0};
 }
 
 /* Decisions that the bytes of a fuzzer make, in order: each takes as few of them as its range needs,
@@ -79,14 +82,15 @@ static inline test_rng test_rng_from(const uint8_t *bytes, size_t size)
 {
     test_rng rng = test_rng_make(size);
     rng.bytes = bytes;
-    rng.end = bytes + size;
+    rng.left = size;
+    rng.has_bytes = 1;
     return rng;
 }
 
 /* Whether there were bytes, and all are used. */
 static inline int test_rng_is_spent(const test_rng *rng)
 {
-    return rng->end && rng->bytes == rng->end;
+    return rng->has_bytes && !rng->left;
 }
 
 /* The number that the next bytes stand for, as many as `most` takes; none left: 0. */
@@ -94,7 +98,11 @@ static inline uint64_t test_take(test_rng *rng, uint64_t most)
 {
     uint64_t value = 0;
     for (; most; most >>= 8) {
-        value = value << 8 | (rng->bytes != rng->end ? *rng->bytes++ : 0u);
+        value <<= 8;
+        if (rng->left) {
+            value |= *rng->bytes++;
+            rng->left--;
+        }
     }
     return value;
 }
@@ -102,8 +110,8 @@ static inline uint64_t test_take(test_rng *rng, uint64_t most)
 /* A Weyl sequence through a 64-bit mixer: small, fast, and good enough for test data. */
 static inline uint64_t test_next(test_rng *rng)
 {
-    uint64_t x = rng->bytes != rng->end ? test_take(rng, UINT16_MAX)
-                                        : (rng->state += UINT64_C(0x9E3779B97F4A7C15));
+    uint64_t x = rng->left ? test_take(rng, UINT16_MAX)
+                           : (rng->state += UINT64_C(0x9E3779B97F4A7C15));
     x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
     x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
     return x ^ (x >> 31);
@@ -113,7 +121,7 @@ static inline uint64_t test_next(test_rng *rng)
 static inline int64_t test_between(test_rng *rng, int64_t low, int64_t high)
 {
     const uint64_t count = (uint64_t)(high - low + 1);
-    const uint64_t number = rng->bytes != rng->end ? test_take(rng, count - 1) : test_next(rng);
+    const uint64_t number = rng->left ? test_take(rng, count - 1) : test_next(rng);
     return low + (int64_t)(number % count);
 }
 
