@@ -25,8 +25,8 @@
 #define LANES_MAX 8
 #define PATIENCE UINT64_C(120000000000) /* nanoseconds for one program: it hangs, nothing else */
 #define PAUSE_NS 100000000              /* between two looks at the lanes */
-#define ROUND_PROGRAMS 400              /* of each lane between two looks at the process */
-#define SETTLING_ROUNDS 8               /* in which caches fill and arenas grow */
+#define ROUND_PROGRAMS 100              /* of each lane between two looks at the process */
+#define SETTLING_ROUNDS 16              /* in which caches fill and arenas grow */
 
 typedef struct options {
     uint64_t minutes, seed, lanes;
