@@ -33,7 +33,7 @@ static const number numbers[] = {
     {"PTO_ARGS", LEVELS(arg_bytes), 64, 68719476736, 262144, LINES},
     {"PTO_MAP_ENTRIES", LEVELS(map_entries), 1, 67108864, 4096, POWER},
     {"PTO_BUFFERS", AT(buffers), 0, 1, 67108864, 65536, AS_IS},
-    {"PTO_SPIN", AT(spin), 0, 0, 2147483648, 4096, AS_IS},
+    {"PTO_SPIN", AT(spin), 0, 0, 2147483648, 1024, AS_IS},
     {"PTO_OVERLAP_BUDGET", AT(overlap_budget), 0, 0, UINT64_MAX, 0, AS_IS},
     {"PTO_FIRST_TASK", AT(first_task), 0, 0, 576460752303423488, 0, AS_IS},
     {"PTO_MAP_TWICE", AT(map_twice), 0, 0, 1, 0, AS_IS},
