@@ -16,6 +16,13 @@ function(pto_test name)
     set_tests_properties(${name} PROPERTIES TIMEOUT 300)
 endfunction()
 
+# What the library asks of the system and could be refused, with what takes it back. In programs
+# named test_fault*.c these calls come by tests/support/fault.h, which lets them fail; base.sites
+# says when one is missing here.
+set(fault_sites malloc calloc realloc aligned_alloc posix_memalign free mmap munmap memfd_create
+    ftruncate close pthread_create pthread_join pthread_key_create pthread_setspecific
+    pthread_atfork atexit __sched_cpualloc)
+
 file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*/*.c")
 foreach(file ${files})
     cmake_path(GET file STEM stem)
@@ -46,6 +53,11 @@ foreach(file ${files})
     else()
         pto_inner_program(test_${module}_${name} "${file}" tests/${module} ${CMOCKA_LIBRARIES})
     endif()
+    if(name MATCHES "^fault")
+        foreach(site ${fault_sites})
+            target_link_options(test_${module}_${name} PRIVATE "LINKER:--wrap=${site}")
+        endforeach()
+    endif()
     target_include_directories(test_${module}_${name} PRIVATE ${CMOCKA_INCLUDE_DIRS})
     pto_test(${module}.${name} $<TARGET_FILE:test_${module}_${name}>)
 endforeach()
@@ -61,6 +73,12 @@ pto_test(install.examples "${PROJECT_SOURCE_DIR}/tests/install/examples.sh"
 pto_test(tools.run "${PROJECT_SOURCE_DIR}/tests/tools/run.sh" $<TARGET_FILE:pto_tool>
     ${PTO_SANITIZE})
 pto_test(tools.errors "${PROJECT_SOURCE_DIR}/tests/tools/errors.sh" $<TARGET_FILE:pto_tool>)
+
+# Sanitizers call for much that the library does not.
+if(NOT PTO_SANITIZE)
+    pto_test(base.sites "${PROJECT_SOURCE_DIR}/tests/base/sites.sh" "${CMAKE_NM}"
+        $<TARGET_FILE:pto_static> ${fault_sites})
+endif()
 
 # A program that is built without a sanitizer cannot load a library that is built with one.
 if(NOT PTO_SANITIZE)

@@ -6,6 +6,7 @@
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -23,15 +24,15 @@ static void count_fork(void)
     ptoi_os_forks++; /* the child has one thread */
 }
 
-static void watch_forks(void)
+int ptoi_os_count_forks(void)
 {
-    (void)pthread_atfork(NULL, NULL, count_fork);
-}
-
-void ptoi_os_count_forks(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool counted; /* by the lock; not pthread_once, so that it can be tried again */
+    pthread_mutex_lock(&lock);
+    int why = counted ? 0 : pthread_atfork(NULL, NULL, count_fork);
+    counted = why == 0;
+    pthread_mutex_unlock(&lock);
+    return why;
 }
 
 void *ptoi_os_reserve(size_t bytes)

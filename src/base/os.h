@@ -41,7 +41,9 @@ int ptoi_os_thread(pthread_t *thread, void *(*run)(void *), void *context);
 /* How many forks lie between the first process and this one. A runtime belongs to one process: a child
  * has its memory, but not its threads. */
 extern uint32_t ptoi_os_forks;
-void ptoi_os_count_forks(void);
+
+/* Has them counted from now on; 0 or an error number. */
+int ptoi_os_count_forks(void);
 
 /* A byte of each thread; only its address is used. */
 extern _Thread_local char ptoi_os_mark __attribute__((tls_model("initial-exec")));

@@ -413,7 +413,8 @@ ptoi_cache_stats ptoi_caches_stats(const ptoi_caches *caches, pto_device device)
 /* A thread that ends gives its caches to this key's destructor, as a list. The thread that calls
  * exit does not: there end_of_process does it. */
 static pthread_key_t of_thread;
-static ptoi_a32 has_key; /* written by `begin` (once) and end_of_process */
+static ptoi_a32 key; /* of these; written by `begin` and end_of_process */
+enum { KEY_NOT_YET, KEY_THERE, KEY_GONE };
 
 static void end_of_thread(void *list)
 {
@@ -432,27 +433,31 @@ static void end_of_process(void)
     void *list = pthread_getspecific(of_thread);
     (void)pthread_setspecific(of_thread, NULL);
     end_of_thread(list);
-    ptoi_release32(&has_key, 0);
+    ptoi_release32(&key, KEY_GONE);
     (void)pthread_key_delete(of_thread);
 }
 
-static void begin(void)
+/* Whether there is a key. Not pthread_once: what was refused once can be had later. */
+static bool begin(void)
 {
-    if (pthread_key_create(&of_thread, end_of_thread) == 0) {
-        ptoi_release32(&has_key, 1);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (ptoi_get32(&key) == KEY_NOT_YET && pthread_key_create(&of_thread, end_of_thread) == 0) {
+        ptoi_release32(&key, KEY_THERE);
         (void)atexit(end_of_process);
     }
+    bool has = ptoi_get32(&key) == KEY_THERE;
+    pthread_mutex_unlock(&lock);
+    return has;
 }
 
 ptoi_caches *ptoi_caches_of_thread(ptoi_caches **place, ptoi_cache_drop *drop)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     ptoi_caches *there = *place;
     if (there) {
         return there;
     }
-    (void)pthread_once(&once, begin);
-    if (!ptoi_acquire32(&has_key)) {
+    if (ptoi_acquire32(&key) != KEY_THERE && !begin()) {
         return NULL; /* nobody would free them */
     }
     ptoi_caches *caches = ptoi_caches_create(drop);

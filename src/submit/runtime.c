@@ -182,21 +182,40 @@ static void choose_numbers(pto_runtime *rt)
     }
 }
 
-static pto_status create_tracks(pto_runtime *rt)
+/* All of it, before any is used. */
+static pto_status reserve_tracks(pto_runtime *rt)
 {
     const pto_config *c = &rt->settings.config;
     const ptoi_header *h = rt->view.header;
-    choose_numbers(rt);
-    uint64_t first = c->first_task;
+    uint64_t most = h->slots;
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        most = most < h->level[l].arg_units ? h->level[l].arg_units : most;
+    }
+    most = most < MOST_PARAMS ? most : MOST_PARAMS;
+    rt->max_accesses = (uint32_t)most;
+    rt->max_buffers = c->buffers;
     rt->notes = reserve(h->slots * sizeof *rt->notes, &rt->note_bytes);
     rt->held_until = reserve((size_t)h->slots * rt->levels * sizeof *rt->held_until,
                              &rt->held_bytes);
     rt->runs = reserve(4 * (size_t)h->slots * sizeof *rt->runs, &rt->run_bytes);
     rt->scopes = reserve(PTOI_MAX_SCOPES * sizeof *rt->scopes, &rt->scope_bytes);
-    rt->max_buffers = c->buffers;
     rt->buffers = reserve(c->buffers * sizeof *rt->buffers, &rt->buffer_bytes);
     rt->edges = reserve(h->slots * sizeof *rt->edges, &rt->edge_bytes);
-    uint64_t most = h->slots;
+    rt->site_table = reserve(SITE_BUCKETS * sizeof *rt->site_table, &rt->site_bytes);
+    rt->accesses = reserve(most * (sizeof *rt->accesses + 1), &rt->access_bytes);
+    if (!rt->notes || !rt->runs || !rt->held_until || !rt->scopes || !rt->buffers || !rt->edges ||
+        !rt->accesses || !rt->site_table) {
+        return ptoi_fail(PTO_OUT_OF_MEMORY, "create: notes about %u tasks", h->slots);
+    }
+    return PTO_OK;
+}
+
+static pto_status create_tracks(pto_runtime *rt)
+{
+    const ptoi_header *h = rt->view.header;
+    choose_numbers(rt);
+    PTO_TRY(reserve_tracks(rt));
+    uint64_t first = rt->settings.config.first_task;
     for (uint32_t l = 0; l < rt->levels; l++) {
         ptoi_track *t = &rt->track[l];
         t->head = t->completed = t->retired = t->released = first;
@@ -209,15 +228,6 @@ static pto_status create_tracks(pto_runtime *rt)
                        rt->runs + 2 * (size_t)h->level[l].first_slot, 2 * h->level[l].slots);
         ptoi_ring_init(&t->args, h->level[l].arg_units);
         ptoi_ring_init(&t->deps, h->level[l].deps);
-        most = most < h->level[l].arg_units ? h->level[l].arg_units : most;
-    }
-    most = most < MOST_PARAMS ? most : MOST_PARAMS;
-    rt->max_accesses = (uint32_t)most;
-    rt->site_table = reserve(SITE_BUCKETS * sizeof *rt->site_table, &rt->site_bytes);
-    rt->accesses = reserve(most * (sizeof *rt->accesses + 1), &rt->access_bytes);
-    if (!rt->notes || !rt->runs || !rt->held_until || !rt->scopes || !rt->buffers || !rt->edges ||
-        !rt->accesses || !rt->site_table) {
-        return ptoi_fail(PTO_OUT_OF_MEMORY, "create: notes about %u tasks", h->slots);
     }
     return PTO_OK;
 }
@@ -369,11 +379,14 @@ pto_status pto_runtime_create(pto_runtime **rt, const pto_config *config)
     if (!rt) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "create: the place for the runtime is NULL");
     }
+    int why = ptoi_os_count_forks();
+    if (why) {
+        return ptoi_fail(PTO_SYSTEM, "create: pthread_atfork: %s", strerror(why));
+    }
     pto_runtime *made = ptoi_os_reserve(sizeof *made);
     if (!made) {
         return ptoi_fail(PTO_OUT_OF_MEMORY, "create: %zu bytes for the runtime", sizeof *made);
     }
-    ptoi_os_count_forks();
     made->sched.forks = ptoi_os_forks;
     made->file = -1;
     pthread_mutex_init(&made->sched.lock, NULL);

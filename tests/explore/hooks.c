@@ -152,8 +152,9 @@ void __tsan_atomic_signal_fence(int order)
 _Thread_local char ptoi_os_mark;
 uint32_t ptoi_os_forks;
 
-void ptoi_os_count_forks(void)
+int ptoi_os_count_forks(void)
 {
+    return 0;
 }
 
 /* Large blocks are private to the orchestrating thread, and mostly empty. */
