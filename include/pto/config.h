@@ -64,12 +64,14 @@ typedef struct pto_config {
     /* For tests. */
     uint64_t first_task; /* where the counters of tasks and edges begin */
     uint32_t map_twice;  /* the scheduler's side sees the window at another address */
-    uint32_t reserved;   /* zero */
+    uint32_t guard;      /* 1: guard bytes around managed tensors, so that a kernel that writes
+                            beyond one fails, with its name; PTO_NO_GUARD */
 } pto_config;
 
 #define PTO_NO_WORKERS UINT32_MAX
 #define PTO_NO_TYPES UINT32_MAX
 #define PTO_NO_SPIN UINT32_MAX
+#define PTO_NO_GUARD UINT32_MAX
 
 /* A configuration in which nothing is set. */
 static inline pto_config pto_config_init_(void)

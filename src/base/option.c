@@ -14,6 +14,12 @@
 #define RANGE(lowest, highest) .low = (lowest), .high = (highest)
 #define POWER(n) (UINT64_C(1) << (n))
 
+#ifdef PTO_DEBUG_CHECKS
+#define GUARD 1
+#else
+#define GUARD 0
+#endif
+
 const ptoi_option ptoi_options[] = {
     {"PTO_LEVELS", FIELD(levels), RANGE(1, PTO_MAX_LEVELS), .otherwise = 4, .unit = "levels",
      .help = "Ring levels. Boundary scopes that nest deeper share the last one."},
@@ -56,6 +62,10 @@ const ptoi_option ptoi_options[] = {
      .help = "For tests: where the counters of tasks and edges begin."},
     {"PTO_MAP_TWICE", FIELD(map_twice), RANGE(0, 1), .otherwise = 0,
      .help = "For tests: 1 shows the window to the scheduler's side at another address."},
+    {"PTO_GUARD", FIELD(guard), RANGE(0, 1), .may_be_none = true, .otherwise = GUARD,
+     .help =
+         "1 puts guard bytes around managed tensors: a kernel that writes beyond one fails, and "
+         "is named."},
 };
 const size_t ptoi_n_options = sizeof ptoi_options / sizeof *ptoi_options;
 

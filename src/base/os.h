@@ -9,6 +9,33 @@
 
 #include "base/atomic.h"
 
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#include <sanitizer/asan_interface.h>
+#define PTOI_OS_SEES_HIDDEN __attribute__((no_sanitize("address")))
+#else
+#define PTOI_OS_SEES_HIDDEN
+#endif
+
+/* For the address sanitizer: from now on an access to this memory is an error, or is none. */
+static inline void ptoi_os_hide(void *memory, size_t bytes)
+{
+#ifdef ASAN_POISON_MEMORY_REGION
+    ASAN_POISON_MEMORY_REGION(memory, bytes);
+#endif
+    (void)memory, (void)bytes;
+}
+
+static inline void ptoi_os_show(void *memory, size_t bytes)
+{
+#ifdef ASAN_UNPOISON_MEMORY_REGION
+    ASAN_UNPOISON_MEMORY_REGION(memory, bytes);
+#endif
+    (void)memory, (void)bytes;
+}
+
 /* Zeroed memory that costs nothing until it is touched, aligned to a page; NULL if there is none.
  * Freed with the same size. */
 void *ptoi_os_reserve(size_t bytes);

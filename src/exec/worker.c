@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "exec/guard.h"
 #include "sched/sched.h"
 
 /* ---- One task ---- */
@@ -31,8 +32,8 @@ static void resolve(const ptoi_sched *sched, const ptoi_slot *slot, pto_arg *arg
     }
 }
 
-/* Keeps the first failure, in order of submission. */
-static void report(ptoi_sched *sched, const ptoi_slot *slot, pto_status status, const char *message)
+void ptoi_worker_report(ptoi_sched *sched, const ptoi_slot *slot, pto_status status,
+                        const char *message)
 {
     const ptoi_view *view = &sched->view;
     pthread_mutex_lock(&sched->lock);
@@ -59,9 +60,20 @@ static void settle(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, pto_st
                    const char *message)
 {
     if (status != PTO_OK) {
-        report(sched, &sched->view.slots[task], status, message);
+        ptoi_worker_report(sched, &sched->view.slots[task], status, message);
     }
     ptoi_sched_finish(sched, worker, task, status == PTO_OK ? PTOI_DONE : PTOI_FAILED);
+}
+
+/* The same for a task that was pending. */
+static void settle_pending(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, pto_status status)
+{
+    uint64_t words = ptoi_error_serial();
+    if (sched->guard) {
+        status = ptoi_guard_check(sched, &sched->view.slots[task], status);
+    }
+    settle(sched, worker, task, status,
+           ptoi_error_serial() != words ? pto_error_detail() : "completed with this status");
 }
 
 /* Which time round the ring it is, for `phase`: a late call for a task that is gone must not be taken
@@ -99,6 +111,7 @@ static void run(ptoi_worker *worker, uint32_t task)
     if (__builtin_expect(sched->watched, 0) && sched->watcher.started) {
         sched->watcher.started(sched->watcher.user, call.task, worker->id);
     }
+    bool guarded = sched->guard && ptoi_guard_is_whole(sched, slot); /* if not, it was not us */
     pto_status status = kernel->fn(&call);
     if (__builtin_expect(sched->watched, 0) && sched->watcher.ended) {
         sched->watcher.ended(sched->watcher.user, call.task, worker->id, status);
@@ -106,6 +119,9 @@ static void run(ptoi_worker *worker, uint32_t task)
     worker->running = false;
     if (status != PTO_PENDING) {
         ptoi_set32(&slot->phase, running | PTOI_PHASE_COMPLETED); /* nobody else may end it now */
+        if (__builtin_expect(guarded, 0)) {
+            status = ptoi_guard_check(sched, slot, status);
+        }
     }
     if (status == PTO_OK) {
         ptoi_sched_finish(sched, worker, task, PTOI_DONE);
@@ -125,9 +141,8 @@ static void run(ptoi_worker *worker, uint32_t task)
     while (!ptoi_cas32(&slot->phase, &phase, phase | PTOI_PHASE_RETURNED)) {
     }
     if (phase & PTOI_PHASE_COMPLETED) { /* it was faster than the kernel */
-        settle(sched, worker, task,
-               (pto_status)(phase >> PTOI_PHASE_STATUS_SHIFT & PTOI_PHASE_STATUS_MASK),
-               "completed with this status");
+        settle_pending(sched, worker, task,
+                       (pto_status)(phase >> PTOI_PHASE_STATUS_SHIFT & PTOI_PHASE_STATUS_MASK));
     }
 }
 
@@ -164,7 +179,7 @@ static pto_status complete(ptoi_sched *sched, pto_task task, pto_status status)
         after = phase | PTOI_PHASE_COMPLETED | (uint32_t)status << PTOI_PHASE_STATUS_SHIFT;
     } while (!ptoi_cas32(&slot->phase, &phase, after));
     if (phase & PTOI_PHASE_RETURNED) {
-        settle(sched, NULL, ptoi_slot_number(view, slot), status, "completed with this status");
+        settle_pending(sched, NULL, ptoi_slot_number(view, slot), status);
     }
     return PTO_OK;
 }

@@ -65,7 +65,8 @@ static pto_status check_buffers(const pto_runtime *rt)
         if (b->seq < t->retired || b->seq >= t->head) {
             return broken(b->level, "the owner of a living buffer is gone", b->seq, t->retired);
         }
-        if (b->at > t->heap.size || b->bytes > t->heap.size - b->at) {
+        const uint64_t at = ptoi_guard_unplace(rt->sched.guard, b->at);
+        if (at > t->heap.size || b->bytes > t->heap.size - at) {
             return broken(b->level, "a buffer outside of its heap", b->at, b->bytes);
         }
     }

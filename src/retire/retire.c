@@ -39,7 +39,8 @@ ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq,
 {
     const ptoi_track *owner = &rt->track[level];
     const ptoi_note *note = ptoi_note_of(owner, seq);
-    uint64_t size = note->heap_size, at = note->heap_at;
+    const uint64_t stretch = rt->sched.guard ? PTOI_GUARD_STRETCH : 1;
+    uint64_t size = stretch * note->heap_size, at = stretch * note->heap_at;
     ptoi_ref found = 0;
     for (uint32_t l = 0; l < rt->levels; l++) {
         const ptoi_track *t = &rt->track[l];
@@ -128,6 +129,9 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
         t->blocker = 0;
         if (ptoi_note_of(t, n)->heap_size) {
             block = ptoi_note_of(t, n);
+            if (__builtin_expect(rt->sched.guard != NULL, 0)) {
+                ptoi_guard_recycle(rt, level, n);
+            }
         }
     }
     if (block) {

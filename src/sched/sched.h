@@ -21,6 +21,7 @@
 
 #include <pto/pto.h>
 
+#include "ring/guard.h"
 #include "sched/park.h"
 #include "sched/ready.h"
 #include "window/window.h"
@@ -65,6 +66,7 @@ struct ptoi_sched {
     ptoi_kernel *kernels;
     pto_watcher watcher; /* changes only while there is no task; W1 shows it to the workers */
     bool watched;
+    ptoi_guard *guard; /* NULL: memory has no guards */
     uint32_t max_args;
     size_t worker_bytes, args_bytes, kernel_bytes;
 
@@ -138,6 +140,10 @@ bool ptoi_worker_step(ptoi_worker *worker);
 
 /* Whether there seems to be something for it, as the last look before it sleeps. */
 bool ptoi_worker_sees_work(const ptoi_worker *worker);
+
+/* Keeps a failure if it is the first, in order of submission. */
+void ptoi_worker_report(ptoi_sched *sched, const ptoi_slot *slot, pto_status status,
+                        const char *message);
 
 pto_status ptoi_workers_start(ptoi_sched *sched);
 void ptoi_workers_stop(ptoi_sched *sched);

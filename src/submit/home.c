@@ -28,7 +28,8 @@ static void take_memory(pto_runtime *rt, ptoi_buffer *b, uint32_t site)
     (void)ptoi_draft_write(&d, 0, 0, site, PTOI_LIST_CLOSED);
     b->seq = d.seq;
     b->level = d.level;
-    b->at = d.heap_at;
+    b->at = ptoi_guard_place(rt->sched.guard, d.heap_at);
+    ptoi_guard_memory(rt, b);
 }
 
 pto_status ptoi_submit_memory(pto_runtime *rt, ptoi_buffer *b, const char *file, int line)

@@ -196,7 +196,7 @@ bool ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type, const pt
         if (found[i] == BROUGHT) {
             b->seq = seq;
             b->level = level;
-            b->at += heap_at;
+            b->at = ptoi_guard_place(rt->sched.guard, b->at + heap_at);
         } else {
             ptoi_entry_write(entries, entry++, first, &map->regions[found[i]], found[i],
                              p->kind == PTO_PARAM_INPUT ? PTO_MAP_READ : PTO_MAP_WRITE, who);
@@ -220,6 +220,9 @@ bool ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type, const pt
     map->hot.hits += hits;
     map->hot.superseded += superseded;
 
+    if (UNLIKELY(rt->sched.guard)) {
+        ptoi_guard_task(rt, level, seq, args.at, params, n_params);
+    }
     const bool poisoned = UNLIKELY(ptoi_edges_are_few(track)) &&
                           ptoi_edges_drop_complete(rt, &edges);
     const uint32_t base = rt->depth ? rt->scopes[rt->depth - 1].base : 0;

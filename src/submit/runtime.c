@@ -159,6 +159,13 @@ static pto_status create_window(pto_runtime *rt)
         PTO_TRY(ptoi_os_file_map(rt->file, rt->bytes, &rt->memory_s));
     }
     PTO_TRY(ptoi_window_attach(rt->memory_s, rt->bytes, &rt->sched.view));
+    if (c->guard) {
+        PTO_TRY(ptoi_guard_create(&rt->sched.guard, c));
+        for (uint32_t l = 0; l < c->levels; l++) {
+            rt->sched.guard->level[l].heap[0] = rt->view.level[l].heap;
+            rt->sched.guard->level[l].heap[1] = rt->sched.view.level[l].heap;
+        }
+    }
     const ptoi_header *h = rt->view.header;
     rt->heap_low[0] = (uintptr_t)rt->view.level[0].heap;
     rt->heap_low[1] = (uintptr_t)rt->sched.view.level[0].heap;
@@ -346,6 +353,7 @@ static void dismantle(pto_runtime *rt)
     ptoi_os_release(rt->edges, rt->edge_bytes);
     ptoi_os_release(rt->accesses, rt->access_bytes);
     ptoi_os_release(rt->site_table, rt->site_bytes);
+    ptoi_guard_destroy(s->guard);
     if (rt->memory_s != rt->memory) {
         ptoi_os_release(rt->memory_s, rt->bytes);
     }
@@ -428,6 +436,9 @@ pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending)
     }
     for (uint32_t l = 0; l < old->levels; l++) {
         ptoi_wait_level(old, l);
+    }
+    if (old->sched.guard) {
+        ptoi_guard_sweep(old);
     }
     /* Nothing runs any more: no lock. */
     bool told = ending == PTO_CANCEL ||

@@ -243,6 +243,22 @@ pto_status ptoi_buffer_check_external(const pto_runtime *rt, const char *who, co
  * it, on the level of the lifetime that the buffer belongs to. */
 pto_status ptoi_submit_memory(pto_runtime *rt, ptoi_buffer *b, const char *file, int line);
 
+/* ---- guard.c: managed memory with guard bytes around it (ring/guard.h) ---- */
+
+/* A task whose buffers have their memory by now: sets the guards of what it brings, and notes where
+ * the memory of its arguments begins, which lie at `unit`. */
+void ptoi_guard_task(pto_runtime *rt, uint32_t level, uint64_t seq, uint64_t unit,
+                     const pto_param *params, size_t n_params);
+
+/* The buffer has memory by now, and no task that runs. */
+void ptoi_guard_memory(pto_runtime *rt, const ptoi_buffer *b);
+
+/* A task whose memory is about to be recycled. */
+void ptoi_guard_recycle(pto_runtime *rt, uint32_t level, uint64_t seq);
+
+/* All memory; every task is complete. */
+void ptoi_guard_sweep(pto_runtime *rt);
+
 /* ---- rearrange.c ---- */
 
 /* Makes the kernels of pto_submit_rearrange known, as the runtime is created. */

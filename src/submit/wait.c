@@ -115,6 +115,9 @@ static void wait_all(pto_runtime *rt)
     for (uint32_t l = 0; l < rt->levels; l++) {
         ptoi_retire(rt, l);
     }
+    if (rt->sched.guard) {
+        ptoi_guard_sweep(rt);
+    }
     ptoi_debug_check(rt);
 }
 

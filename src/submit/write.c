@@ -15,7 +15,7 @@ static void settle_managed(ptoi_draft *d)
         if (!b->seq) {
             b->seq = d->seq;
             b->level = d->level;
-            b->at += d->heap_at;
+            b->at = ptoi_guard_place(d->rt->sched.guard, b->at + d->heap_at);
         } else if (b->seq != d->seq || b->level != d->level) {
             ptoi_buffer_hold(d->rt, b, d->level, d->seq);
         }
@@ -45,6 +45,9 @@ ptoi_slot *ptoi_draft_write(ptoi_draft *d, uint32_t kernel, uint32_t type, uint3
         settle_managed(d);
     }
     pack(d);
+    if (PTOI_UNLIKELY(d->rt->sched.guard)) {
+        ptoi_guard_task(d->rt, d->level, d->seq, d->args.at, d->params, d->n_params);
+    }
     const ptoi_written task = {
         .level = d->level,
         .seq = d->seq,

@@ -56,7 +56,8 @@ static void lay_out(const pto_config *config, ptoi_header *h)
     h->strings_at = place(&end, PTOI_STRING_BYTES);
     for (uint32_t l = 0; l < h->levels; l++) {
         h->level[l].heap_bytes = config->level_heap_bytes[l];
-        h->level[l].heap_at = place(&end, config->level_heap_bytes[l]);
+        h->level[l].heap_at = place(&end, config->level_heap_bytes[l] *
+                                              (config->guard ? PTOI_WINDOW_STRETCH : 1));
     }
     h->bytes = end;
 }

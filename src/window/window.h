@@ -43,6 +43,7 @@
 #define PTOI_WINDOW_MAGIC UINT64_C(0x3144574f54505f00)
 #define PTOI_WINDOW_VERSION 1u
 #define PTOI_LINE 64
+#define PTOI_WINDOW_STRETCH 3 /* heaps with guards (ring/guard.h) take so much more room */
 
 #define PTOI_NONE UINT32_MAX
 

@@ -22,6 +22,12 @@ typedef struct number {
     int round;
 } number;
 
+#ifdef PTO_DEBUG_CHECKS
+#define GUARD 1
+#else
+#define GUARD 0
+#endif
+
 #define AT(name) #name, offsetof(pto_config, name), sizeof(((pto_config *)0)->name)
 #define LEVELS(name) AT(name), offsetof(pto_config, level_##name)
 
@@ -37,6 +43,7 @@ static const number numbers[] = {
     {"PTO_OVERLAP_BUDGET", AT(overlap_budget), 0, 0, UINT64_MAX, 0, AS_IS},
     {"PTO_FIRST_TASK", AT(first_task), 0, 0, 576460752303423488, 0, AS_IS},
     {"PTO_MAP_TWICE", AT(map_twice), 0, 0, 1, 0, AS_IS},
+    {"PTO_GUARD", AT(guard), 0, 0, 1, GUARD, AS_IS},
 };
 static const size_t n_numbers = sizeof numbers / sizeof *numbers;
 

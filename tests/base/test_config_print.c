@@ -103,6 +103,7 @@ static void options_are_printed(void **state)
     has_value(text, "PTO_OVERLAP_BUDGET", "0");
     has_value(text, "PTO_FIRST_TASK", "0");
     has_value(text, "PTO_MAP_TWICE", "0");
+    has_value(text, "PTO_GUARD", GUARD ? "1" : "none");
     assert_non_null(strstr(text, " 64 .. 64t bytes"));
     assert_non_null(strstr(text, " 2 .. 4194304 tasks"));
     assert_null(strstr(text, "environment"));

@@ -126,6 +126,13 @@ static void create_mapped_twice(void)
     live(&config, use);
 }
 
+static void create_guarded(void)
+{
+    pto_config config = configuration(PTO_PLACE_INLINE, 1);
+    config.guard = 1;
+    live(&config, use);
+}
+
 static void create_default(void)
 {
     live(NULL, use);
@@ -139,6 +146,7 @@ static void test_create(void **state)
     fault_everywhere(create_alone);
     fault_everywhere(create_typed);
     fault_everywhere(create_mapped_twice);
+    fault_everywhere(create_guarded);
     fault_everywhere(create_default);
 }
 

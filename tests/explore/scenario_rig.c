@@ -165,6 +165,7 @@ pto_config rig_config(uint32_t workers, pto_place place)
     c.place = place;
     c.spin = PTO_NO_SPIN;
     c.first_task = 1;
+    c.guard = PTO_NO_GUARD; /* they would be looked at in every schedule, between the same steps */
     return c;
 }
 

@@ -87,6 +87,7 @@ static inline void config_make(test_rng *rng, program *p, program_profile profil
                         (uint64_t)program_roll(rng, 1, 60);
     }
     config_rings(rng, c, profile);
+    c->guard = c->spin % 4 == 1 ? 1 : PTO_NO_GUARD; /* not drawn: programs stay what they were */
 }
 
 /* ---- In words ------------------------------------------------------------------------------- */
@@ -113,6 +114,7 @@ static inline void config_print(FILE *out, const program *p)
     fprintf(out, "%s%s%s", c->caller_types ? ", the caller does not help" : "",
             c->place == PTO_PLACE_THREAD ? ", a thread schedules" : "",
             c->map_twice ? ", mapped twice" : "");
+    fprintf(out, "%s", c->guard == 1 ? ", guarded" : "");
     config_number(out, "window", c->window);
     config_number(out, "heap", c->heap_bytes);
     config_number(out, "deps", c->deps);
