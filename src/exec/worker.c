@@ -65,10 +65,20 @@ static void settle(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, pto_st
     ptoi_sched_finish(sched, worker, task, status == PTO_OK ? PTOI_DONE : PTOI_FAILED);
 }
 
+/* What pto_task_complete said. */
+static pto_status completed_with(uint32_t phase)
+{
+    return (pto_status)(phase >> PTOI_PHASE_STATUS_SHIFT & PTOI_PHASE_STATUS_MASK);
+}
+
 /* The same for a task that was pending. */
 static void settle_pending(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, pto_status status)
 {
     uint64_t words = ptoi_error_serial();
+    if (status == PTO_CANCELLED && ptoi_get32(&sched->view.header->cancelled)) {
+        ptoi_sched_finish(sched, worker, task, PTOI_SKIPPED); /* as if its kernel had returned it */
+        return;
+    }
     if (sched->guard) {
         status = ptoi_guard_check(sched, &sched->view.slots[task], status);
     }
@@ -118,6 +128,9 @@ static void run(ptoi_worker *worker, uint32_t task)
     }
     worker->running = false;
     if (status != PTO_PENDING) {
+        if (status == PTO_OK) { /* unless pto_task_complete said otherwise, which it should not */
+            status = completed_with(ptoi_get32(&slot->phase));
+        }
         ptoi_set32(&slot->phase, running | PTOI_PHASE_COMPLETED); /* nobody else may end it now */
         if (__builtin_expect(guarded, 0)) {
             status = ptoi_guard_check(sched, slot, status);
@@ -141,8 +154,7 @@ static void run(ptoi_worker *worker, uint32_t task)
     while (!ptoi_cas32(&slot->phase, &phase, phase | PTOI_PHASE_RETURNED)) {
     }
     if (phase & PTOI_PHASE_COMPLETED) { /* it was faster than the kernel */
-        settle_pending(sched, worker, task,
-                       (pto_status)(phase >> PTOI_PHASE_STATUS_SHIFT & PTOI_PHASE_STATUS_MASK));
+        settle_pending(sched, worker, task, completed_with(phase));
     }
 }
 

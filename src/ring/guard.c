@@ -12,6 +12,7 @@
 
 /* More is left as it is: large memory may never have been touched. */
 #define MOST_BURIED (UINT64_C(1) << 20)
+#define MOST_HIDDEN (UINT64_C(1) << 20)
 
 /* Differs from byte to byte, so that no fill and no copy of it looks the same. */
 static unsigned char pattern(uint64_t i)
@@ -48,13 +49,30 @@ pto_status ptoi_guard_create(ptoi_guard **guard, const pto_config *config)
     return PTO_OK;
 }
 
+/* Not around large memory: the sanitizer's own notes about all of it would take memory. */
+static void hide(ptoi_guard_level *g, uint64_t from, uint64_t to, uint64_t bytes)
+{
+    if (bytes <= MOST_HIDDEN) {
+        ptoi_os_hide(g->heap[0] + from, to - from);
+        ptoi_os_hide(g->heap[1] + from, to - from);
+        g->hidden = g->hidden < to ? to : g->hidden;
+    }
+}
+
+static void show(const ptoi_guard_level *g, uint64_t from, uint64_t to)
+{
+    to = to < g->hidden ? to : g->hidden;
+    if (from < to) {
+        ptoi_os_show(g->heap[0] + from, to - from);
+        ptoi_os_show(g->heap[1] + from, to - from);
+    }
+}
+
 void ptoi_guard_destroy(ptoi_guard *guard)
 {
     for (uint32_t l = 0; guard && l < guard->levels; l++) {
         ptoi_guard_level *level = &guard->level[l];
-        for (int side = 0; side < 2 && level->touched; side++) {
-            ptoi_os_show(level->heap[side], level->touched); /* the addresses will be others' */
-        }
+        show(level, 0, level->hidden); /* the addresses will be others' */
         ptoi_os_release(level->sizes, level->size_bytes);
         ptoi_os_release(level->begins, level->begin_bytes);
     }
@@ -67,33 +85,24 @@ void ptoi_guard_arm(ptoi_guard *guard, uint32_t level, uint64_t at, uint64_t byt
     const uint64_t begin = ptoi_guard_place(guard, at), end = begin + bytes;
     const uint64_t last = begin + in_lines(bytes) + PTOI_GUARD_LINE;
     const uint64_t first = begin - PTOI_GUARD_LINE;
-    char *heap = g->heap[0];
     ptoi_set64(&g->sizes[at / PTOI_GUARD_LINE], bytes);
-    g->touched = g->touched < last ? last : g->touched;
-    for (int side = 0; side < 2; side++) {
-        ptoi_os_show(g->heap[side] + first, last - first);
-    }
+    show(g, first, last);
     for (uint64_t i = first; i < begin; i++) {
-        heap[i] = (char)pattern(i);
+        g->heap[0][i] = (char)pattern(i);
     }
     for (uint64_t i = end; i < last; i++) {
-        heap[i] = (char)pattern(i);
+        g->heap[0][i] = (char)pattern(i);
     }
-    for (int side = 0; side < 2; side++) {
-        ptoi_os_hide(g->heap[side] + first, begin - first);
-        ptoi_os_hide(g->heap[side] + end, last - end);
-    }
+    hide(g, first, begin, bytes);
+    hide(g, end, last, bytes);
 }
 
 void ptoi_guard_bury(ptoi_guard *guard, uint32_t level, uint64_t at)
 {
     ptoi_guard_level *g = &guard->level[level];
     const uint64_t begin = ptoi_guard_place(guard, at), bytes = ptoi_guard_size(guard, level, at);
-    const uint64_t most = bytes < MOST_BURIED ? bytes : MOST_BURIED;
-    memset(g->heap[0] + begin, BURIED, most);
-    for (int side = 0; side < 2; side++) {
-        ptoi_os_hide(g->heap[side] + begin, most);
-    }
+    memset(g->heap[0] + begin, BURIED, bytes < MOST_BURIED ? bytes : MOST_BURIED);
+    hide(g, begin, begin + bytes, bytes);
 }
 
 /* Looks at memory that the sanitizer is told to hide. */

@@ -32,7 +32,7 @@ typedef struct ptoi_guard_level {
     uint64_t *begins; /* by unit of arguments: 1 + where the buffer begins; 0: it is in none.
                          Written by the orchestrator before W1. */
     size_t size_bytes, begin_bytes;
-    uint64_t touched; /* all that was ever used lies below */
+    uint64_t hidden; /* what the sanitizer hides lies below */
 } ptoi_guard_level;
 
 /* Its guard is broken, and somebody was told. */
