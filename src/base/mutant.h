@@ -12,8 +12,14 @@
     X(NO_WAR, "a write does not wait for readers")                                                 \
     X(NO_WAW, "a write does not wait for the writer before it")                                    \
     X(NO_CLOSE, "a consumer joins the list of a producer without looking whether it is closed")    \
+    X(NO_CHECK, "a consumer joins the list of a producer that is complete")                        \
+    X(NO_SWAP, "a list is closed and taken in two steps")                                          \
     X(NO_SCOPE_REF, "memory is recycled although its scope is open")                               \
+    X(SCOPE_TWICE, "a scope inside of another gives back the reference of that one, too")          \
     X(NO_LIFETIME, "memory is recycled although a task still uses it")                             \
+    X(HEAP_EARLY, "memory is recycled one task too far")                                           \
+    X(DEPS_EARLY, "edges are used again while the next task still needs them")                     \
+    X(COVER_EARLY, "an access is forgotten when a write only overlaps it")                         \
     X(NO_BARRIER, "a sleeper does not make the barrier that those who only tell rely on")
 
 typedef enum ptoi_mutant_name {

@@ -32,6 +32,9 @@ void ptoi_retire_completed(pto_runtime *rt, uint32_t level)
     }
     t->completed = n;
     ptoi_ring_give_back(&t->deps, ptoi_note_of(t, n - 1)->deps_end);
+    if (PTOI_MUTANT(DEPS_EARLY) && n != t->head) {
+        ptoi_ring_give_back(&t->deps, ptoi_note_of(t, n)->deps_end);
+    }
     (void)pto_tensormap_sync_validity(rt->map, level, n); /* it only rises */
 }
 
@@ -133,6 +136,10 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
                 ptoi_guard_recycle(rt, level, n);
             }
         }
+    }
+    if (PTOI_MUTANT(HEAP_EARLY) && n != t->head && n != t->retired &&
+        ptoi_note_of(t, n)->heap_size) {
+        block = ptoi_note_of(t, n);
     }
     if (block) {
         ptoi_heap_give_back(&t->heap, block->heap_at, block->heap_size); /* and all before it */

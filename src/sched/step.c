@@ -20,7 +20,8 @@ bool ptoi_sched_look(ptoi_sched *sched, uint32_t task)
         ptoi_slot *producer = ptoi_slot_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
         for (;;) {
             uint64_t waiters;
-            if (ptoi_is_complete(view, producer, ref, &waiters)) {
+            if (ptoi_is_complete(view, producer, ref, &waiters) &&
+                !(PTOI_MUTANT(NO_CHECK) && ptoi_list_closed(waiters))) {
                 if (ptoi_ref_poisons(ref) && is_bad(view, producer, ref, waiters)) {
                     slot->poisoned = 1;
                 }
@@ -122,6 +123,20 @@ static void count(ptoi_sched *sched, ptoi_worker *worker, ptoi_outcome outcome)
     }
 }
 
+/* Closes the list and takes all who are in it, in one step. */
+static inline uint64_t close_list(ptoi_slot *slot, uint64_t closed)
+{
+    if (PTOI_MUTANT(NO_SWAP)) {
+        uint64_t waiters = ptoi_acquire64(&slot->waiters);
+        for (uint32_t wait = 0; wait < 200; wait++) {
+            ptoi_relax();
+        }
+        ptoi_release64(&slot->waiters, closed);
+        return waiters;
+    }
+    return ptoi_swap64(&slot->waiters, closed); /* W2 */
+}
+
 /* Lists are built newest first; the oldest shall run first. */
 static uint32_t oldest_first(const ptoi_view *view, uint32_t list)
 {
@@ -145,7 +160,7 @@ void ptoi_sched_close(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, pto
     slot->outcome = (uint8_t)outcome;
     uint64_t closed = ptoi_list_tag(view, level, seq) |
                       (outcome == PTOI_DONE ? PTOI_LIST_CLOSED : PTOI_LIST_CLOSED_BAD);
-    uint64_t waiters = ptoi_swap64(&slot->waiters, closed); /* W2 */
+    uint64_t waiters = close_list(slot, closed);
     /* The slot may be another task's from here on. */
     uint64_t awaited = ptoi_see64(&sched->awaited);
     if (awaited == ptoi_ref_task(ptoi_ref_make(seq, level, false)) || awaited == PTOI_AWAIT_ANY) {

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 #include "base/error.h"
+#include "base/mutant.h"
 #include "submit/runtime.h"
 
 pto_status pto_scope_begin_at(pto_runtime *rt, uint32_t flags, const char *file, int line)
@@ -76,6 +77,9 @@ pto_status pto_scope_end(pto_runtime *rt)
         }
         rt->n_buffers = scope->buffers;
         ptoi_set64(&rt->view.header->buffers, rt->n_buffers);
+    }
+    if (PTOI_MUTANT(SCOPE_TWICE) && scope->base != rt->depth) {
+        rt->track[scope->level].released = rt->track[scope->level].head;
     }
     rt->level = rt->depth ? rt->scopes[rt->depth - 1].level : 0;
     ptoi_set64(&rt->view.header->scope_depth, rt->depth);

@@ -44,7 +44,9 @@ const mutation mutations[] = {
      NULL},
     {"seq-not-released", "slot.seq written without release", "window", 0, MUTATE_RELAX,
      "slot[*].seq", STORE, NULL},
-    CODE(NO_CLOSE, "link", "completed-check skipped when linking"),
+    CODE(NO_CLOSE, "link", "joining and the look whether the list is closed are two steps"),
+    CODE(NO_CHECK, "link", "completed-check skipped when linking"),
+    CODE(NO_SWAP, "link", "the list is taken and closed in two steps: who joins between is lost"),
 
     /* ---- W3: joining ---- */
     {"join-relaxed", "W3: release turned relaxed", "link", 0, MUTATE_RELAX, "slot[*].waiters", CAS,
@@ -103,6 +105,10 @@ const mutation mutations[] = {
     CODE(NO_WAR, "order", "a write does not wait for readers"),
     CODE(NO_WAW, "order", "a write does not wait for the writer before it"),
     CODE(NO_SCOPE_REF, "held", "memory is recycled although its scope is open"),
+    CODE(SCOPE_TWICE, "nested", "a scope reference given back twice"),
     CODE(NO_LIFETIME, "lifetime", "memory is recycled although a task still uses it"),
+    CODE(HEAP_EARLY, "blocks", "the tail of the heap one task too far"),
+    CODE(DEPS_EARLY, "edges", "edges used again one task too early"),
+    CODE(COVER_EARLY, "covered", "an access dropped that a write does not cover"),
     {0},
 };

@@ -13,6 +13,7 @@
     X(link_thread)                                                                                 \
     X(order)                                                                                       \
     X(order_thread)                                                                                \
+    X(covered)                                                                                     \
     X(wait)                                                                                        \
     X(wait_thread)                                                                                 \
     X(types)                                                                                       \
@@ -27,6 +28,8 @@
     X(heap)                                                                                        \
     X(lifetime)                                                                                    \
     X(held)                                                                                        \
+    X(nested)                                                                                      \
+    X(blocks)                                                                                      \
     X(stream)                                                                                      \
     X(stream_thread)                                                                               \
     X(args)                                                                                        \

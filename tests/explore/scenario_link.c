@@ -51,6 +51,22 @@ const scenario scenario_order_thread = {"order-thread",
                                         "the same with the scheduler on a thread, 1 worker",
                                         prepare_thread, order_run, false};
 
+/* ---- A write that covers a part of what another wrote ---- */
+
+static void covered_run(void)
+{
+    pto_tensor both;
+    world_check(pto_external_tensor(r->rt, r->cell, PTO_INT64, 1, (int64_t[]){2}, &both) == PTO_OK);
+    rig_submit(r->set, pto_output(&both), pto_scalar(5)); /* the first of them */
+    rig_submit(r->set, pto_output(&r->t[1]), pto_scalar(6));
+    rig_submit(r->add, pto_input(&r->t[0]), pto_output(&r->t[2]));
+    world_check(pto_wait(r->rt) == PTO_OK);
+    world_check(r->cell[0] == 5 && r->cell[1] == 6 && r->cell[2] == 5);
+}
+
+const scenario scenario_covered = {"covered", "a write over a part of another; 2 workers",
+                                   prepare_inline, covered_run, false};
+
 /* ---- The orchestrating thread does not help: it sleeps, and must be woken ---- */
 
 static void wait_prepare(void)

@@ -108,6 +108,50 @@ static void held_run(void)
 const scenario scenario_held = {"held", "an open scope holds the only block: a stall is proved",
                                 heap_prepare, held_run, false};
 
+/* The same when the scope that it was born in has ended, and the one around it has not. */
+static void nested_run(void)
+{
+    PTO_SCOPE(r->rt) {
+        pto_tensor x, y;
+        PTO_SCOPE(r->rt) {
+            world_check(pto_temp(r->rt, PTO_INT64, 1, (int64_t[]){1}, &x) == PTO_OK);
+            rig_submit(r->set, pto_output(&x), pto_scalar(3));
+        }
+        world_check(pto_temp(r->rt, PTO_INT64, 1, (int64_t[]){1}, &y) == PTO_OK);
+        world_check(pto_submit(r->rt, r->set, pto_output(&y), pto_scalar(4)) == PTO_STALLED);
+        rig_submit(r->add, pto_input(&x), pto_output(&r->t[0]));
+    }
+    world_check(pto_wait(r->rt) == PTO_OK);
+    world_check(r->cell[0] == 3);
+}
+
+const scenario scenario_nested = {"nested", "a scope ends inside of another: its memory stays",
+                                  heap_prepare, nested_run, false};
+
+/* Two blocks that come round: the second is in use when the first is free again. */
+static void blocks_prepare(void)
+{
+    pto_config c = rig_config(1, PTO_PLACE_INLINE);
+    c.heap_bytes = 128;
+    rig_create(&c);
+}
+
+static void blocks_run(void)
+{
+    for (uint32_t i = 0; i < 4; i++) {
+        PTO_SCOPE(r->rt) {
+            use_temp(20 + (int64_t)i, i);
+        }
+    }
+    world_check(pto_wait(r->rt) == PTO_OK);
+    for (uint32_t i = 0; i < 4; i++) {
+        world_check(r->cell[i] == 20 + (int64_t)i);
+    }
+}
+
+const scenario scenario_blocks = {"blocks", "a heap of two blocks comes round; 1 worker",
+                                  blocks_prepare, blocks_run, false};
+
 /* Boundary scopes stream through the ring of their own level while an outer block lives on. */
 static void stream_prepare(void)
 {

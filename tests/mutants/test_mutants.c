@@ -17,7 +17,7 @@
 #include "program.h"
 
 #define PROGRAMS 2000 /* among which each mutant must show */
-#define SECONDS 3     /* that one program may take before it hangs; a good one takes milliseconds */
+#define SECONDS 2     /* that one program may take before it hangs; a good one takes milliseconds */
 
 static const char *const mutant_names[] = {"none",
 #define MUTANT_NAME(name, text) #name ": " text,
