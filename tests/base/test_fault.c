@@ -461,7 +461,7 @@ static void test_first_time(void **state)
 {
     (void)state;
     enum { HIT = 10, UNTOUCHED = 11 };
-    for (int mode = FAULT_ONCE; mode <= FAULT_FROM; mode++) {
+    for (int mode = FAULT_ONCE; mode <= (int)fault_last_mode(); mode++) {
         int ended = HIT;
         uint64_t n = 0;
         for (; ended == HIT; n++) {

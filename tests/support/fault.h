@@ -30,6 +30,7 @@
 #include <pto/status.h>
 
 #include "base/error.h"
+#include "support.h"
 
 /* ---- What there is ------------------------------------------------------------------------ */
 
@@ -318,12 +319,18 @@ static inline bool fault_run(fault_scenario *run, fault_mode mode, uint64_t call
     return atomic_load(&fault.hits) > 0;
 }
 
+/* With less effort than usual the n-th call fails alone, for every n all the same. */
+static inline fault_mode fault_last_mode(void)
+{
+    return test_percent() < 50 ? FAULT_ONCE : FAULT_FROM;
+}
+
 /* How many calls could be refused; or -1, with what went wrong in fault.words. */
 static inline int64_t fault_search(fault_scenario *run)
 {
     int64_t calls = 0;
     (void)fault_run(run, FAULT_NEVER, 0); /* what a process makes once is made */
-    for (fault_mode mode = FAULT_ONCE; mode <= FAULT_FROM; mode++) {
+    for (fault_mode mode = FAULT_ONCE; mode <= fault_last_mode(); mode++) {
         for (uint64_t n = 0; !atomic_load(&fault.bad); n++) {
             bool hit = fault_run(run, mode, n);
             if (atomic_load(&fault.bad)) {
