@@ -159,7 +159,7 @@ static void test_a_task_that_nobody_ends(void **state)
             rig_start(&r, state, NULL);
             pto_task task = RIG_SUBMIT_BARE(&r, r.hold);
             rig_until(&r, task, PTO_TASK_RUNNING); /* a cancel would skip it */
-            rig same = r; /* destroy sets the handle in `r` to NULL */
+            rig same = r;                          /* destroy sets the handle in `r` to NULL */
             watchman w = {.r = &same,
                           .kernel = "hold",
                           .task = task,
