@@ -77,6 +77,62 @@ typedef struct pto_runtime_stats {
  * instant. */
 PTO_API pto_status pto_stats(const pto_runtime *rt, pto_runtime_stats *stats);
 
+/* ---- Stalls ---- */
+
+/* What can run short. Each level has one of each, but for the records of tensors. */
+typedef enum pto_ring {
+    PTO_RING_WINDOW,  /* tasks alive */
+    PTO_RING_HEAP,    /* bytes of managed tensors */
+    PTO_RING_ARGS,    /* bytes of arguments */
+    PTO_RING_DEPS,    /* edges; they come back as tasks complete, so they never stall */
+    PTO_RING_MAP,     /* remembered accesses; the same */
+    PTO_RING_BUFFERS, /* records of managed tensors, of all levels together */
+} pto_ring;
+
+PTO_API const char *pto_ring_name(pto_ring ring); /* "task window", "heap" ... */
+
+/* Why waiting for room would never end. */
+typedef enum pto_stall_kind {
+    PTO_STALL_NONE,      /* there was no stall */
+    PTO_STALL_SCOPE,     /* an open scope holds the oldest task of the ring */
+    PTO_STALL_LEVELS,    /* the same; and boundary scopes inside of it share its ring: levels are
+                            too few */
+    PTO_STALL_BUFFERS,   /* open scopes hold the records of all tensors there can be */
+    PTO_STALL_TOO_LARGE, /* it would not fit into an empty ring: PTO_TOO_LARGE */
+} pto_stall_kind;
+
+/* "PTO_STALL_SCOPE" and so on. */
+PTO_API const char *pto_stall_kind_name(pto_stall_kind kind);
+
+/* The last submit, pto_alloc, pto_temp or pto_write that was refused because room would never come.
+ * Of kinds other than SCOPE and LEVELS there is no oldest task and no scope: 0, and "" for text. */
+typedef struct pto_stall_report {
+    uint64_t count;         /* stalls so far */
+    pto_stall_kind kind;    /* */
+    pto_ring ring;          /* */
+    uint32_t level;         /* of the ring */
+    uint64_t size, used;    /* tasks, bytes or tensors: what there is, and of that not free */
+    uint64_t wanted;        /* */
+    pto_task oldest;        /* the task that is first to go, and cannot */
+    uint64_t order;         /* how many were submitted before it */
+    const char *kernel;     /* its kernel */
+    const char *file;       /* where it was submitted */
+    int32_t line;           /* */
+    const char *scope_file; /* where the scope that holds it was opened */
+    int32_t scope_line;     /* */
+    const char *field;      /* of pto_config, that makes the ring larger: "window" ... */
+    const char *variable;   /* the same in the environment: "PTO_WINDOW" ... */
+    uint64_t enough;        /* TOO_LARGE: the least value of it that will do; 0: not known */
+} pto_stall_report;
+
+/* From the orchestrating thread. Texts live as long as the runtime. */
+PTO_API pto_status pto_last_stall(const pto_runtime *rt, pto_stall_report *report);
+
+/* The report as text, a line for each thing it names and for each way out; nothing for kind NONE. */
+PTO_API void pto_stall_print(const pto_stall_report *report, FILE *out);
+
+/* ---- Watching ---- */
+
 /* Somebody who watches tasks: to measure, to draw, to count. Any of the functions may be NULL. They run
  * on the way of every task, so they had better be quick; while nobody watches it costs one branch. They
  * must not call the runtime. */

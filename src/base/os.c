@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -95,6 +96,23 @@ void ptoi_os_sleep(ptoi_a32 *word, uint32_t value)
 void ptoi_os_wake(ptoi_a32 *word)
 {
     syscall(SYS_futex, &word->value, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+uint64_t ptoi_os_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint32_t ptoi_os_process(void)
+{
+    return (uint32_t)getpid();
+}
+
+uint32_t ptoi_os_thread_number(void)
+{
+    return (uint32_t)syscall(SYS_gettid);
 }
 
 void ptoi_os_yield(void)

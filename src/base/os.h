@@ -58,6 +58,13 @@ void ptoi_os_barrier(void);
 /* How many cores this thread may run on: containers and taskset make it less than the machine has. */
 uint64_t ptoi_os_cores(void);
 
+/* Nanoseconds of a clock that all processes of the machine share and nobody sets. */
+uint64_t ptoi_os_clock(void);
+
+/* The number of this process, and of the calling thread, as /proc names them. */
+uint32_t ptoi_os_process(void);
+uint32_t ptoi_os_thread_number(void);
+
 /* Lets other threads run that wait for a core. */
 void ptoi_os_yield(void);
 

@@ -103,13 +103,15 @@ static void run(ptoi_worker *worker, uint32_t task)
         return;
     }
     const ptoi_kernel *kernel = &sched->kernels[ptoi_get32(&slot->kernel)];
+    const pto_task self = ptoi_ref_task(ptoi_ref_make(ptoi_get64(&slot->seq), slot->level, false));
+    ptoi_set64(&worker->line->task, self);
     resolve(sched, slot, worker->args);
     const pto_call call = {
         .args = worker->args,
         .n_args = slot->n_args,
         .worker = worker->id,
         .worker_type = (pto_worker_type)slot->type,
-        .task = ptoi_ref_task(ptoi_ref_make(ptoi_get64(&slot->seq), slot->level, false)),
+        .task = self,
         .user = kernel->user,
         .rt = sched->rt,
     };
@@ -273,6 +275,7 @@ static void *work(void *context)
 {
     ptoi_worker *worker = context;
     ptoi_sched *sched = worker->sched;
+    ptoi_set32(&worker->line->thread, ptoi_os_thread_number());
     for (uint32_t idle = 0; !ptoi_acquire32(&sched->stop);) {
         if (ptoi_worker_step(worker)) {
             idle = 0;

@@ -161,12 +161,12 @@ pto_status pto_stats(const pto_runtime *rt, pto_runtime_stats *stats)
         ptoi_retire_publish((pto_runtime *)(uintptr_t)rt, l);
     }
     /* Completions first: a task is never complete before it was submitted. */
+    for (uint32_t i = 0; i < s->n_workers + PTOI_LINES_MORE; i++) {
+        add_tally(stats, &s->view.workers[i].tally);
+    }
     for (uint32_t i = 0; i <= s->n_workers; i++) {
-        add_tally(stats, &s->workers[i].tally);
         stats->parks += ptoi_get64(&s->workers[i].parker.parks);
     }
-    add_tally(stats, &s->own.tally);
-    add_tally(stats, &s->foreign);
     stats->parks += ptoi_get64(&s->own.parker.parks);
     stats->submitted = ptoi_acquire64(&h->inbox_head);
     stats->raw = ptoi_get64(&h->edges[0]);

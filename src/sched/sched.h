@@ -28,11 +28,6 @@
 
 typedef struct ptoi_sched ptoi_sched;
 
-/* What a thread counted; raised by itself alone, read by anybody. */
-typedef struct ptoi_tally {
-    ptoi_a64 completed, failed, skipped;
-} ptoi_tally;
-
 /* A thread that runs kernels. The orchestrating thread is the last one. */
 typedef struct ptoi_worker {
     _Alignas(PTOI_LINE) ptoi_sched *sched;
@@ -44,7 +39,7 @@ typedef struct ptoi_worker {
     pto_arg *args;  /* of the task that runs */
     pthread_t thread;
     bool started;
-    ptoi_tally tally;
+    ptoi_worker_line *line; /* in the window: what it runs, and its counts */
     ptoi_parker parker;
 } ptoi_worker;
 
@@ -86,12 +81,17 @@ struct ptoi_sched {
     ptoi_worker own; /* the scheduler's thread: serves no type, counts, sleeps */
 
     /* completions by threads that are none of ours */
-    pthread_mutex_t lock; /* of the two below */
-    ptoi_tally foreign;
+    pthread_mutex_t lock; /* of what follows, and of their line in the window */
     bool has_failure;
     bool told;           /* somebody has waited and heard of it */
     pto_failure failure; /* the first, by order */
 };
+
+/* The line of threads that are none of ours. */
+static inline ptoi_worker_line *ptoi_sched_others(const ptoi_sched *sched)
+{
+    return &sched->view.workers[sched->n_workers + PTOI_LINE_OTHERS];
+}
 
 #define PTOI_AWAIT_ANY UINT64_MAX /* in `awaited` */
 

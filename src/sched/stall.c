@@ -11,46 +11,44 @@
 #include "base/error.h"
 #include "submit/runtime.h"
 
-static const char *const shortage_text[] = {
-#define SHORTAGE_TEXT(name, text, option) text,
-    PTOI_SHORTAGE_MAP(SHORTAGE_TEXT)
-#undef SHORTAGE_TEXT
-};
-
-static const char *const shortage_option[] = {
-#define SHORTAGE_OPTION(name, text, option) option,
-    PTOI_SHORTAGE_MAP(SHORTAGE_OPTION)
-#undef SHORTAGE_OPTION
-};
-
 /* The proof is complete: says so. */
-static pto_status hopeless(const pto_runtime *rt, uint32_t level, ptoi_shortage what,
-                           uint64_t wanted)
+static pto_status hopeless(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted)
 {
     const ptoi_track *t = &rt->track[level];
     const ptoi_view *view = &rt->view;
     uint64_t seq = t->retired;
     const ptoi_slot *slot = &t->slots[(uint32_t)seq & t->mask];
-    const ptoi_site *site = &view->sites[slot->site];
     const ptoi_scope *scope = &rt->scopes[ptoi_note_of(t, seq)->base];
-    const ptoi_site *opened = &view->sites[scope->site];
     const uint64_t size[] = {t->mask + UINT64_C(1), t->heap.size, t->args.size * 16};
+    const uint64_t used[] = {t->head - t->retired, t->heap.used, ptoi_ring_used(&t->args) * 16};
+    bool shared = rt->scopes[rt->depth - 1].boundaries >= rt->levels;
+    pto_stall_report r = {
+        .kind = shared ? PTO_STALL_LEVELS : PTO_STALL_SCOPE,
+        .ring = (pto_ring)what,
+        .level = level,
+        .size = size[what],
+        .used = used[what],
+        .wanted = what == PTOI_SHORT_WINDOW ? 1 : wanted,
+        .oldest = ptoi_ref_task(ptoi_ref_make(seq, level, false)),
+        .order = ptoi_get64(&slot->order),
+    };
+    ptoi_stall_keep(rt, &r, ptoi_get32(&slot->kernel), slot->site, scope->site);
     char need[64] = "";
     if (what != PTOI_SHORT_WINDOW) {
         snprintf(need, sizeof need, ", %" PRIu64 " wanted", wanted);
     }
-    bool shared = rt->scopes[rt->depth - 1].boundaries >= rt->levels;
+    const ptoi_site *site = &view->sites[slot->site], *opened = &view->sites[scope->site];
     return ptoi_fail(
         PTO_STALLED,
         "submit: the %s of level %u is full (%" PRIu64 " %s%s) for ever: its oldest "
         "task %" PRIu64 " (kernel '%s', submitted at %s:%d) is held by "
         "the scope opened at %s:%d. End that scope, %s, or raise %s",
-        shortage_text[what], level, size[what], what == PTOI_SHORT_WINDOW ? "tasks" : "bytes", need,
-        ptoi_get64(&slot->order), ptoi_string(view, view->kernels[ptoi_get32(&slot->kernel)].name),
+        pto_ring_name(r.ring), level, r.size, what == PTOI_SHORT_WINDOW ? "tasks" : "bytes", need,
+        r.order, ptoi_string(view, view->kernels[ptoi_get32(&slot->kernel)].name),
         ptoi_string(view, site->file), site->line, ptoi_string(view, opened->file), opened->line,
         shared ? "raise levels (PTO_LEVELS): boundary scopes share the last ring here"
                : "put what repeats into PTO_BOUNDARY scopes",
-        shortage_option[what]);
+        ptoi_ring_option(r.ring));
 }
 
 pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted)
@@ -61,11 +59,13 @@ pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint6
     if (t->retired != before) {
         return PTO_OK;
     }
+    ptoi_wait_tell_room(rt, level, what, what == PTOI_SHORT_WINDOW ? 1 : wanted);
     uint64_t oldest = t->retired;
     if (oldest == t->head) {
+        (void)ptoi_stall_too_large(rt, level, what, wanted, 0);
         return ptoi_fail(PTO_TOO_LARGE,
                          "submit: the %s of level %u is empty, and still too small: raise %s",
-                         shortage_text[what], level, shortage_option[what]);
+                         pto_ring_name((pto_ring)what), level, ptoi_ring_option((pto_ring)what));
     }
     if (oldest >= t->released) {
         return hopeless(rt, level, what, wanted);

@@ -112,11 +112,11 @@ static void count(ptoi_sched *sched, ptoi_worker *worker, ptoi_outcome outcome)
     if (!worker) {
         pthread_mutex_lock(&sched->lock);
     }
-    ptoi_tally *tally = worker ? &worker->tally : &sched->foreign;
+    ptoi_worker_line *line = worker ? worker->line : ptoi_sched_others(sched);
     /* Released: who sees it counted sees it submitted, too (pto_stats). */
-    ptoi_release64(&tally->completed, ptoi_get64(&tally->completed) + 1);
+    ptoi_release64(&line->tally.completed, ptoi_get64(&line->tally.completed) + 1);
     if (outcome != PTOI_DONE) {
-        ptoi_count64(outcome == PTOI_FAILED ? &tally->failed : &tally->skipped, 1);
+        ptoi_count64(outcome == PTOI_FAILED ? &line->tally.failed : &line->tally.skipped, 1);
     }
     if (!worker) {
         pthread_mutex_unlock(&sched->lock);

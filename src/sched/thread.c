@@ -32,6 +32,7 @@ static bool sees_work(ptoi_sched *sched)
 static void *run(void *context)
 {
     ptoi_sched *sched = context;
+    ptoi_set32(&sched->own.line->thread, ptoi_os_thread_number());
     for (uint32_t idle = 0; !ptoi_acquire32(&sched->stop);) {
         if (step(sched)) {
             idle = 0;

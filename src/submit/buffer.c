@@ -99,6 +99,8 @@ pto_status pto_create_buffer(pto_runtime *rt, uint64_t bytes, pto_buffer *buffer
                          bytes);
     }
     if (bytes > rt->track[rt->level].heap.size) {
+        (void)ptoi_stall_too_large(rt, rt->level, PTOI_SHORT_HEAP, bytes,
+                                   bytes > UINT64_MAX - 63 ? bytes : (bytes + 63) & ~UINT64_C(63));
         return ptoi_fail(PTO_TOO_LARGE,
                          "create a buffer: %" PRIu64 " bytes, but the heap of level %u has %" PRIu64
                          ": it takes heap_bytes (PTO_HEAP) of at least %" PRIu64,
@@ -106,6 +108,12 @@ pto_status pto_create_buffer(pto_runtime *rt, uint64_t bytes, pto_buffer *buffer
                          bytes > UINT64_MAX - 63 ? bytes : (bytes + 63) & ~UINT64_C(63));
     }
     if (rt->n_buffers == rt->max_buffers) {
+        pto_stall_report full = {.kind = PTO_STALL_BUFFERS,
+                                 .ring = PTO_RING_BUFFERS,
+                                 .size = rt->max_buffers,
+                                 .used = rt->n_buffers,
+                                 .wanted = 1};
+        ptoi_stall_keep(rt, &full, 0, 0, 0);
         return ptoi_fail(PTO_STALLED,
                          "create a buffer: %" PRIu32 " are alive in the scopes that are open, and "
                          "only ending them makes room: use boundary scopes, or raise buffers "

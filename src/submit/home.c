@@ -61,12 +61,12 @@ static ptoi_buffer *homeless(const ptoi_draft *d, size_t i, uint64_t mark)
 }
 
 /* Whether all blocks and the task itself fit, each taken after the other: what is short, and where.
- * The heaps are played through on copies. */
-static ptoi_shortage find_all_room(ptoi_draft *d, uint32_t *level)
+ * The heaps are played through on copies. *wanted is all that it takes there so far. */
+static ptoi_shortage find_all_room(ptoi_draft *d, uint32_t *level, uint64_t *wanted)
 {
     pto_runtime *rt = d->rt;
     ptoi_heap heap[PTO_MAX_LEVELS];
-    uint64_t tasks[PTO_MAX_LEVELS], at;
+    uint64_t tasks[PTO_MAX_LEVELS], bytes_of[PTO_MAX_LEVELS] = {0}, at;
     for (uint32_t l = 0; l < rt->levels; l++) {
         ptoi_heap_copy(&heap[l], &rt->track[l].heap,
                        rt->track[l].heap.runs + 2 * (size_t)rt->view.header->slots);
@@ -80,6 +80,7 @@ static ptoi_shortage find_all_room(ptoi_draft *d, uint32_t *level)
             continue;
         }
         *level = b ? rt->scopes[b->base].level : d->level;
+        *wanted = bytes_of[*level] += bytes;
         if (tasks[*level]++ > rt->track[*level].mask) {
             return PTOI_SHORT_WINDOW;
         }
@@ -88,7 +89,9 @@ static ptoi_shortage find_all_room(ptoi_draft *d, uint32_t *level)
         }
         ptoi_heap_take(&heap[*level], at, bytes);
     }
-    return ptoi_draft_shortage(d);
+    ptoi_shortage what = ptoi_draft_shortage(d);
+    *wanted = what == PTOI_SHORT_ARGS ? d->units * 16 : bytes_of[d->level];
+    return what;
 }
 
 pto_status ptoi_draft_find_homes(ptoi_draft *d, const char *file, int line)
@@ -101,13 +104,14 @@ pto_status ptoi_draft_find_homes(ptoi_draft *d, const char *file, int line)
         }
     }
     uint32_t level = d->level;
+    uint64_t wanted;
     PTO_TRY(ptoi_draft_reserve(d)); /* what it needs itself, first */
-    while (find_all_room(d, &level) != PTOI_SHORT_NOTHING) {
+    while (find_all_room(d, &level, &wanted) != PTOI_SHORT_NOTHING) {
         ptoi_retire(rt, level);
-        ptoi_shortage what = find_all_room(d, &level);
+        ptoi_shortage what = find_all_room(d, &level, &wanted);
         if (what != PTOI_SHORT_NOTHING) {
             ptoi_count64(&rt->view.header->progress[level].stalls[what], 1);
-            PTO_TRY(ptoi_stall(rt, level, what, d->heap_bytes));
+            PTO_TRY(ptoi_stall(rt, level, what, wanted));
         }
     }
     uint64_t mark = ++rt->attempt;

@@ -35,11 +35,13 @@ static __attribute__((noinline, cold)) pto_status refuse_size(const ptoi_draft *
 {
     const ptoi_track *t = d->track;
     if (d->heap_bytes > t->heap.size) {
+        (void)ptoi_stall_too_large(d->rt, d->level, PTOI_SHORT_HEAP, d->heap_bytes, d->heap_bytes);
         return ptoi_fail(PTO_TOO_LARGE,
                          "submit: outputs of %" PRIu64 " bytes for the heap of level %u, which has "
                          "%" PRIu64 ": it takes heap_bytes (PTO_HEAP) of at least %" PRIu64,
                          d->heap_bytes, d->level, t->heap.size, d->heap_bytes);
     }
+    (void)ptoi_stall_too_large(d->rt, d->level, PTOI_SHORT_ARGS, d->units * 16, d->units * 16);
     return ptoi_fail(PTO_TOO_LARGE,
                      "submit: %u arguments take %" PRIu64 " bytes of the %" PRIu64 " that level %u "
                      "has for them: it takes arg_bytes (PTO_ARGS) of at least %" PRIu64,
@@ -64,6 +66,7 @@ static bool is_over(const void *context, uint64_t seq)
 static void wait_for_entries(ptoi_draft *d)
 {
     pto_runtime *rt = d->rt;
+    ptoi_wait_tell_room(rt, d->level, PTOI_SHORT_MAP, d->n_accesses + d->n_fresh);
     if (d->n_accesses + d->n_fresh > (size_t)rt->map->level[d->level].mask + 1) {
         /* It could never be remembered. So it runs alone: nobody has to know of it. */
         for (uint32_t l = 0; l < rt->levels; l++) {
@@ -160,6 +163,7 @@ void ptoi_draft_reserve_edges(ptoi_draft *d)
             ptoi_count64(&d->rt->view.header->progress[d->level].stalls[PTOI_SHORT_DEPS], 1);
         }
         /* Older tasks of the level give edges back, or fewer are needed. */
+        ptoi_wait_tell_room(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count);
         ptoi_wait_any(d->rt, complete);
     }
 }

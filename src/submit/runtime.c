@@ -42,6 +42,7 @@ pto_status ptoi_sched_same_process(const ptoi_sched *sched, const char *who)
 void ptoi_runtime_adopt(pto_runtime *rt)
 {
     ptoi_set64(&rt->thread, ptoi_os_self());
+    ptoi_set32(&rt->caller->line->thread, ptoi_os_thread_number());
 }
 
 ptoi_sched *ptoi_sched_of(pto_runtime *rt)
@@ -286,6 +287,8 @@ static pto_status create_workers(pto_runtime *rt)
         w->id = i;
         w->types = i < s->n_workers ? set->worker_types[i] : set->caller_types;
         w->next = PTOI_NONE;
+        w->line = &s->view.workers[i];
+        ptoi_set32(&w->line->types, w->types);
         w->parker.idle = &s->idle;
         w->parker.lopsided = s->lopsided;
         w->args = ptoi_os_reserve(s->args_bytes);
@@ -296,6 +299,8 @@ static pto_status create_workers(pto_runtime *rt)
     }
     s->own.sched = s;
     s->own.next = PTOI_NONE;
+    s->own.line = &s->view.workers[s->n_workers + PTOI_LINE_SCHEDULER];
+    ptoi_set32(&rt->view.header->workers, s->n_workers);
     s->own.parker.idle = &s->resting;
     s->own.parker.lopsided = s->lopsided;
     uint32_t first = (uint32_t)set->config.first_task;
@@ -434,6 +439,7 @@ pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending)
                          "%s:%d",
                          old->depth, ptoi_string(&old->view, site->file), site->line);
     }
+    ptoi_wait_tell(old, PTOI_WHY_DESTROY);
     for (uint32_t l = 0; l < old->levels; l++) {
         ptoi_wait_level(old, l);
     }

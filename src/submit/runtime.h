@@ -60,19 +60,13 @@ typedef struct ptoi_track {
 } ptoi_track;
 
 /* Why a submit has to wait. */
-/* X(name, text, option) */
-#define PTOI_SHORTAGE_MAP(X)                                                                       \
-    X(WINDOW, "task window", "window (PTO_WINDOW)")                                                \
-    X(HEAP, "heap", "heap_bytes (PTO_HEAP)")                                                       \
-    X(ARGS, "argument ring", "arg_bytes (PTO_ARGS)")                                               \
-    X(DEPS, "edge ring", "deps (PTO_DEPS)")                                                        \
-    X(MAP, "map entries", "map_entries (PTO_MAP_ENTRIES)")
-
 typedef enum ptoi_shortage {
-#define PTOI_SHORTAGE_ENUM(name, text, option) PTOI_SHORT_##name,
-    PTOI_SHORTAGE_MAP(PTOI_SHORTAGE_ENUM)
-#undef PTOI_SHORTAGE_ENUM
-        PTOI_SHORT_NOTHING
+    PTOI_SHORT_WINDOW = PTO_RING_WINDOW,
+    PTOI_SHORT_HEAP = PTO_RING_HEAP,
+    PTOI_SHORT_ARGS = PTO_RING_ARGS,
+    PTOI_SHORT_DEPS = PTO_RING_DEPS,
+    PTOI_SHORT_MAP = PTO_RING_MAP,
+    PTOI_SHORT_NOTHING,
 } ptoi_shortage;
 
 /* An open scope. */
@@ -269,6 +263,15 @@ pto_status ptoi_rearrange_register(pto_runtime *rt);
 /* Runs tasks until the one named is complete. */
 void ptoi_wait_for(pto_runtime *rt, ptoi_ref ref);
 
+/* What the next waits are for, for whoever looks into the window. */
+static inline void ptoi_wait_tell(pto_runtime *rt, ptoi_why why)
+{
+    ptoi_set32(&rt->view.header->waiting.why, why);
+}
+
+/* The same for room in a ring. */
+void ptoi_wait_tell_room(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted);
+
 /* How many tasks are complete, counted from some number on: it only rises. */
 uint64_t ptoi_count_complete(const pto_runtime *rt);
 
@@ -287,6 +290,21 @@ void ptoi_wait_level(pto_runtime *rt, uint32_t level);
 /* Room of this kind (window, heap, arguments) is short on the level: waits for something that can make
  * room; PTO_STALLED, with the whole story, if nothing can. */
 pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted);
+
+/* ---- sched/stall_report.c ---- */
+
+/* Keeps a stall for pto_last_stall and whoever looks in; count, field, variable and texts of *report
+ * need not be set. */
+void ptoi_stall_keep(pto_runtime *rt, pto_stall_report *report, uint32_t kernel, uint32_t site,
+                     uint32_t scope);
+
+/* So much never fits into this ring, whatever becomes of the tasks in it: kept, and PTO_TOO_LARGE. The
+ * words are the caller's. */
+pto_status ptoi_stall_too_large(pto_runtime *rt, uint32_t level, ptoi_shortage what,
+                                uint64_t wanted, uint64_t enough);
+
+/* "window (PTO_WINDOW)": what makes the ring larger. */
+const char *ptoi_ring_option(pto_ring ring);
 
 /* ---- retire/retire.c ---- */
 

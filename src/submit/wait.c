@@ -47,11 +47,33 @@ static bool is_reached(const pto_runtime *rt, const aim *a)
         ptoi_see64(&slot->waiters)); /* only this thread recycles: it is its own */
 }
 
+void ptoi_wait_tell_room(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted)
+{
+    ptoi_waiting *w = &rt->view.header->waiting;
+    ptoi_set32(&w->level, level);
+    ptoi_set32(&w->ring, what);
+    ptoi_set64(&w->wanted, wanted);
+    ptoi_wait_tell(rt, PTOI_WHY_ROOM);
+}
+
+static void wait_begins(ptoi_waiting *w, const aim *a)
+{
+    ptoi_set64(&w->task, ptoi_ref_task(a->ref));
+    ptoi_set64(&w->since, 0);
+    ptoi_count64(&w->serial, 1);
+}
+
 /* Runs tasks until the aim is reached, and sleeps when there are none. */
 static void wait_until(pto_runtime *rt, const aim *a)
 {
     ptoi_sched *sched = &rt->sched;
     ptoi_worker *caller = rt->caller;
+    ptoi_waiting *told = &rt->view.header->waiting;
+    if (is_reached(rt, a)) {
+        put_back(rt);
+        return;
+    }
+    wait_begins(told, a);
     for (uint32_t idle = 0; !is_reached(rt, a);) {
         if (ptoi_worker_step(caller)) {
             ptoi_count64(&rt->helped, 1);
@@ -60,6 +82,9 @@ static void wait_until(pto_runtime *rt, const aim *a)
             ptoi_park_spin(idle++);
         } else {
             idle = 0;
+            if (!ptoi_get64(&told->since)) {
+                ptoi_set64(&told->since, ptoi_os_clock());
+            }
             ptoi_put64(&sched->awaited, a->ref ? ptoi_ref_task(a->ref) : PTOI_AWAIT_ANY);
             ptoi_park_announce(&caller->parker);
             if (is_reached(rt, a) || ptoi_worker_sees_work(caller)) {
@@ -70,6 +95,7 @@ static void wait_until(pto_runtime *rt, const aim *a)
             ptoi_set64(&sched->awaited, 0);
         }
     }
+    ptoi_count64(&told->serial, 1);
     put_back(rt);
 }
 
@@ -109,6 +135,7 @@ void ptoi_wait_level(pto_runtime *rt, uint32_t level)
 /* Everything submitted is complete. */
 static void wait_all(pto_runtime *rt)
 {
+    ptoi_wait_tell(rt, PTOI_WHY_ALL);
     for (uint32_t l = 0; l < rt->levels; l++) {
         ptoi_wait_level(rt, l);
     }
@@ -159,6 +186,7 @@ pto_status pto_wait_task(pto_runtime *rt, pto_task task)
     uint64_t seq = ptoi_ref_seq(ref);
     bool bad = false;
     if (seq >= rt->track[level].completed) {
+        ptoi_wait_tell(rt, PTOI_WHY_TASK);
         ptoi_wait_for(rt, ref);
         bad = ptoi_list_bad(ptoi_acquire64(&ptoi_slot_of(&rt->view, level, seq)->waiters));
     } else {
@@ -358,6 +386,7 @@ pto_status pto_read(pto_runtime *rt, const pto_tensor *t, void *to, uint64_t byt
         }
     }
     bool bad, other;
+    ptoi_wait_tell(rt, PTOI_WHY_READ);
     PTO_TRY(wait_for_access(rt, &host, PTO_MAP_WRITE, &other));
     PTO_TRY(wait_for_access(rt, t, PTO_MAP_READ, &bad));
     if (bad || (ptoi_poison_any(rt) && ptoi_poison_meets(rt, t))) {
@@ -390,6 +419,7 @@ pto_status pto_write_at(pto_runtime *rt, const pto_tensor *t, const void *from, 
         }
     }
     bool bad, other;
+    ptoi_wait_tell(rt, PTOI_WHY_WRITE);
     PTO_TRY(wait_for_access(rt, &host, PTO_MAP_READ, &other));
     PTO_TRY(wait_for_access(rt, t, PTO_MAP_WRITE, &bad));
     if (bad) {

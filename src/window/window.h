@@ -5,10 +5,10 @@
  *   then raises inbox_head                                       runs them when their producers are
  *   recycles what is closed <───────────────── slot.waiters ──── complete, closes their slots
  *
- *     +--------+-------+----------------+---------+---------+-------+---------+------------------+
- *     | header | inbox | slots          | edges   | args    | sites | strings | heaps            |
- *     +--------+-------+----------------+---------+---------+-------+---------+------------------+
- *                        level 0, 1 ...   level 0..  level 0..                  level 0 ...
+ *     +--------+---------+-------+---------------+---------+---------+-------+---------+----------+
+ *     | header | workers | inbox | slots         | edges   | args    | sites | strings | heaps    |
+ *     +--------+---------+-------+---------------+---------+---------+-------+---------+----------+
+ *                                 level 0, 1 ...  level 0..  level 0..                  level 0 ..
  *
  * Plain data, no pointers: places are offsets from the start, tasks are numbers. Two processes may
  * see it at different addresses. It is a file in memory, so that a tool can map it read-only.
@@ -41,9 +41,11 @@
 #include "base/atomic.h"
 
 #define PTOI_WINDOW_MAGIC UINT64_C(0x3144574f54505f00)
-#define PTOI_WINDOW_VERSION 1u
+#define PTOI_WINDOW_VERSION 2u
+#define PTOI_WINDOW_NAME "pto-window" /* of the file: how a tool finds it under /proc/PID/fd */
 #define PTOI_LINE 64
 #define PTOI_WINDOW_STRETCH 3 /* heaps with guards (ring/guard.h) take so much more room */
+#define PTOI_PAGE UINT64_C(4096) /* parts of the window begin at one */
 
 #define PTOI_NONE UINT32_MAX
 
@@ -172,6 +174,69 @@ typedef struct ptoi_kernel_entry {
 #define PTOI_MAX_SITES 65536
 #define PTOI_STRING_BYTES (UINT64_C(1) << 20)
 
+/* What a thread counted; raised by itself alone, read by anybody. */
+typedef struct ptoi_tally {
+    ptoi_a64 completed; /* released: who sees it counted sees it submitted, too */
+    ptoi_a64 failed, skipped;
+} ptoi_tally;
+
+/* A thread that runs kernels, for whoever looks in: one line of cache that nobody else writes. What
+ * it ran last is not taken back when that is over, for whether it is the task itself says: it is
+ * complete, or its kernel has returned. So looking in costs a worker one store a task. */
+typedef struct ptoi_worker_line {
+    ptoi_a64 task; /* pto_task, the last whose kernel it called; 0: none so far */
+    ptoi_tally tally;
+    ptoi_a32 types;  /* that it serves; fixed before it starts */
+    ptoi_a32 thread; /* its number at the operating system; 0: it has not started */
+    uint64_t unused[3];
+} ptoi_worker_line;
+
+_Static_assert(sizeof(ptoi_worker_line) == PTOI_LINE, "a worker has one line of cache");
+
+/* Lines after those of the workers. */
+enum {
+    PTOI_LINE_CALLER,    /* the orchestrating thread */
+    PTOI_LINE_SCHEDULER, /* the scheduler's, where it has a thread */
+    PTOI_LINE_OTHERS,    /* all that call pto_task_complete: the tally alone, under a lock */
+    PTOI_LINES_MORE,
+};
+
+#define PTOI_LINES ((uint32_t)PTO_MAX_WORKERS + PTOI_LINES_MORE)
+
+/* What the orchestrating thread waits for; [o], relaxed, for people. It counts while `serial` is
+ * odd. */
+typedef enum ptoi_why {
+    PTOI_WHY_OTHER,
+    PTOI_WHY_ALL,     /* every task: pto_wait and the like */
+    PTOI_WHY_TASK,    /* pto_wait_task */
+    PTOI_WHY_READ,    /* pto_read: the writers of a tensor */
+    PTOI_WHY_WRITE,   /* pto_write: its readers, too */
+    PTOI_WHY_ROOM,    /* submit: room in a ring */
+    PTOI_WHY_DESTROY, /* pto_runtime_destroy */
+} ptoi_why;
+
+typedef struct ptoi_waiting {
+    _Alignas(PTOI_LINE) ptoi_a64 serial; /* raised as a wait begins, and as it ends */
+    ptoi_a64 task;                       /* pto_task; 0: any */
+    ptoi_a64 since;                      /* ptoi_os_clock as it went to sleep; 0: it has not */
+    ptoi_a64 wanted;                     /* room: how much */
+    ptoi_a32 why;                        /* ptoi_why */
+    ptoi_a32 level, ring;                /* room: of which */
+} ptoi_waiting;
+
+/* The last stall; [o], for people. `serial` is odd while it is written, and half of it is how many
+ * there were. */
+typedef struct ptoi_stalled {
+    _Alignas(PTOI_LINE) ptoi_a64 serial;
+    ptoi_a64 size, used, wanted, enough;
+    ptoi_a64 task, order;       /* of the oldest task */
+    ptoi_a64 submitted;         /* tasks, when it happened */
+    ptoi_a64 when;              /* ptoi_os_clock */
+    ptoi_a32 kind, ring, level; /* pto_stall_kind, pto_ring */
+    ptoi_a32 kernel, site;      /* of the oldest task */
+    ptoi_a32 scope;             /* where the scope that holds was opened: a site */
+} ptoi_stalled;
+
 typedef struct ptoi_window_level {
     uint64_t deps_at, args_at, heap_at; /* offsets */
     uint64_t heap_bytes;
@@ -179,6 +244,8 @@ typedef struct ptoi_window_level {
     uint32_t slots;      /* a power of two */
     uint32_t deps;       /* references */
     uint32_t arg_units;
+    uint32_t map_entries;
+    uint32_t unused;
 } ptoi_window_level;
 
 /* What the orchestrator tells whoever looks in; relaxed, for people. */
@@ -197,9 +264,17 @@ typedef struct ptoi_header {
     uint64_t bytes;
     uint32_t levels;
     uint32_t slots; /* of all levels */
-    uint64_t inbox_at, slots_at, sites_at, kernels_at, strings_at;
+    uint64_t inbox_at, slots_at, workers_at, sites_at, kernels_at, strings_at;
     uint32_t inbox_mask;
+    uint32_t max_buffers;
     ptoi_window_level level[PTO_MAX_LEVELS];
+
+    /* fixed before a thread starts; for people */
+    ptoi_a64 created; /* ptoi_os_clock */
+    ptoi_a32 process; /* its number at the operating system */
+    ptoi_a32 place;   /* pto_place */
+    ptoi_a32 workers; /* without the orchestrating thread */
+    char runtime[20]; /* version of the library */
 
     /* [o] */
     _Alignas(PTOI_LINE) ptoi_a64 inbox_head; /* W1: tasks submitted */
@@ -215,6 +290,8 @@ typedef struct ptoi_header {
     _Alignas(PTOI_LINE) ptoi_a64 edges[4]; /* raw, war, waw, after */
     ptoi_a64 scope_depth, buffers, buffers_peak, budget_hits;
     ptoi_progress progress[PTO_MAX_LEVELS];
+    ptoi_waiting waiting;
+    ptoi_stalled stalled;
 } ptoi_header;
 
 /* One side's view of the window: where things lie for it. */
@@ -231,6 +308,7 @@ typedef struct ptoi_view {
     ptoi_header *header;
     ptoi_slot *slots;
     ptoi_a32 *inbox; /* numbers of slots */
+    ptoi_worker_line *workers;
     ptoi_site *sites;
     ptoi_kernel_entry *kernels;
     char *strings;
@@ -242,7 +320,7 @@ typedef struct ptoi_view {
  * it, zeroed but for the header. */
 pto_status ptoi_window_create(const pto_config *config, int *file, void **memory, size_t *bytes);
 
-/* Looks at a mapping: PTO_CORRUPT if it is no window of this version, or does not fit its size. */
+/* Looks at a mapping, which need not be writable: PTO_CORRUPT if it is no window of this version, or does not fit its size. */
 pto_status ptoi_window_attach(void *memory, size_t bytes, ptoi_view *view);
 
 static inline ptoi_slot *ptoi_slot_of(const ptoi_view *view, uint32_t level, uint64_t seq)

@@ -204,6 +204,21 @@ void ptoi_os_wake(ptoi_a32 *word)
     model_wake(word);
 }
 
+uint64_t ptoi_os_clock(void)
+{
+    return 1; /* time stands still, so that a schedule can be run again */
+}
+
+uint32_t ptoi_os_process(void)
+{
+    return 1;
+}
+
+uint32_t ptoi_os_thread_number(void)
+{
+    return 1;
+}
+
 void ptoi_os_yield(void)
 {
     model_yield();

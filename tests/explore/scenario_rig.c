@@ -115,12 +115,14 @@ static void name_queue(const ptoi_queue *queue, const char *head, const char *ta
 }
 
 static void name_worker(const ptoi_worker *worker, uint32_t count, const char *state,
-                        const char *parks, const char *completed, const char *whole)
+                        const char *parks, const char *completed, const char *task,
+                        const char *whole)
 {
     world_name(worker, sizeof *worker, count, sizeof *worker, whole);
     NAME(worker, sizeof *worker, count, parker.state, state);
     NAME(worker, sizeof *worker, count, parker.parks, parks);
-    NAME(worker, sizeof *worker, count, tally.completed, completed);
+    NAME(worker->line, sizeof *worker->line, count, tally.completed, completed);
+    NAME(worker->line, sizeof *worker->line, count, task, task);
 }
 
 static void name_sched(const ptoi_sched *sched)
@@ -137,13 +139,13 @@ static void name_sched(const ptoi_sched *sched)
                "ready[%u].task");
     name_queue(&sched->ready[PTO_CUBE], "cube.head", "cube.tail", "cube[%u].turn", "cube[%u].task");
     name_worker(sched->workers, sched->n_workers + 1, "worker[%u].state", "worker[%u].parks",
-                "worker[%u].completed", "worker[%u]");
+                "worker[%u].completed", "worker[%u].task", "worker[%u]");
     if (sched->place == PTO_PLACE_THREAD) {
         name_queue(&sched->done, "done.head", "done.tail", "done[%u].turn", "done[%u].task");
     }
     name_worker(&sched->own, 1, "scheduler.state", "scheduler.parks", "scheduler.completed",
-                "scheduler");
-    NAME(sched, 1, 1, foreign, "foreign");
+                "scheduler.task", "scheduler");
+    NAME(ptoi_sched_others(sched), 1, 1, tally, "foreign");
 }
 
 /* ---- The runtime ---- */
