@@ -25,15 +25,21 @@ file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/tools/workloads.inc" CONTENT "${list
 # Everything but main.c, for the tests as well.
 file(GLOB parts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/pto/*.c")
 list(REMOVE_ITEM parts "${PROJECT_SOURCE_DIR}/tools/pto/main.c")
-add_library(pto_tool_parts STATIC ${parts} ${files})
+# `pto top` and `pto doctor` look into the window of another process: they know its layout, and bring
+# the one function that checks it.
+add_library(pto_tool_parts STATIC ${parts} ${files} "${PROJECT_SOURCE_DIR}/src/window/attach.c")
 target_link_libraries(pto_tool_parts PRIVATE pto_compiler)
 target_include_directories(pto_tool_parts
     PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tools/pto"
-           "${PROJECT_SOURCE_DIR}/examples/workloads"
+           "${PROJECT_SOURCE_DIR}/examples/workloads" "${PROJECT_SOURCE_DIR}/src"
     PRIVATE "${PROJECT_BINARY_DIR}/tools")
 # Kernel and reference give the same bits only if neither fuses what the other does not.
 set_property(SOURCE "${PROJECT_SOURCE_DIR}/examples/workloads/stencil.c"
     APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off)
+
+# For `pto info`.
+set_property(SOURCE "${PROJECT_SOURCE_DIR}/tools/pto/info.c" APPEND PROPERTY COMPILE_DEFINITIONS
+    "TOOL_BUILD=\"$<CONFIG>\"" "TOOL_SANITIZE=\"${PTO_SANITIZE}\"")
 
 # The sanitizers cannot see into OpenBLAS; plain loops take its place then.
 if(NOT PTO_SANITIZE)

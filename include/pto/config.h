@@ -95,6 +95,21 @@ static inline pto_config pto_config_init_(void)
  * for its --help. */
 PTO_API void pto_options_print(FILE *out);
 
+/* One of them. Values are as one would write them into the variable. */
+typedef struct pto_option {
+    const char *variable;  /* "PTO_WINDOW" */
+    const char *field;     /* of pto_config: "window" */
+    const char *help;      /* a sentence or two */
+    bool from_environment; /* the variable is set, and has been read */
+    char value[76];        /* what counts if no field is set */
+    char otherwise[76];    /* what would, if the variable were not set either */
+} pto_option;
+
+/* All of them, for programs: the first `most` into *options, and how many there are into *count.
+ * PTO_BAD_CONFIG if a variable holds nonsense, which the detail names: then all values are the
+ * defaults. */
+PTO_API pto_status pto_options_list(pto_option *options, size_t most, size_t *count);
+
 #ifdef __cplusplus
 }
 #endif

@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "base/error.h"
+
 #define TEXT_OF(macro) #macro
 #define TEXT(macro) TEXT_OF(macro)
 #define FIELD(name)                                                                                \
@@ -302,4 +304,30 @@ void pto_options_print(FILE *out)
         fprintf(out, "\nThe environment has an error, so above are the defaults:\n%*s", INDENT, "");
         print_words(out, pto_error_detail());
     }
+}
+
+pto_status pto_options_list(pto_option *options, size_t most, size_t *count)
+{
+    ptoi_settings plain;
+    ptoi_settings set;
+    if ((!options && most) || !count) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "options: %s is NULL", count ? "options" : "count");
+    }
+    pto_status status = ptoi_config_resolve_from(NULL, false, &plain);
+    if (status != PTO_OK) {
+        return status;
+    }
+    status = ptoi_config_resolve_from(NULL, true, &set);
+    const ptoi_settings *now = status == PTO_OK ? &set : &plain;
+    *count = ptoi_n_options;
+    for (size_t i = 0; i < ptoi_n_options && i < most; i++) {
+        const ptoi_option *o = &ptoi_options[i];
+        options[i] = (pto_option){.variable = o->variable,
+                                  .field = o->field,
+                                  .help = o->help,
+                                  .from_environment = now == &set && ptoi_option_variable(o)};
+        memcpy(options[i].value, decided(o, now).s, sizeof options[i].value);
+        memcpy(options[i].otherwise, decided(o, &plain).s, sizeof options[i].otherwise);
+    }
+    return status;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands.h"
 #include "run.h"
 #include "words.h"
 
@@ -107,6 +108,10 @@ static int command_options(int argc, char **argv)
 
 static const command commands[] = {
     {"run", "run a workload, time it and check its result", command_run},
+    {"top", "a running program, live: rates, rings, workers", command_top},
+    {"doctor", "what a program that hangs waits for", command_doctor},
+    {"info", "this build, this machine and every option with its value", command_info},
+    {"bench", "the benches, and how to run them", command_bench},
     {"options", "what can be set about the runtime through the environment", command_options},
 };
 static const size_t n_commands = sizeof commands / sizeof *commands;

@@ -1,0 +1,582 @@
+/* test_doctor.c - programs that hang, each in its own way, and what the doctor says about them. Each
+ * is a process of its own, looked at from outside while it hangs. Nothing depends on how long
+ * anything takes: it is looked until the answer is there, or for so long that it will not come. */
+#define _GNU_SOURCE /* open_memstream */
+#include "doctor.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support.h"
+
+enum { PATIENCE_S = 60 };
+
+/* ---- Programs that hang -------------------------------------------------------------------- */
+
+/* What a child does, and how its runtime is configured. */
+typedef struct program {
+    void (*run)(pto_runtime *rt);
+    uint32_t workers; /* 0: PTO_NO_WORKERS */
+    uint32_t types;   /* of each; 0: all */
+    uint32_t caller;  /* types; 0: none */
+    uint32_t window;
+    pto_place place;
+} program;
+
+static int ready_end; /* of a pipe: the child says that it begins to hang */
+
+static void must(pto_status s)
+{
+    if (s != PTO_OK) {
+        fprintf(stderr, "child: %s: %s\n", pto_status_name(s), pto_error_detail());
+        _exit(3);
+    }
+}
+
+static void say_ready(void)
+{
+    if (write(ready_end, "x", 1) != 1) {
+        _exit(4);
+    }
+}
+
+static void hang(void)
+{
+    say_ready();
+    for (;;) {
+        pause();
+    }
+}
+
+static pto_status quick(const pto_call *call)
+{
+    (void)call;
+    return PTO_OK;
+}
+
+static pto_status pend(const pto_call *call)
+{
+    (void)call;
+    return PTO_PENDING;
+}
+
+static pto_status stick(const pto_call *call)
+{
+    (void)call;
+    for (;;) {
+        pause();
+    }
+    return PTO_OK;
+}
+
+static pto_kernel make(pto_runtime *rt, const char *name, pto_worker_type type, pto_kernel_fn fn)
+{
+    pto_kernel kernel;
+    must(pto_kernel_register(rt, name, type, fn, NULL, &kernel));
+    return kernel;
+}
+
+static pto_task submit(pto_runtime *rt, pto_kernel kernel, pto_task after, int line)
+{
+    pto_task task;
+    const pto_param param = pto_after(after);
+    must(pto_submit_task_at(rt, kernel, PTO_KERNEL_TYPE, &param, after ? 1 : 0, &task, "model.c",
+                            line));
+    return task;
+}
+
+static void run_pending(pto_runtime *rt)
+{
+    const pto_kernel pends = make(rt, "send", PTO_VECTOR, pend);
+    const pto_kernel other = make(rt, "use", PTO_VECTOR, quick);
+    const pto_task first = submit(rt, pends, 0, 10);
+    const pto_task second = submit(rt, other, first, 11);
+    const pto_task third = submit(rt, other, second, 12);
+    say_ready();
+    must(pto_wait_task(rt, third));
+}
+
+static void run_long_chain(pto_runtime *rt)
+{
+    const pto_kernel other = make(rt, "use", PTO_VECTOR, quick);
+    pto_task last = submit(rt, make(rt, "send", PTO_VECTOR, pend), 0, 10);
+    for (int i = 1; i < 20; i++) {
+        last = submit(rt, other, last, 10 + i);
+    }
+    say_ready();
+    must(pto_wait_task(rt, last));
+}
+
+static void run_slow(pto_runtime *rt)
+{
+    submit(rt, make(rt, "sleepy", PTO_VECTOR, stick), 0, 20);
+    say_ready();
+    must(pto_wait(rt));
+}
+
+/* The orchestrating thread is stuck in a kernel that it runs while it waits. */
+static void run_slow_caller(pto_runtime *rt)
+{
+    submit(rt, make(rt, "sleepy", PTO_VECTOR, stick), 0, 21);
+    say_ready();
+    must(pto_wait(rt));
+}
+
+static void run_busy(pto_runtime *rt)
+{
+    submit(rt, make(rt, "sleepy", PTO_CUBE, stick), 0, 30);
+    const pto_task second = submit(rt, make(rt, "urgent", PTO_CUBE, quick), 0, 31);
+    say_ready();
+    must(pto_wait_task(rt, second));
+}
+
+static void run_caller(pto_runtime *rt)
+{
+    submit(rt, make(rt, "urgent", PTO_AI_CPU, quick), 0, 40);
+    hang();
+}
+
+static void run_full(pto_runtime *rt)
+{
+    submit(rt, make(rt, "send", PTO_VECTOR, pend), 0, 50);
+    const pto_kernel other = make(rt, "use", PTO_VECTOR, quick);
+    say_ready();
+    for (int i = 0; i < 1000; i++) {
+        submit(rt, other, 0, 51);
+    }
+}
+
+static void run_read(pto_runtime *rt)
+{
+    static uint8_t bytes[64], to[64];
+    pto_tensor t;
+    must(pto_external_tensor(rt, bytes, PTO_UINT8, 1, (int64_t[]){64}, &t));
+    const pto_param param = pto_output(&t);
+    must(pto_submit_task_at(rt, make(rt, "send", PTO_VECTOR, pend), PTO_KERNEL_TYPE, &param, 1,
+                            NULL, "model.c", 60));
+    say_ready();
+    must(pto_read(rt, &t, to, sizeof to));
+}
+
+static void run_stalled(pto_runtime *rt)
+{
+    const pto_kernel other = make(rt, "use", PTO_VECTOR, quick);
+    must(pto_scope_begin_at(rt, 0, "model.c", 7));
+    for (int i = 0; i < 4; i++) {
+        submit(rt, other, 0, 70 + i);
+    }
+    must(pto_wait(rt));
+    if (pto_submit_task_at(rt, other, PTO_KERNEL_TYPE, NULL, 0, NULL, "model.c", 75) !=
+        PTO_STALLED) {
+        _exit(5);
+    }
+    hang();
+}
+
+static void run_idle(pto_runtime *rt)
+{
+    submit(rt, make(rt, "use", PTO_VECTOR, quick), 0, 80);
+    must(pto_wait(rt));
+    hang();
+}
+
+static void run_on(pto_runtime *rt)
+{
+    const pto_kernel other = make(rt, "use", PTO_VECTOR, quick);
+    say_ready();
+    for (;;) {
+        submit(rt, other, 0, 90);
+    }
+}
+
+/* ---- The child ------------------------------------------------------------------------------ */
+
+static pid_t start(const program *p)
+{
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    fflush(NULL);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        uint32_t types[4] = {p->types, p->types, p->types, p->types};
+        pto_config config = PTO_CONFIG_INIT;
+        pto_runtime *rt;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        alarm(4 * PATIENCE_S);
+        close(ends[0]);
+        ready_end = ends[1];
+        config.workers = p->workers ? p->workers : PTO_NO_WORKERS;
+        config.worker_types = p->types ? types : NULL;
+        config.caller_types = p->caller ? p->caller : PTO_NO_TYPES;
+        config.window = p->window;
+        config.place = p->place;
+        config.levels = 2;
+        must(pto_runtime_create(&rt, &config));
+        p->run(rt);
+        _exit(0);
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    close(ends[0]);
+    return child;
+}
+
+static void end(pid_t child)
+{
+    int status;
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* Looks until the answer is `want`. The report is the caller's to free. */
+static void expect_cause(pid_t child, doctor_cause want, doctor_report *r)
+{
+    peek p;
+    const time_t deadline = time(NULL) + PATIENCE_S;
+    if (peek_open(&p, child, 0) != PTO_OK) {
+        fail_msg("%s", pto_error_detail());
+    }
+    for (;;) {
+        assert_int_equal(doctor_examine(&p, 0.06, r), PTO_OK);
+        if (r->cause == want) {
+            break;
+        }
+        if (time(NULL) > deadline) {
+            doctor_print(stderr, r);
+            fail_msg("the doctor says '%s', not '%s'", doctor_cause_name(r->cause),
+                     doctor_cause_name(want));
+        }
+        doctor_free(r);
+    }
+    peek_close(&p);
+}
+
+/* What is printed contains each of the words, up to NULL. */
+static void expect_words(const doctor_report *r, const char *const *words)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    assert_non_null(out);
+    doctor_print(out, r);
+    fclose(out);
+    for (; *words; words++) {
+        if (!strstr(text, *words)) {
+            fail_msg("no '%s' in:\n%s", *words, text);
+        }
+    }
+    free(text);
+}
+
+#define EXPECT_WORDS(report, ...) expect_words((report), (const char *const[]){__VA_ARGS__, NULL})
+
+/* ---- Each way ------------------------------------------------------------------------------- */
+
+#define ALL PTO_ALL_TYPES
+#define BIT(type) PTO_TYPE_BIT(type)
+
+static void pending_at(pto_place place)
+{
+    const program p = {run_pending, 2, 0, ALL, 0, place};
+    const pid_t child = start(&p);
+    doctor_report r;
+    char call[80];
+    expect_cause(child, DOCTOR_PENDING, &r);
+    assert_int_equal(r.length, 3);
+    assert_int_equal(r.n_chain, 3);
+    assert_int_equal(r.look.submitted, 3);
+    assert_int_equal(r.look.completed, 0);
+    assert_int_equal(r.look.states[PEEK_PENDING], 1);
+    assert_int_equal(r.look.states[PEEK_WAITS], 2);
+    assert_int_equal(r.look.oldest.order, 0);
+    assert_int_equal(r.look.wait.why, PTOI_WHY_TASK);
+    snprintf(call, sizeof call, "pto_task_complete(rt, %llu, status)\n",
+             (unsigned long long)r.chain[2].task);
+    EXPECT_WORDS(&r, "waits for one task (pto_wait_task); next for task 2 (kernel 'use', submitted",
+                 "  task 2 (kernel 'use', submitted at model.c:12) waits for\n"
+                 "  task 1 (kernel 'use', submitted at model.c:11) waits for\n"
+                 "  task 0 (kernel 'send', submitted at model.c:10) is pending\n"
+                 "\n"
+                 "cause  the kernel 'send' returned PTO_PENDING, and nobody has called "
+                 "pto_task_complete for it.\n",
+                 call);
+    doctor_free(&r);
+    end(child);
+}
+
+static void test_pending(void **state)
+{
+    (void)state;
+    pending_at(PTO_PLACE_INLINE);
+}
+
+static void test_pending_with_a_scheduler_thread(void **state)
+{
+    (void)state;
+    pending_at(PTO_PLACE_THREAD);
+}
+
+static void test_a_long_chain(void **state)
+{
+    (void)state;
+    const program p = {run_long_chain, 1, 0, ALL, 0, PTO_PLACE_INLINE};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_PENDING, &r);
+    assert_int_equal(r.length, 20);
+    EXPECT_WORDS(&r,
+                 "  task 16 (kernel 'use', submitted at model.c:26) waits for\n"
+                 "  ... and 12 more ...\n"
+                 "  task 3 (kernel 'use', submitted at model.c:13) waits for\n",
+                 "  task 0 (kernel 'send', submitted at model.c:10) is pending\n");
+    doctor_free(&r);
+    end(child);
+}
+
+static void test_a_slow_kernel(void **state)
+{
+    (void)state;
+    const program p = {run_slow, 1, 0, 0, 0, PTO_PLACE_INLINE};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_RUNS, &r);
+    assert_int_equal(r.worker, 0);
+    assert_int_equal(r.look.worker[0].runs.order, 0);
+    assert_int_equal(r.look.worker[1].runs.task, 0);
+    assert_true(r.thread.known);
+    EXPECT_WORDS(&r, "The orchestrating thread waits for all tasks (pto_wait)",
+                 "  task 0 (kernel 'sleepy', submitted at model.c:20) runs\n",
+                 "cause  the kernel 'sleepy' has been running for ", ", on worker 0 (thread ",
+                 "nothing, if it may take so long");
+    doctor_free(&r);
+    end(child);
+}
+
+static void test_a_slow_kernel_on_the_orchestrating_thread(void **state)
+{
+    (void)state;
+    const program p = {run_slow_caller, 0, 0, ALL, 0, PTO_PLACE_INLINE};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_RUNS, &r);
+    assert_int_equal(r.worker, 0);
+    assert_int_equal(r.look.workers, 0);
+    EXPECT_WORDS(&r,
+                 "waits for all tasks (pto_wait); it runs task 0 (kernel 'sleepy', submitted at "
+                 "model.c:21) meanwhile",
+                 ", on the orchestrating thread.\n");
+    doctor_free(&r);
+    end(child);
+}
+
+static void test_all_workers_of_a_type_are_busy(void **state)
+{
+    (void)state;
+    const program p = {run_busy, 1, BIT(PTO_CUBE), BIT(PTO_VECTOR), 0, PTO_PLACE_INLINE};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_BUSY, &r);
+    EXPECT_WORDS(&r,
+                 "  task 1 (kernel 'urgent', submitted at model.c:31) is ready to run, and does "
+                 "not\n",
+                 "cause  all who serve cube tasks run something else:\n",
+                 ": task 0 (kernel 'sleepy', submitted at model.c:30)\n", "more workers for cube");
+    doctor_free(&r);
+    end(child);
+}
+
+static void test_only_the_orchestrating_thread_could(void **state)
+{
+    (void)state;
+    const program p = {run_caller, 1, BIT(PTO_CUBE), BIT(PTO_AI_CPU), 0, PTO_PLACE_INLINE};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_CALLER, &r);
+    EXPECT_WORDS(&r, "The orchestrating thread is in the program's own code, or submits.",
+                 "cause  only the orchestrating thread serves ai_cpu tasks", "call pto_wait");
+    doctor_free(&r);
+    end(child);
+}
+
+static void test_no_room(void **state)
+{
+    (void)state;
+    const program p = {run_full, 1, 0, ALL, 8, PTO_PLACE_INLINE};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_PENDING, &r);
+    assert_int_equal(r.look.submitted, 8);
+    assert_int_equal(r.look.completed, 7);
+    EXPECT_WORDS(&r,
+                 "waits for room to submit: 1 more in the task window of level 0; next for task "
+                 "0 (kernel 'send', submitted at model.c:50)",
+                 "pto_task_complete");
+    doctor_free(&r);
+    end(child);
+}
+
+static void test_reading(void **state)
+{
+    (void)state;
+    const program p = {run_read, 1, 0, ALL, 0, PTO_PLACE_INLINE};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_PENDING, &r);
+    EXPECT_WORDS(&r, "waits to read a tensor (pto_read); next for task 0 (kernel 'send'");
+    doctor_free(&r);
+    end(child);
+}
+
+static void test_a_stall(void **state)
+{
+    (void)state;
+    const program p = {run_stalled, 1, 0, ALL, 4, PTO_PLACE_INLINE};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_STALLED, &r);
+    EXPECT_WORDS(&r, "The last thing it asked of the runtime was refused",
+                 "stalled: no task that ends can make room\n"
+                 "  short of  task window of level 0: 1 wanted, 4 of 4 tasks in use\n"
+                 "  oldest    task 0 (kernel 'use', submitted at model.c:70)\n"
+                 "  held by   the scope opened at model.c:7, which only this program can end\n",
+                 "the program has to act on it");
+    doctor_free(&r);
+    end(child);
+}
+
+static void test_idle_stopped_and_ended(void **state)
+{
+    (void)state;
+    const program p = {run_idle, 1, 0, ALL, 0, PTO_PLACE_INLINE};
+    const pid_t child = start(&p);
+    doctor_report r;
+    int status;
+    peek kept;
+    expect_cause(child, DOCTOR_IDLE, &r);
+    EXPECT_WORDS(&r, "1 tasks submitted, 1 complete", "whatever the program does now is its own");
+    doctor_free(&r);
+
+    kill(child, SIGSTOP);
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+    expect_cause(child, DOCTOR_STOPPED, &r);
+    EXPECT_WORDS(&r, "kill -CONT");
+    doctor_free(&r);
+
+    /* What was mapped stays readable. */
+    assert_int_equal(peek_open(&kept, child, 0), PTO_OK);
+    end(child);
+    assert_int_equal(doctor_examine(&kept, 0.03, &r), PTO_OK);
+    assert_int_equal(r.cause, DOCTOR_ENDED);
+    EXPECT_WORDS(&r, "has ended.\n");
+    doctor_free(&r);
+    peek_close(&kept);
+}
+
+static void test_moving(void **state)
+{
+    (void)state;
+    const program p = {run_on, 1, 0, ALL, 0, PTO_PLACE_INLINE};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_MOVES, &r);
+    assert_true(r.submitted > 0 || r.completed > 0);
+    EXPECT_WORDS(&r, "moves: in ");
+    doctor_free(&r);
+    end(child);
+}
+
+/* ---- What is no program ---------------------------------------------------------------------- */
+
+static void test_nothing_to_look_at(void **state)
+{
+    (void)state;
+    peek p;
+    assert_int_equal(peek_open(&p, (int)getpid(), 0), PTO_SYSTEM);
+    assert_non_null(strstr(pto_error_detail(), "has no runtime now"));
+    assert_int_equal(peek_open(&p, INT32_MAX, 0), PTO_SYSTEM);
+    assert_non_null(strstr(pto_error_detail(), "there is no process"));
+    const program idle = {run_idle, 1, 0, ALL, 0, PTO_PLACE_INLINE};
+    const pid_t child = start(&idle);
+    assert_int_equal(peek_open(&p, (int)child, 1), PTO_SYSTEM);
+    assert_non_null(strstr(pto_error_detail(), "there is no number 1"));
+    end(child);
+}
+
+/* A window full of garbage: whatever it says, looking at it does no harm. */
+static void test_garbage(void **state)
+{
+    (void)state;
+    const program waiting = {run_pending, 2, 0, ALL, 16, PTO_PLACE_INLINE};
+    const pid_t child = start(&waiting);
+    peek p, broken;
+    doctor_report r;
+    expect_cause(child, DOCTOR_PENDING, &r);
+    doctor_free(&r);
+    assert_int_equal(peek_open(&p, child, 0), PTO_OK);
+    /* All but the heaps, which nobody looks at. */
+    const size_t bytes = p.view.header->level[0].heap_at;
+    char *copy = malloc(p.bytes);
+    assert_non_null(copy);
+    const char *original = p.memory;
+    test_rng rng = test_rng_make(test_seed());
+    FILE *nowhere = fopen("/dev/null", "w");
+    assert_non_null(nowhere);
+    const size_t fixed = offsetof(ptoi_header, inbox_head);
+    for (uint64_t i = 0, n = test_effort(300); i < n; i++) {
+        memcpy(copy, original, bytes);
+        /* Few bytes, or many, in the header or where tasks, workers and texts are. */
+        const uint64_t many = UINT64_C(1) << test_next(&rng) % 12;
+        for (uint64_t k = 0; k < many; k++) {
+            const size_t limit = test_next(&rng) % 2 ? sizeof(ptoi_header) : bytes;
+            copy[fixed + test_next(&rng) % (limit - fixed)] = (char)test_next(&rng);
+        }
+        if (peek_attach(&broken, copy, p.bytes) != PTO_OK) {
+            continue;
+        }
+        assert_int_equal(doctor_examine(&broken, 0, &r), PTO_OK);
+        r.cause = (doctor_cause)(test_next(&rng) % DOCTOR_CAUSES); /* the words of each */
+        if (r.n_chain || r.cause <= DOCTOR_STALLED) {
+            doctor_print(nowhere, &r);
+        }
+        doctor_free(&r);
+    }
+    fclose(nowhere);
+    free(copy);
+    peek_close(&p);
+    end(child);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pending),
+        cmocka_unit_test(test_pending_with_a_scheduler_thread),
+        cmocka_unit_test(test_a_long_chain),
+        cmocka_unit_test(test_a_slow_kernel),
+        cmocka_unit_test(test_a_slow_kernel_on_the_orchestrating_thread),
+        cmocka_unit_test(test_all_workers_of_a_type_are_busy),
+        cmocka_unit_test(test_only_the_orchestrating_thread_could),
+        cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_reading),
+        cmocka_unit_test(test_a_stall),
+        cmocka_unit_test(test_idle_stopped_and_ended),
+        cmocka_unit_test(test_moving),
+        cmocka_unit_test(test_nothing_to_look_at),
+        cmocka_unit_test(test_garbage),
+    };
+    alarm(280);
+    return cmocka_run_group_tests_name("doctor", tests, NULL, NULL);
+}

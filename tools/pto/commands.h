@@ -1,0 +1,11 @@
+/* commands.h - commands of `pto` that have a file of their own. argv[0] is the name; the exit status
+ * is 0, 1 for an error or an answer that is no good news, 2 for bad input. */
+#ifndef TOOL_COMMANDS_H
+#define TOOL_COMMANDS_H
+
+int command_top(int argc, char **argv);
+int command_doctor(int argc, char **argv);
+int command_info(int argc, char **argv);
+int command_bench(int argc, char **argv);
+
+#endif /* TOOL_COMMANDS_H */

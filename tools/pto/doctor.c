@@ -1,0 +1,261 @@
+/* doctor.c - see doctor.h: the search for the cause. */
+#include "doctor.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "arguments.h"
+#include "commands.h"
+
+enum { LOOKS = 4, TRIES = 5 };
+
+static void pause_for(double seconds)
+{
+    struct timespec left = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+    }
+}
+
+/* ---- The chain ------------------------------------------------------------------------------- */
+
+/* A long one loses its middle. */
+static void keep(doctor_report *r, const peek_task *t)
+{
+    if (r->n_chain == DOCTOR_CHAIN) {
+        for (int i = DOCTOR_CHAIN / 2; i + 1 < DOCTOR_CHAIN; i++) {
+            r->chain[i] = r->chain[i + 1];
+        }
+        r->n_chain--;
+    }
+    r->chain[r->n_chain++] = *t;
+    r->length++;
+}
+
+/* From the task to one that waits for none; false if they completed under our eyes. Tasks wait only
+ * for such that were submitted before them, so this ends; a window that says otherwise is corrupt, and
+ * ends it too. */
+static bool follow(const peek *p, pto_task task, doctor_report *r)
+{
+    peek_task t;
+    uint64_t order = UINT64_MAX;
+    r->n_chain = r->length = 0;
+    while (peek_task_of(p, task, &t) && t.order < order) {
+        keep(r, &t);
+        if (t.state != PEEK_WAITS) {
+            return true;
+        }
+        order = t.order;
+        task = t.waits_for;
+    }
+    return false;
+}
+
+/* ---- The root -------------------------------------------------------------------------------- */
+
+/* Who runs the task; -1: nobody says so. */
+static int64_t find_runner(const peek_look *look, pto_task task)
+{
+    for (uint32_t i = 0; i <= look->workers; i++) {
+        if (look->worker[i].runs.task == task) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* The task could run, and nobody runs it: why? */
+static doctor_cause why_not(const peek_look *look, const peek_task *t)
+{
+    bool threads = false, idle = false;
+    for (uint32_t i = 0; i < look->workers; i++) {
+        if (look->worker[i].types >> t->type & 1) {
+            threads = true;
+            idle |= !look->worker[i].runs.task;
+        }
+    }
+    const peek_worker *caller = &look->worker[look->workers];
+    const bool helps = caller->types >> t->type & 1;
+    if (idle || (helps && look->wait.on && !caller->runs.task)) {
+        return DOCTOR_LOST;
+    }
+    return threads || (helps && caller->runs.task) ? DOCTOR_BUSY : DOCTOR_CALLER;
+}
+
+static doctor_cause name_cause(const peek *p, doctor_report *r)
+{
+    const peek_task *root = &r->chain[r->n_chain - 1];
+    switch (root->state) {
+    case PEEK_PENDING:
+        return DOCTOR_PENDING;
+    case PEEK_ENDS:
+        return DOCTOR_ENDS;
+    case PEEK_READY:
+        return why_not(&r->look, root);
+    case PEEK_RUNS:
+    case PEEK_WAITS:
+    case PEEK_STATES:
+        break;
+    }
+    const int64_t runner = find_runner(&r->look, root->task);
+    r->worker = runner < 0 ? UINT32_MAX : (uint32_t)runner;
+    if (runner >= 0) {
+        r->thread = peek_thread_of(p, r->look.worker[runner].thread);
+    }
+    return DOCTOR_RUNS;
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+static bool is_stopped(const peek *p)
+{
+    const char state = peek_thread_of(p, (uint32_t)p->pid).state;
+    return state == 'T' || state == 't';
+}
+
+static bool has_moved(const peek_look *a, const peek_look *b)
+{
+    return a->submitted != b->submitted || a->completed != b->completed;
+}
+
+static pto_status look_again(const peek *p, doctor_report *r)
+{
+    peek_look_free(&r->look);
+    return peek_look_at(p, &r->look);
+}
+
+/* Nothing moved between the looks: why? False if something moves after all. */
+static pto_status find_cause(const peek *p, doctor_report *r, bool *found)
+{
+    peek_look after;
+    *found = true;
+    if (is_stopped(p)) {
+        r->cause = DOCTOR_STOPPED;
+        return PTO_OK;
+    }
+    if (!r->look.oldest.task) {
+        r->cause = r->look.stalls && r->look.stall_is_last ? DOCTOR_STALLED : DOCTOR_IDLE;
+    } else {
+        const pto_task awaited = r->look.wait.on ? r->look.wait.task : 0;
+        if (!(awaited && follow(p, awaited, r)) && !follow(p, r->look.oldest.task, r)) {
+            *found = false;
+            return PTO_OK;
+        }
+        r->cause = name_cause(p, r);
+    }
+    PTO_TRY(peek_look_at(p, &after));
+    *found = !has_moved(&r->look, &after) && r->look.wait.serial == after.wait.serial;
+    /* A task that was ready may have been taken just now: then it is not lost. */
+    if (*found && r->n_chain && r->cause != DOCTOR_STALLED && r->cause != DOCTOR_IDLE) {
+        const peek_task *root = &r->chain[r->n_chain - 1];
+        peek_task again;
+        *found = peek_task_of(p, root->task, &again) && again.state == root->state;
+    }
+    peek_look_free(&after);
+    return PTO_OK;
+}
+
+static bool is_gone(const peek *p, const doctor_report *r)
+{
+    return r->look.done || !peek_is_alive(p);
+}
+
+pto_status doctor_examine(const peek *p, double seconds, doctor_report *r)
+{
+    peek_look first;
+    memset(r, 0, sizeof *r);
+    r->pid = p->pid;
+    memcpy(r->program, p->program, sizeof r->program);
+    PTO_TRY(peek_look_at(p, &first));
+    pto_status s = PTO_OK;
+    bool moved = false, found = false;
+    for (int i = 1; i < LOOKS && s == PTO_OK && !moved; i++) {
+        pause_for(seconds / (LOOKS - 1));
+        s = look_again(p, r);
+        moved = s == PTO_OK && has_moved(&first, &r->look);
+    }
+    for (int i = 0; i < TRIES && s == PTO_OK && !moved && !found && !is_gone(p, r); i++) {
+        s = find_cause(p, r, &found);
+        if (s == PTO_OK && !found) {
+            s = look_again(p, r);
+            moved = s == PTO_OK && has_moved(&first, &r->look);
+        }
+    }
+    if (s == PTO_OK) {
+        r->seconds = (double)(r->look.when - first.when) * 1e-9;
+        r->submitted = r->look.submitted - first.submitted;
+        r->completed = r->look.completed - first.completed;
+        r->orchestrator = peek_wait_words(p, &r->look);
+        if (!found) {
+            r->n_chain = 0;
+            r->cause = is_gone(p, r) ? DOCTOR_ENDED : DOCTOR_MOVES;
+        } else if (r->cause == DOCTOR_RUNS && r->thread.known) {
+            const peek_thread then = r->thread;
+            pause_for(0.05); /* a tick of the clock, and some */
+            r->thread = peek_thread_of(p, r->look.worker[r->worker].thread);
+            r->uses_cpu = r->thread.known && r->thread.ticks > then.ticks;
+        }
+    }
+    peek_look_free(&first);
+    return s;
+}
+
+void doctor_free(doctor_report *r)
+{
+    peek_look_free(&r->look);
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+int command_doctor(int argc, char **argv)
+{
+    const char *operand, *wait = NULL;
+    const argument options[] = {
+        {"wait", "SECONDS", "to look for movement, 0.03 to 3600 (0.6)", NULL, &wait},
+    };
+    const arguments a = {
+        .command = "doctor",
+        .operands = "PID",
+        .about =
+            "What a program that seems to hang waits for, and what to do about it. PID:N is "
+            "runtime N of a\nprogram that has several. Exit status 0: it moves, or has nothing "
+            "to do; 1: it hangs.\n",
+        .options = options,
+        .n_options = sizeof options / sizeof *options,
+        .most_operands = 1,
+    };
+    switch (arguments_read(&a, argc, argv, &operand)) {
+    case ARGUMENTS_DONE:
+        return 0;
+    case ARGUMENTS_BAD:
+        return 2;
+    case ARGUMENTS_RUN:
+        break;
+    }
+    int pid;
+    unsigned number;
+    double seconds = 0.6;
+    if (!operand) {
+        fprintf(stderr, "pto doctor: which process? (pto top lists those that have a runtime)\n");
+        return 2;
+    }
+    if (!arguments_process("doctor", operand, &pid, &number) ||
+        (wait && !arguments_seconds("doctor", "wait", wait, 0.03, 3600, &seconds))) {
+        return 2;
+    }
+    peek p;
+    if (peek_open(&p, pid, number) != PTO_OK) {
+        fprintf(stderr, "pto doctor: %s\n", pto_error_detail());
+        return 1;
+    }
+    doctor_report r;
+    int status = 1;
+    if (doctor_examine(&p, seconds, &r) != PTO_OK) {
+        fprintf(stderr, "pto doctor: %s\n", pto_error_detail());
+    } else {
+        doctor_print(stdout, &r);
+        status = r.cause > DOCTOR_IDLE || r.cause == DOCTOR_STOPPED;
+    }
+    doctor_free(&r);
+    peek_close(&p);
+    return status;
+}

@@ -1,0 +1,270 @@
+/* peek.c - finding a window, and mapping it. See peek.h. */
+#define _GNU_SOURCE /* O_CLOEXEC in old headers */
+#include "peek.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How the link of such a file reads; the name may be followed by " (deleted)". */
+#define LINK "/memfd:" PTOI_WINDOW_NAME
+
+uint64_t peek_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- /proc ---- */
+
+static bool is_number(const char *text)
+{
+    for (; *text; text++) {
+        if (!isdigit((unsigned char)*text)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The beginning of a small file, as a string; false if it cannot be read. */
+static bool slurp(const char *path, char *text, size_t size)
+{
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return false;
+    }
+    const ssize_t length = read(file, text, size - 1);
+    close(file);
+    if (length < 0) {
+        return false;
+    }
+    text[length] = '\0';
+    return true;
+}
+
+static void name_program(int pid, char *name, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/comm", pid);
+    if (!slurp(path, name, size)) {
+        snprintf(name, size, "?");
+    }
+    for (char *c = name; *c; c++) {
+        if (*c == '\n') {
+            *c = '\0';
+            break;
+        }
+        *c = isprint((unsigned char)*c) ? *c : '?';
+    }
+}
+
+peek_thread peek_thread_of(const peek *p, uint32_t thread)
+{
+    peek_thread t = {.known = false};
+    char path[80], text[512];
+    snprintf(path, sizeof path, "/proc/%d/task/%u/stat", p->pid, thread);
+    if (!thread || !slurp(path, text, sizeof text)) {
+        return t;
+    }
+    /* The name, in brackets, may hold anything; the last bracket ends it. */
+    const char *rest = strrchr(text, ')');
+    unsigned long long user, system;
+    if (!rest || sscanf(rest + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &t.state,
+                        &user, &system) != 3) {
+        return t;
+    }
+    t.known = true;
+    t.ticks = user + system;
+    snprintf(path, sizeof path, "/proc/%d/task/%u/wchan", p->pid, thread);
+    if (!slurp(path, t.channel, sizeof t.channel) || !strcmp(t.channel, "0")) {
+        t.channel[0] = '\0';
+    }
+    return t;
+}
+
+bool peek_is_alive(const peek *p)
+{
+    const peek_thread main_thread = peek_thread_of(p, (uint32_t)p->pid);
+    return main_thread.known && main_thread.state != 'Z' && main_thread.state != 'X';
+}
+
+/* ---- Windows of a process ---- */
+
+/* The path of window `number` in *path; returns how many there are, -1 if that may not be asked. */
+static int list_windows(int pid, uint32_t number, char *path, size_t size)
+{
+    char folder[64], entry[384], link[sizeof LINK + 16];
+    snprintf(folder, sizeof folder, "/proc/%d/fd", pid);
+    DIR *files = opendir(folder);
+    if (!files) {
+        return -1;
+    }
+    /* A runtime has one of them open; numbers go by the file's, which is the order of creation as
+     * long as none is destroyed. */
+    int count = 0, numbers[64];
+    for (const struct dirent *d; (d = readdir(files));) { /* NOLINT(concurrency-mt-unsafe) */
+        snprintf(entry, sizeof entry, "%s/%s", folder, d->d_name);
+        const ssize_t length = readlink(entry, link, sizeof link - 1);
+        if (length < (ssize_t)strlen(LINK) || strncmp(link, LINK, strlen(LINK)) != 0) {
+            continue;
+        }
+        const char after = length > (ssize_t)strlen(LINK) ? link[strlen(LINK)] : '\0';
+        if ((after == '\0' || after == ' ') && count < (int)(sizeof numbers / sizeof *numbers)) {
+            numbers[count++] = (int)strtol(d->d_name, NULL, 10);
+        }
+    }
+    closedir(files);
+    for (int i = 1; i < count; i++) { /* a handful */
+        for (int j = i; j > 0 && numbers[j] < numbers[j - 1]; j--) {
+            const int swap = numbers[j];
+            numbers[j] = numbers[j - 1];
+            numbers[j - 1] = swap;
+        }
+    }
+    if (path && number < (uint32_t)count) {
+        snprintf(path, size, "%s/%d", folder, numbers[number]);
+    }
+    return count;
+}
+
+/* Whether the window is this process's own: a child that was forked off has the file, too. */
+static bool is_own(int pid)
+{
+    peek p;
+    if (peek_open(&p, pid, 0) != PTO_OK) {
+        return true; /* there is something, and peek_open will say what */
+    }
+    const int owner = (int)ptoi_get32(&p.view.header->process);
+    peek_close(&p);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", owner);
+    return owner == pid || list_windows(owner, 0, NULL, 0) <= 0; /* in a container: other numbers */
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    return ((const peek_program *)a)->pid - ((const peek_program *)b)->pid;
+}
+
+size_t peek_find(peek_program *found, size_t most)
+{
+    size_t count = 0;
+    DIR *processes = opendir("/proc");
+    if (!processes) {
+        return 0;
+    }
+    for (const struct dirent *d; (d = readdir(processes));) { /* NOLINT(concurrency-mt-unsafe) */
+        if (!is_number(d->d_name)) {
+            continue;
+        }
+        const int pid = (int)strtol(d->d_name, NULL, 10);
+        const int windows = list_windows(pid, 0, NULL, 0);
+        if (windows <= 0 || !is_own(pid)) {
+            continue;
+        }
+        if (count < most) {
+            found[count] = (peek_program){.pid = pid, .windows = (uint32_t)windows};
+            name_program(pid, found[count].name, sizeof found[count].name);
+        }
+        count++;
+    }
+    closedir(processes);
+    qsort(found, count < most ? count : most, sizeof *found, by_pid);
+    return count;
+}
+
+/* ---- Opening ---- */
+
+pto_status peek_attach(peek *p, void *memory, size_t bytes)
+{
+    memset(p, 0, sizeof *p);
+    PTO_TRY(ptoi_window_attach(memory, bytes, &p->view));
+    p->memory = memory;
+    p->bytes = bytes;
+    p->workers = ptoi_get32(&p->view.header->workers);
+    if (p->workers > PTO_MAX_WORKERS) {
+        return pto_fail(PTO_CORRUPT, "attach: a window with %u workers", p->workers);
+    }
+    return PTO_OK;
+}
+
+static pto_status explain_missing(int pid, int windows, uint32_t number)
+{
+    const int why = errno;
+    char path[64];
+    struct stat there;
+    snprintf(path, sizeof path, "/proc/%d", pid);
+    if (stat(path, &there) != 0) {
+        return pto_fail(PTO_SYSTEM, "there is no process %d", pid);
+    }
+    if (windows < 0) {
+        return pto_fail(PTO_SYSTEM,
+                        "the files of process %d may not be seen: %s (it takes the same user, or "
+                        "root)",
+                        pid, strerror(why));
+    }
+    if (windows == 0) {
+        return pto_fail(PTO_SYSTEM, "process %d has no runtime now", pid);
+    }
+    return pto_fail(PTO_SYSTEM,
+                    "process %d has %d runtimes, numbered from 0: there is no number %u", pid,
+                    windows, number);
+}
+
+pto_status peek_open(peek *p, int pid, uint32_t number)
+{
+    char path[80];
+    struct stat size;
+    memset(p, 0, sizeof *p);
+    const int windows = list_windows(pid, number, path, sizeof path);
+    if (windows < 0 || number >= (uint32_t)windows) {
+        return explain_missing(pid, windows, number);
+    }
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 || fstat(file, &size) != 0) {
+        const int why = errno;
+        if (file >= 0) {
+            close(file);
+        }
+        return pto_fail(PTO_SYSTEM, "the window of process %d: %s", pid, strerror(why));
+    }
+    const size_t bytes = size.st_size > 0 ? (size_t)size.st_size : 0;
+    if (bytes < sizeof(ptoi_header)) {
+        close(file);
+        return pto_fail(PTO_CORRUPT, "the window of process %d: %zu bytes that are no window", pid,
+                        bytes);
+    }
+    void *memory = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, file, 0);
+    const int why = errno;
+    close(file);
+    if (memory == MAP_FAILED) {
+        return pto_fail(PTO_SYSTEM, "the window of process %d: mapping %zu bytes: %s", pid, bytes,
+                        strerror(why));
+    }
+    const pto_status s = peek_attach(p, memory, bytes);
+    if (s != PTO_OK) {
+        munmap(memory, bytes);
+        memset(p, 0, sizeof *p);
+        return s;
+    }
+    p->pid = pid;
+    name_program(pid, p->program, sizeof p->program);
+    return PTO_OK;
+}
+
+void peek_close(peek *p)
+{
+    if (p->memory) {
+        munmap(p->memory, p->bytes);
+        p->memory = NULL;
+    }
+}

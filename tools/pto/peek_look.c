@@ -1,0 +1,382 @@
+/* peek_look.c - what a window holds, copied out while the program runs on. See peek.h. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "peek.h"
+
+/* ---- Texts ---- */
+
+/* A copy of a text of the window that is safe to print. */
+static void copy_text(const peek *p, uint32_t at, char *to, size_t size)
+{
+    size_t n = 0;
+    for (; n + 1 < size && at + n < PTOI_STRING_BYTES; n++) {
+        const char c = p->view.strings[at + n];
+        if (!c) {
+            break;
+        }
+        to[n] = isprint((unsigned char)c) || (unsigned char)c >= 0x80 ? c : '?';
+    }
+    to[n] = '\0';
+}
+
+static void copy_kernel(const peek *p, uint32_t kernel, char *to, size_t size)
+{
+    to[0] = '\0';
+    if (kernel < PTOI_MAX_KERNELS) {
+        copy_text(p, p->view.kernels[kernel].name, to, size);
+    }
+}
+
+/* A long path loses its beginning, for its end tells more. */
+static void copy_site(const peek *p, uint32_t site, char *to, size_t size, int32_t *line)
+{
+    char whole[1024] = "";
+    *line = 0;
+    if (site < PTOI_MAX_SITES) {
+        copy_text(p, p->view.sites[site].file, whole, sizeof whole);
+        *line = p->view.sites[site].line;
+    }
+    const size_t length = strlen(whole);
+    if (length < size) {
+        memcpy(to, whole, length + 1);
+    } else {
+        snprintf(to, size, "...%s", whole + length - (size - 4));
+    }
+}
+
+peek_name peek_name_of(const peek_task *t)
+{
+    peek_name name;
+    snprintf(name.s, sizeof name.s, "task %" PRIu64 " (kernel '%s', submitted at %s:%d)", t->order,
+             t->kernel, t->file, t->line);
+    return name;
+}
+
+peek_types peek_types_of(uint32_t types)
+{
+    peek_types names = {.s = ""};
+    size_t length = 0;
+    if (!types || (types & PTO_ALL_TYPES) == PTO_ALL_TYPES) {
+        snprintf(names.s, sizeof names.s, "%s", types ? "all" : "none");
+        return names;
+    }
+    for (uint32_t type = 0; type < PTO_WORKER_TYPES; type++) {
+        if (types >> type & 1) {
+            const int more = snprintf(names.s + length, sizeof names.s - length, "%s%s",
+                                      length ? "+" : "",
+                                      pto_worker_type_name((pto_worker_type)type));
+            length += more > 0 ? (size_t)more : 0;
+        }
+    }
+    return names;
+}
+
+/* ---- Tasks ---- */
+
+static bool is_complete(const peek *p, pto_task task, uint64_t *waiters)
+{
+    const uint32_t level = (uint32_t)task & 7;
+    const uint64_t seq = task >> 3;
+    const ptoi_slot *slot = ptoi_slot_of(&p->view, level, seq);
+    return ptoi_is_complete(&p->view, slot, ptoi_ref_make(seq, level, false), waiters);
+}
+
+/* Fields that are no atomics to their owner are to us, who read them meanwhile. */
+static void copy_slot(const ptoi_slot *from, ptoi_slot *to)
+{
+    const ptoi_a64 *words = (const ptoi_a64 *)(const void *)from;
+    uint64_t copy[sizeof *to / sizeof(uint64_t)];
+    for (size_t i = 0; i < sizeof copy / sizeof *copy; i++) {
+        copy[i] = ptoi_get64(&words[i]);
+    }
+    memcpy(to, copy, sizeof *to);
+}
+
+static uint64_t read_word(const uint64_t *at)
+{
+    return ptoi_get64((const ptoi_a64 *)(const void *)at);
+}
+
+/* Which of the tasks it had to wait for are not complete. */
+static void read_producers(const peek *p, const ptoi_slot *slot, peek_task *out)
+{
+    const ptoi_view_level *level = &p->view.level[out->level];
+    const uint32_t room = p->view.header->level[out->level].deps;
+    if (slot->deps > room || slot->fanin > room - slot->deps) {
+        return;
+    }
+    for (uint32_t i = 0; i < slot->fanin; i++) {
+        const ptoi_ref ref = read_word(&level->deps[slot->deps + i]);
+        uint64_t waiters;
+        if (ptoi_ref_level(ref) < p->view.header->levels &&
+            !is_complete(p, ptoi_ref_task(ref), &waiters)) {
+            if (!out->left) {
+                out->waits_for = ptoi_ref_task(ref);
+            }
+            out->left++;
+        }
+    }
+}
+
+static peek_state state_of(const peek_task *t, uint32_t phase)
+{
+    if (phase & PTOI_PHASE_COMPLETED) {
+        return PEEK_ENDS;
+    }
+    if (phase & PTOI_PHASE_RETURNED) {
+        return PEEK_PENDING;
+    }
+    if (phase & PTOI_PHASE_RUNNING) {
+        return PEEK_RUNS;
+    }
+    return t->left ? PEEK_WAITS : PEEK_READY;
+}
+
+/* Everything but the texts. */
+static bool read_task(const peek *p, pto_task task, peek_task *out, ptoi_slot *slot)
+{
+    uint64_t waiters;
+    memset(out, 0, sizeof *out);
+    out->level = (uint32_t)task & 7;
+    if (!task || out->level >= p->view.header->levels || is_complete(p, task, &waiters)) {
+        return false;
+    }
+    copy_slot(ptoi_slot_of(&p->view, out->level, task >> 3), slot);
+    out->task = task;
+    out->order = ptoi_get64(&slot->order);
+    out->type = slot->type < PTO_WORKER_TYPES ? slot->type : 0;
+    out->fanin = slot->fanin;
+    read_producers(p, slot, out);
+    out->state = state_of(out, ptoi_get32(&slot->phase));
+    return !is_complete(p, task, &waiters); /* then all of it was this task's */
+}
+
+bool peek_task_of(const peek *p, pto_task task, peek_task *out)
+{
+    ptoi_slot slot;
+    if (!read_task(p, task, out, &slot)) {
+        return false;
+    }
+    copy_kernel(p, ptoi_get32(&slot.kernel), out->kernel, sizeof out->kernel);
+    copy_site(p, slot.site, out->file, sizeof out->file, &out->line);
+    return true;
+}
+
+/* Counts what is not complete, and finds the oldest of it. */
+static void read_tasks(const peek *p, peek_look *look)
+{
+    uint64_t oldest = UINT64_MAX;
+    pto_task found = 0;
+    for (uint32_t l = 0; l < look->levels; l++) {
+        const ptoi_progress *progress = &p->view.header->progress[l];
+        const uint64_t head = ptoi_acquire64(&progress->head);
+        uint64_t n = ptoi_get64(&progress->completed);
+        if (head - n > p->view.level[l].mask + UINT64_C(1)) { /* it was told long ago */
+            n = head - p->view.level[l].mask - 1;
+        }
+        for (; n < head; n++) {
+            const pto_task task = n << 3 | l;
+            peek_task t;
+            ptoi_slot slot;
+            if (!read_task(p, task, &t, &slot)) {
+                continue;
+            }
+            look->states[t.state]++;
+            if (t.order < oldest) {
+                oldest = t.order;
+                found = task;
+            }
+        }
+    }
+    if (!peek_task_of(p, found, &look->oldest)) {
+        look->oldest.task = 0;
+    }
+}
+
+/* ---- All of it ---- */
+
+static void read_level(const peek *p, uint32_t l, peek_level *out)
+{
+    const ptoi_progress *from = &p->view.header->progress[l];
+    const ptoi_window_level *level = &p->view.header->level[l];
+    const uint64_t head = ptoi_acquire64(&from->head), retired = ptoi_get64(&from->retired);
+    *out = (peek_level){
+        .used = {head > retired ? head - retired : 0, ptoi_get64(&from->heap_used),
+                 ptoi_get64(&from->args_used), ptoi_get64(&from->deps_used),
+                 ptoi_get64(&from->map_used)},
+        .peak = {ptoi_get64(&from->tasks_peak), ptoi_get64(&from->heap_peak),
+                 ptoi_get64(&from->args_peak), ptoi_get64(&from->deps_peak),
+                 ptoi_get64(&from->map_peak)},
+        .size = {level->slots, level->heap_bytes, level->arg_units * sizeof(ptoi_packed),
+                 level->deps, level->map_entries},
+    };
+    for (int ring = 0; ring < PTO_RING_BUFFERS; ring++) {
+        out->stalls[ring] = ptoi_get64(&from->stalls[ring]);
+    }
+}
+
+/* Written by one thread in this order: task, since, serial; so what is read between two equal
+ * numbers is as good as it gets without a lock, and who needs certainty looks twice. */
+static void read_wait(const peek *p, uint64_t now, peek_wait *out)
+{
+    const ptoi_waiting *w = &p->view.header->waiting;
+    for (int tries = 0; tries < 100; tries++) {
+        out->serial = ptoi_acquire64(&w->serial);
+        out->why = (ptoi_why)ptoi_get32(&w->why);
+        out->task = ptoi_get64(&w->task);
+        out->ring = (pto_ring)ptoi_get32(&w->ring);
+        out->level = ptoi_get32(&w->level);
+        out->wanted = ptoi_get64(&w->wanted);
+        const uint64_t since = ptoi_get64(&w->since);
+        out->since = since && since < now ? now - since : 0;
+        if (ptoi_acquire64(&w->serial) == out->serial) {
+            break;
+        }
+    }
+    out->on = out->serial % 2;
+}
+
+static void read_stall(const peek *p, peek_look *look)
+{
+    const ptoi_stalled *s = &p->view.header->stalled;
+    pto_stall_report *r = &look->stall;
+    for (int tries = 0; tries < 100; tries++) {
+        const uint64_t serial = ptoi_acquire64(&s->serial);
+        int32_t line, scope_line;
+        look->stalls = serial / 2;
+        if (serial % 2 || !look->stalls) {
+            continue;
+        }
+        copy_kernel(p, ptoi_get32(&s->kernel), look->stall_text[0], sizeof look->stall_text[0]);
+        copy_site(p, ptoi_get32(&s->site), look->stall_text[1], sizeof look->stall_text[1], &line);
+        copy_site(p, ptoi_get32(&s->scope), look->stall_text[2], sizeof look->stall_text[2],
+                  &scope_line);
+        const uint64_t when = ptoi_get64(&s->when);
+        look->stall_age = look->when > when ? look->when - when : 0;
+        look->stall_is_last = ptoi_get64(&s->submitted) == look->submitted;
+        *r = (pto_stall_report){
+            .count = look->stalls,
+            .kind = (pto_stall_kind)ptoi_get32(&s->kind),
+            .ring = (pto_ring)ptoi_get32(&s->ring),
+            .level = ptoi_get32(&s->level),
+            .size = ptoi_get64(&s->size),
+            .used = ptoi_get64(&s->used),
+            .wanted = ptoi_get64(&s->wanted),
+            .enough = ptoi_get64(&s->enough),
+            .oldest = ptoi_get64(&s->task),
+            .order = ptoi_get64(&s->order),
+            .kernel = look->stall_text[0],
+            .file = look->stall_text[1],
+            .line = line,
+            .scope_file = look->stall_text[2],
+            .scope_line = scope_line,
+            .field = "",
+            .variable = "",
+        };
+        if (ptoi_acquire64(&s->serial) == serial) {
+            return;
+        }
+    }
+}
+
+static void read_workers(const peek *p, peek_look *look)
+{
+    for (uint32_t i = 0; i <= p->workers; i++) {
+        const ptoi_worker_line *line = &p->view.workers[i];
+        peek_worker *w = &look->worker[i];
+        w->types = ptoi_get32(&line->types);
+        w->thread = ptoi_get32(&line->thread);
+        w->completed = ptoi_get64(&line->tally.completed);
+        const pto_task task = ptoi_get64(&line->task);
+        if (!peek_task_of(p, task, &w->runs) || w->runs.state != PEEK_RUNS) {
+            w->runs.task = 0;
+        }
+    }
+}
+
+pto_status peek_look_at(const peek *p, peek_look *look)
+{
+    const ptoi_header *h = p->view.header;
+    memset(look, 0, sizeof *look);
+    look->worker = calloc(p->workers + (size_t)1, sizeof *look->worker);
+    if (!look->worker) {
+        return pto_fail(PTO_OUT_OF_MEMORY, "a look at %u workers", p->workers);
+    }
+    look->workers = p->workers;
+    look->when = peek_clock();
+    look->created = ptoi_get64(&h->created);
+    look->levels = h->levels;
+    look->place = (pto_place)ptoi_get32(&h->place);
+    snprintf(look->runtime, sizeof look->runtime, "%.*s", (int)sizeof h->runtime, h->runtime);
+    /* Completions first: a task is never complete before it was submitted. */
+    for (uint32_t i = 0; i < p->workers + PTOI_LINES_MORE; i++) {
+        const ptoi_tally *tally = &p->view.workers[i].tally;
+        look->completed += ptoi_acquire64(&tally->completed);
+        look->failed += ptoi_get64(&tally->failed);
+        look->skipped += ptoi_get64(&tally->skipped);
+    }
+    look->submitted = ptoi_acquire64(&h->inbox_head);
+    for (int why = 0; why < 4; why++) {
+        look->edges += ptoi_get64(&h->edges[why]);
+    }
+    look->scope_depth = ptoi_get64(&h->scope_depth);
+    look->buffers = ptoi_get64(&h->buffers);
+    look->max_buffers = h->max_buffers;
+    look->cancelled = ptoi_get32(&h->cancelled);
+    look->done = ptoi_get32(&h->orchestrator_done);
+    for (uint32_t l = 0; l < look->levels; l++) {
+        read_level(p, l, &look->level[l]);
+    }
+    read_wait(p, look->when, &look->wait);
+    read_stall(p, look);
+    read_workers(p, look);
+    read_tasks(p, look);
+    return PTO_OK;
+}
+
+void peek_look_free(peek_look *look)
+{
+    free(look->worker);
+    look->worker = NULL;
+}
+
+/* ---- Words ---- */
+
+peek_words peek_wait_words(const peek *p, const peek_look *look)
+{
+    static const char *const reasons[] = {
+        [PTOI_WHY_OTHER] = "waits",
+        [PTOI_WHY_ALL] = "waits for all tasks (pto_wait)",
+        [PTOI_WHY_TASK] = "waits for one task (pto_wait_task)",
+        [PTOI_WHY_READ] = "waits to read a tensor (pto_read)",
+        [PTOI_WHY_WRITE] = "waits to write a tensor (pto_write)",
+        [PTOI_WHY_ROOM] = "waits for room to submit",
+        [PTOI_WHY_DESTROY] = "waits for all tasks (pto_runtime_destroy)",
+    };
+    const peek_wait *w = &look->wait;
+    const peek_worker *caller = &look->worker[look->workers];
+    peek_words words;
+    peek_task task;
+    char room[96] = "", what[224] = "";
+    if (!w->on) {
+        snprintf(words.s, sizeof words.s, "%s",
+                 look->done ? "has ended the runtime" : "is in the program's own code, or submits");
+        return words;
+    }
+    if (w->why == PTOI_WHY_ROOM) {
+        snprintf(room, sizeof room, ": %" PRIu64 " more in the %s of level %u", w->wanted,
+                 pto_ring_name(w->ring), w->level);
+    }
+    if (caller->runs.task) {
+        snprintf(what, sizeof what, "; it runs %s meanwhile", peek_name_of(&caller->runs).s);
+    } else if (w->task && peek_task_of(p, w->task, &task)) {
+        snprintf(what, sizeof what, "; next for %s", peek_name_of(&task).s);
+    }
+    snprintf(words.s, sizeof words.s, "%s%s%s",
+             (uint32_t)w->why < sizeof reasons / sizeof *reasons ? reasons[w->why] : "waits", room,
+             what);
+    return words;
+}

@@ -1,0 +1,267 @@
+/* top_draw.c - what `pto top` shows. */
+#include <inttypes.h>
+
+#include "json_write.h"
+#include "top.h"
+#include "words.h"
+
+static double seconds_between(const top_view *v)
+{
+    return (double)(v->now->when - v->before->when) * 1e-9;
+}
+
+static double rate(const top_view *v, uint64_t before, uint64_t now)
+{
+    const double seconds = seconds_between(v);
+    return seconds > 0 && now > before ? (double)(now - before) / seconds : 0;
+}
+
+/* How long a worker was seen to run what it runs; 0 if this is the first look. */
+static double seen_for(const top_view *v, uint32_t worker)
+{
+    const top_seen *s = &v->seen[worker];
+    return s->task && s->task == v->now->worker[worker].runs.task && v->now->when > s->since
+               ? (double)(v->now->when - s->since) * 1e-9
+               : 0;
+}
+
+static const char *paint(const top_view *v, words_colour colour)
+{
+    static const char *const sequences[] = {"\033[0m", "\033[2m", "\033[32m", "\033[1;31m"};
+    return v->colour ? sequences[colour] : "";
+}
+
+static int bar_width(const top_view *v)
+{
+    return v->columns >= 96 ? 32 : v->columns >= 76 ? 16 : v->columns >= 60 ? 8 : 0;
+}
+
+static void bar(FILE *out, const top_view *v, uint64_t used, uint64_t size)
+{
+    const int width = bar_width(v);
+    const double part = size ? (double)used / (double)size : 0;
+    int filled = (int)(part * width + 0.5);
+    filled = filled > width ? width : filled;
+    filled += !filled && used && width; /* some is not none */
+    fputs(paint(v, part >= 0.9 ? WORDS_BAD : WORDS_GOOD), out);
+    for (int i = 0; i < width; i++) {
+        if (i == filled) {
+            fprintf(out, "%s%s", paint(v, WORDS_PLAIN), paint(v, WORDS_DIM));
+        }
+        fputs(i < filled ? (v->utf8 ? "\xe2\x96\x88" : "#") : (v->utf8 ? "\xe2\x96\x91" : "."),
+              out);
+    }
+    fputs(paint(v, WORDS_PLAIN), out);
+}
+
+static void draw_head(FILE *out, const top_view *v)
+{
+    const peek_look *now = v->now;
+    fprintf(out, "pto top: %s, process %d, up %s, runtime %s, %u workers, scheduler %s%s\n",
+            v->p->program, v->p->pid, words_time((double)(now->when - now->created) * 1e-9).s,
+            now->runtime, now->workers, now->place == PTO_PLACE_THREAD ? "thread" : "inline",
+            now->cancelled ? ", cancelled" : "");
+    fprintf(out, "tasks        %" PRIu64 " submitted (%s/s)  %" PRIu64 " complete (%s/s)  ",
+            now->submitted, words_rate(rate(v, v->before->submitted, now->submitted)).s,
+            now->completed, words_rate(rate(v, v->before->completed, now->completed)).s);
+    fprintf(out, "%s%" PRIu64 " failed%s  %" PRIu64 " skipped\n",
+            now->failed ? paint(v, WORDS_BAD) : "", now->failed, paint(v, WORDS_PLAIN),
+            now->skipped);
+    fprintf(out,
+            "unfinished   %" PRIu64 " run, %" PRIu64 " pending, %" PRIu64 " ready, %" PRIu64
+            " wait for others; scopes %" PRIu64 " deep, %" PRIu64 " of %" PRIu64 " tensors\n",
+            now->states[PEEK_RUNS] + now->states[PEEK_ENDS], now->states[PEEK_PENDING],
+            now->states[PEEK_READY], now->states[PEEK_WAITS], now->scope_depth, now->buffers,
+            now->max_buffers);
+    fprintf(out, "orchestrator %s", peek_wait_words(v->p, now).s);
+    if (now->wait.on && now->wait.since) {
+        fprintf(out, ", asleep for %s", words_time((double)now->wait.since * 1e-9).s);
+    }
+    fputc('\n', out);
+    if (now->oldest.task) {
+        static const char *const states[] = {"waits for others", "is ready", "runs", "is pending",
+                                             "has just ended"};
+        fprintf(out, "oldest       %s %s\n", peek_name_of(&now->oldest).s,
+                states[now->oldest.state]);
+    } else {
+        fprintf(out, "oldest       every task is complete\n");
+    }
+    if (now->stalls) {
+        fprintf(out,
+                "%sstalled      %" PRIu64 " times, last %s ago (pto doctor %d tells the story)%s\n",
+                paint(v, WORDS_BAD), now->stalls, words_time((double)now->stall_age * 1e-9).s,
+                v->p->pid, paint(v, WORDS_PLAIN));
+    }
+}
+
+static words amount(pto_ring ring, uint64_t value)
+{
+    words w;
+    if (ring == PTO_RING_HEAP || ring == PTO_RING_ARGS) {
+        return words_bytes(value);
+    }
+    snprintf(w.s, sizeof w.s, "%" PRIu64, value);
+    return w;
+}
+
+static const char *const ring_names[] = {"tasks", "heap", "arguments", "edges", "map"};
+
+static void draw_rings(FILE *out, const top_view *v)
+{
+    fprintf(out, "\nlevel %-10s %*s %10s %10s %10s  waits\n", "ring", bar_width(v), "", "in use",
+            "of", "peak");
+    for (uint32_t l = 0; l < v->now->levels; l++) {
+        const peek_level *level = &v->now->level[l];
+        if (l && !level->peak[PTO_RING_WINDOW]) {
+            continue; /* nobody was ever there */
+        }
+        for (pto_ring ring = PTO_RING_WINDOW; ring < PTO_RING_BUFFERS; ring++) {
+            char number[16] = "";
+            if (ring == PTO_RING_WINDOW) {
+                snprintf(number, sizeof number, "%u", l);
+            }
+            fprintf(out, "%-5s %-10s ", number, ring_names[ring]);
+            bar(out, v, level->used[ring], level->size[ring]);
+            const uint64_t waits = level->stalls[ring];
+            const bool grew = waits > v->before->level[l].stalls[ring];
+            fprintf(out, " %10s %10s %10s  %s%" PRIu64 "%s\n", amount(ring, level->used[ring]).s,
+                    amount(ring, level->size[ring]).s, amount(ring, level->peak[ring]).s,
+                    grew ? paint(v, WORDS_BAD) : "", waits, grew ? paint(v, WORDS_PLAIN) : "");
+        }
+    }
+}
+
+static void draw_workers(FILE *out, const top_view *v)
+{
+    fputs("\nworker  serves            tasks/s  runs\n", out);
+    for (uint32_t i = 0; i <= v->now->workers; i++) {
+        const peek_worker *w = &v->now->worker[i];
+        char number[16] = "caller";
+        if (i < v->now->workers) {
+            snprintf(number, sizeof number, "%u", i);
+        }
+        fprintf(out, "%-7s %-16s %8s  ", number, peek_types_of(w->types).s,
+                words_rate(rate(v, v->before->worker[i].completed, w->completed)).s);
+        if (!w->runs.task) {
+            fprintf(out, "%s-%s\n", paint(v, WORDS_DIM), paint(v, WORDS_PLAIN));
+            continue;
+        }
+        fprintf(out, "task %" PRIu64 " '%s' of %s:%d", w->runs.order, w->runs.kernel, w->runs.file,
+                w->runs.line);
+        const double seen = seen_for(v, i);
+        if (seen > 0) {
+            fprintf(out, ", for %s at least", words_time(seen).s);
+        }
+        fputc('\n', out);
+    }
+}
+
+void top_draw(FILE *out, const top_view *v)
+{
+    draw_head(out, v);
+    draw_rings(out, v);
+    draw_workers(out, v);
+}
+
+/* ---- For programs --------------------------------------------------------------------------- */
+
+static void json_task(const char *key, const peek_task *t)
+{
+    static const char *const states[] = {"waiting", "ready", "running", "pending", "ending"};
+    if (!t->task) {
+        json_name(key);
+        fputs("null", stdout);
+        return;
+    }
+    json_begin(key, '{');
+    json_count("task", t->task);
+    json_count("order", t->order);
+    json_text("state", states[t->state]);
+    json_text("kernel", t->kernel);
+    json_text("file", t->file);
+    json_count("line", t->line > 0 ? (uint64_t)t->line : 0);
+    json_text("type", pto_worker_type_name((pto_worker_type)t->type));
+    json_count("level", t->level);
+    json_count("producers_left", t->left);
+    json_finish('}');
+}
+
+static void json_rings(const top_view *v)
+{
+    json_begin("levels", '[');
+    for (uint32_t l = 0; l < v->now->levels; l++) {
+        const peek_level *level = &v->now->level[l];
+        json_begin(NULL, '{');
+        for (pto_ring ring = PTO_RING_WINDOW; ring < PTO_RING_BUFFERS; ring++) {
+            json_begin(ring_names[ring], '{');
+            json_count("used", level->used[ring]);
+            json_count("size", level->size[ring]);
+            json_count("peak", level->peak[ring]);
+            json_count("waits", level->stalls[ring]);
+            json_finish('}');
+        }
+        json_finish('}');
+    }
+    json_finish(']');
+}
+
+static void json_workers(const top_view *v)
+{
+    json_begin("workers", '[');
+    for (uint32_t i = 0; i <= v->now->workers; i++) {
+        const peek_worker *w = &v->now->worker[i];
+        json_begin(NULL, '{');
+        json_text("role", i < v->now->workers ? "worker" : "caller");
+        json_text("serves", peek_types_of(w->types).s);
+        json_count("thread", w->thread);
+        json_count("completed", w->completed);
+        json_number("completed_per_second", rate(v, v->before->worker[i].completed, w->completed));
+        json_task("runs", &w->runs);
+        if (w->runs.task) {
+            json_number("runs_for_at_least", seen_for(v, i));
+        }
+        json_finish('}');
+    }
+    json_finish(']');
+}
+
+void top_json(const top_view *v)
+{
+    const peek_look *now = v->now;
+    json_start();
+    json_begin(NULL, '{');
+    json_count("pid", (uint64_t)v->p->pid);
+    json_text("program", v->p->program);
+    json_text("runtime", now->runtime);
+    json_text("scheduler", now->place == PTO_PLACE_THREAD ? "thread" : "inline");
+    json_number("up_seconds", (double)(now->when - now->created) * 1e-9);
+    json_number("interval_seconds", seconds_between(v));
+    json_count("submitted", now->submitted);
+    json_number("submitted_per_second", rate(v, v->before->submitted, now->submitted));
+    json_count("completed", now->completed);
+    json_number("completed_per_second", rate(v, v->before->completed, now->completed));
+    json_count("failed", now->failed);
+    json_count("skipped", now->skipped);
+    json_truth("cancelled", now->cancelled);
+    json_begin("unfinished", '{');
+    json_count("running", now->states[PEEK_RUNS]);
+    json_count("pending", now->states[PEEK_PENDING]);
+    json_count("ready", now->states[PEEK_READY]);
+    json_count("waiting", now->states[PEEK_WAITS]);
+    json_count("ending", now->states[PEEK_ENDS]);
+    json_finish('}');
+    json_task("oldest", &now->oldest);
+    json_begin("orchestrator", '{');
+    json_truth("waits", now->wait.on);
+    json_text("words", peek_wait_words(v->p, now).s);
+    json_number("asleep_seconds", now->wait.on ? (double)now->wait.since * 1e-9 : 0);
+    json_finish('}');
+    json_count("stalls", now->stalls);
+    json_count("scope_depth", now->scope_depth);
+    json_count("tensors", now->buffers);
+    json_count("edges", now->edges);
+    json_rings(v);
+    json_workers(v);
+    json_finish('}');
+    putchar('\n');
+}
