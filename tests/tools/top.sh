@@ -138,9 +138,17 @@ until_screen() {
     done
 }
 
+# start_view: afterwards the shell says which view it was, and its exit status
+view=0
+start_view() {
+    view=$((view + 1))
+    tmux -L "$terminal" send-keys -t top \
+        "'$pto' top --interval 0.1 $program; echo view $view: \$?" Enter
+}
+
 # leaves KEY: the live view is there in this size, and is gone after the key; the shell goes on
 leaves() {
-    tmux -L "$terminal" send-keys -t top "'$pto' top --interval 0.1 $program; echo status \$?" Enter
+    start_view
     until_screen "^pto top: "
     until_screen "^caller "
     tmux -L "$terminal" resize-window -t top -x 50 -y 8
@@ -150,16 +158,10 @@ leaves() {
     tmux -L "$terminal" resize-window -t top -x 110 -y 40
     until_screen "^caller "
     tmux -L "$terminal" send-keys -t top "$1"
-    until_screen "^status 0"
+    until_screen "view $view: 0"
     if screen | grep -q "^caller "; then
         say "the view stays after $1: $(screen)"
     fi
-    tmux -L "$terminal" send-keys -t top clear Enter
-    tries=0
-    while screen | grep -q "^status" && [ $tries -lt 300 ]; do
-        sleep 0.1
-        tries=$((tries + 1))
-    done
 }
 
 if command -v tmux >/dev/null 2>&1 &&
@@ -167,12 +169,12 @@ if command -v tmux >/dev/null 2>&1 &&
     leaves q
     leaves C-c
     # A program that ends takes the view with it.
-    tmux -L "$terminal" send-keys -t top "'$pto' top --interval 0.1 $program; echo status \$?" Enter
+    start_view
     until_screen "^caller "
     kill -KILL "$program"
     wait "$program" 2>/dev/null
     until_screen "process $program has ended"
-    until_screen "^status 0"
+    until_screen "view $view: 0"
     program=
 else
     echo "tmux is not there: the live view is not tried"

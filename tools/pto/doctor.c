@@ -184,7 +184,7 @@ pto_status doctor_examine(const peek *p, double seconds, doctor_report *r)
         r->seconds = (double)(r->look.when - first.when) * 1e-9;
         r->submitted = r->look.submitted - first.submitted;
         r->completed = r->look.completed - first.completed;
-        r->orchestrator = peek_wait_words(p, &r->look);
+        r->orchestrator = peek_wait_words(p, &r->look, false);
         if (!found) {
             r->n_chain = 0;
             r->cause = is_gone(p, r) ? DOCTOR_ENDED : DOCTOR_MOVES;

@@ -79,6 +79,9 @@ typedef struct peek_name {
 
 peek_name peek_name_of(const peek_task *t);
 
+/* "task 7 'gemm' of model.c:30": without folders, where a line is short. */
+peek_name peek_brief_of(const peek_task *t);
+
 /* "all", "cube+vector" */
 typedef struct peek_types {
     char s[64];
@@ -142,7 +145,7 @@ typedef struct peek_words {
     char s[400];
 } peek_words;
 
-peek_words peek_wait_words(const peek *p, const peek_look *look);
+peek_words peek_wait_words(const peek *p, const peek_look *look, bool brief);
 
 /* ---- Threads ---- */
 

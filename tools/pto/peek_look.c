@@ -55,6 +55,15 @@ peek_name peek_name_of(const peek_task *t)
     return name;
 }
 
+peek_name peek_brief_of(const peek_task *t)
+{
+    peek_name name;
+    const char *slash = strrchr(t->file, '/');
+    snprintf(name.s, sizeof name.s, "task %" PRIu64 " '%s' of %s:%d", t->order, t->kernel,
+             slash ? slash + 1 : t->file, t->line);
+    return name;
+}
+
 peek_types peek_types_of(uint32_t types)
 {
     peek_types names = {.s = ""};
@@ -345,7 +354,7 @@ void peek_look_free(peek_look *look)
 
 /* ---- Words ---- */
 
-peek_words peek_wait_words(const peek *p, const peek_look *look)
+peek_words peek_wait_words(const peek *p, const peek_look *look, bool brief)
 {
     static const char *const reasons[] = {
         [PTOI_WHY_OTHER] = "waits",
@@ -370,10 +379,11 @@ peek_words peek_wait_words(const peek *p, const peek_look *look)
         snprintf(room, sizeof room, ": %" PRIu64 " more in the %s of level %u", w->wanted,
                  pto_ring_name(w->ring), w->level);
     }
+    peek_name (*name)(const peek_task *) = brief ? peek_brief_of : peek_name_of;
     if (caller->runs.task) {
-        snprintf(what, sizeof what, "; it runs %s meanwhile", peek_name_of(&caller->runs).s);
+        snprintf(what, sizeof what, "; it runs %s meanwhile", name(&caller->runs).s);
     } else if (w->task && peek_task_of(p, w->task, &task)) {
-        snprintf(what, sizeof what, "; next for %s", peek_name_of(&task).s);
+        snprintf(what, sizeof what, "; next for %s", name(&task).s);
     }
     snprintf(words.s, sizeof words.s, "%s%s%s",
              (uint32_t)w->why < sizeof reasons / sizeof *reasons ? reasons[w->why] : "waits", room,

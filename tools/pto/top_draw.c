@@ -73,7 +73,7 @@ static void draw_head(FILE *out, const top_view *v)
             now->states[PEEK_RUNS] + now->states[PEEK_ENDS], now->states[PEEK_PENDING],
             now->states[PEEK_READY], now->states[PEEK_WAITS], now->scope_depth, now->buffers,
             now->max_buffers);
-    fprintf(out, "orchestrator %s", peek_wait_words(v->p, now).s);
+    fprintf(out, "orchestrator %s", peek_wait_words(v->p, now, true).s);
     if (now->wait.on && now->wait.since) {
         fprintf(out, ", asleep for %s", words_time((double)now->wait.since * 1e-9).s);
     }
@@ -81,7 +81,7 @@ static void draw_head(FILE *out, const top_view *v)
     if (now->oldest.task) {
         static const char *const states[] = {"waits for others", "is ready", "runs", "is pending",
                                              "has just ended"};
-        fprintf(out, "oldest       %s %s\n", peek_name_of(&now->oldest).s,
+        fprintf(out, "oldest       %s %s\n", peek_brief_of(&now->oldest).s,
                 states[now->oldest.state]);
     } else {
         fprintf(out, "oldest       every task is complete\n");
@@ -146,8 +146,7 @@ static void draw_workers(FILE *out, const top_view *v)
             fprintf(out, "%s-%s\n", paint(v, WORDS_DIM), paint(v, WORDS_PLAIN));
             continue;
         }
-        fprintf(out, "task %" PRIu64 " '%s' of %s:%d", w->runs.order, w->runs.kernel, w->runs.file,
-                w->runs.line);
+        fputs(peek_brief_of(&w->runs).s, out);
         const double seen = seen_for(v, i);
         if (seen > 0) {
             fprintf(out, ", for %s at least", words_time(seen).s);
@@ -253,7 +252,7 @@ void top_json(const top_view *v)
     json_task("oldest", &now->oldest);
     json_begin("orchestrator", '{');
     json_truth("waits", now->wait.on);
-    json_text("words", peek_wait_words(v->p, now).s);
+    json_text("words", peek_wait_words(v->p, now, false).s);
     json_number("asleep_seconds", now->wait.on ? (double)now->wait.since * 1e-9 : 0);
     json_finish('}');
     json_count("stalls", now->stalls);
