@@ -10,6 +10,7 @@ bad=0
 work=$(mktemp -d) || exit 1
 program=
 terminal="pto-test-$$"
+# shellcheck disable=SC2317 # by the trap
 leave() {
     [ -z "$program" ] || kill -KILL "$program" 2>/dev/null
     if command -v tmux >/dev/null 2>&1; then

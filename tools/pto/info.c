@@ -174,8 +174,9 @@ static void print_processor(void)
              sysconf(_SC_NPROCESSORS_ONLN), may);
     row("cores", text);
     const line quota = line_of("/sys/fs/cgroup/cpu.max", "");
-    double time, period;
-    if (sscanf(quota.s, "%lf %lf", &time, &period) == 2 && period > 0) {
+    char *end;
+    const double time = strtod(quota.s, &end), period = strtod(end, NULL);
+    if (time > 0 && period > 0) { /* "max" is no number */
         snprintf(text, sizeof text, "%.2f cores of time (cgroup)", time / period);
         row("quota", text);
     }

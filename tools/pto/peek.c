@@ -77,11 +77,18 @@ peek_thread peek_thread_of(const peek *p, uint32_t thread)
     }
     /* The name, in brackets, may hold anything; the last bracket ends it. */
     const char *rest = strrchr(text, ')');
-    unsigned long long user, system;
-    if (!rest || sscanf(rest + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &t.state,
-                        &user, &system) != 3) {
+    if (!rest || rest[1] != ' ' || !rest[2]) {
         return t;
     }
+    t.state = rest[2];
+    /* Fields 14 and 15 of the line, of which the state is the third. */
+    const char *field = rest + 2;
+    for (int i = 3; i < 14; i++) {
+        field += strcspn(field, " ");
+        field += *field == ' ';
+    }
+    char *end;
+    const uint64_t user = strtoull(field, &end, 10), system = strtoull(end, NULL, 10);
     t.known = true;
     t.ticks = user + system;
     snprintf(path, sizeof path, "/proc/%d/task/%u/wchan", p->pid, thread);

@@ -123,8 +123,9 @@ static int live(top *t, double interval)
         return 2;
     }
     /* The first rates soon, the others in their time. */
-    for (double wait = interval < 0.2 ? interval : 0.2; !ended && s == PTO_OK && !screen_wait(wait);
-         wait = interval) {
+    double wait = interval < 0.2 ? interval : 0.2;
+    while (!ended && s == PTO_OK && !screen_wait(wait)) {
+        wait = interval;
         s = look(t);
         ended = t->looks[t->now].done || !peek_is_alive(&t->p);
         if (s == PTO_OK) {
