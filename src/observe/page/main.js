@@ -1,0 +1,494 @@
+/* main.js - the page: reads what is inside, puts the parts together, keys, search, theme. */
+
+const $ = (id) => document.getElementById(id);
+
+class App {
+    constructor(trace) {
+        this.model = new Model(trace);
+        this.selected = this.hovered = this.edge = NONE;
+        this.filter = null;
+        this.showPath = false;
+        this.colours = new Colours(document.documentElement.dataset.theme === "dark");
+        this.panel = new Panel(this);
+        this.timeline = new Timeline(this, $("lanes"), $("overview"));
+        this.graph = new Graph(this, $("graph"));
+        this.head();
+        this.panel.legend();
+        this.tabs();
+        this.keys();
+        this.searching();
+        // The lanes first; what costs more than a moment when they are there.
+        requestAnimationFrame(() => setTimeout(() => {
+            this.panel.kernels();
+            this.panel.run();
+            this.panel.task(NONE);
+            this.ready = true;
+        }));
+    }
+
+    head() {
+        const {model} = this, t = model.trace, program = t.meta.get("program") || "a run";
+        const name = program.split("/").pop();
+        document.title = `${name} · timeline`;
+        $("title").textContent = name;
+        const workers = model.lanes.filter((lane) => lane.kind === 1).length;
+        const facts = [[amount(model.tasks), "tasks"], [duration(model.makespan), ""], [workers, workers === 1 ? "worker" : "workers"],
+                       [three(model.busy / Math.max(model.makespan, 1)), "at once"]];
+        if (model.failed) {
+            facts.push([amount(model.failed), "failed", "bad"]);
+        }
+        if (model.skipped) {
+            facts.push([amount(model.skipped), "skipped"]);
+        }
+        $("facts").replaceChildren(...facts.map(([a, b, look]) => h("span", {class: look}, h("b", null, `${a}`), b ? ` ${b}` : "")));
+        if (t.lost) {
+            const lanes = model.lanes.filter((lane) => lane.lost).map((lane) => `${lane.name}: ${amount(lane.lost)}`);
+            $("lost").textContent = `${amount(t.lost)} records found no room and are missing here` +
+                `${lanes.length ? ` (${lanes.join(", ")})` : ""}: what you see is not all. PTO_TRACE_LIMIT gives more room.`;
+            $("lost").hidden = false;
+        }
+        $("spoken").textContent = `${amount(model.tasks)} tasks on ${workers} workers in ${duration(model.makespan)}`;
+    }
+
+    // ---- selecting ----------------------------------------------------------------------------
+
+    select(task, reveal) {
+        this.selected = task;
+        this.edge = NONE;
+        this.panel.task(task);
+        if (task !== NONE) {
+            const t = this.model.trace;
+            this.side("task");
+            $("spoken").textContent = `${t.kernelName(task)}, task ${t.id(task)}, ran ${duration(t.duration(task))}`;
+            if (reveal) {
+                this.timeline.reveal(task);
+            }
+        }
+        this.timeline.draw();
+        if (this.graph.around && !$("view-graph").hidden) {
+            this.graph.open();
+        }
+        this.graph.draw();
+    }
+
+    selectEdge(edge) {
+        const {trace} = this.model;
+        if (this.selected !== trace.to(edge) && this.selected !== trace.from(edge)) {
+            this.selected = trace.to(edge);
+        }
+        this.edge = edge;
+        this.panel.task(this.selected);
+        this.side("task");
+        $("spoken").textContent = edgeTitle(this.model, edge);
+        document.querySelector("[data-of=edge]")?.scrollIntoView({block: "nearest"});
+        this.timeline.draw();
+    }
+
+    hover(task) {
+        if (task !== this.hovered) {
+            this.hovered = task;
+            this.timeline.draw();
+        }
+    }
+
+    tip(lines, event) {
+        const tip = $("tip");
+        tip.hidden = !lines;
+        if (lines) {
+            tip.replaceChildren(h("b", null, lines[0]), ...lines.slice(1).map((line) => h("div.soft", null, line)));
+            const x = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
+            const below = event.clientY + 16 + tip.offsetHeight < innerHeight;
+            tip.style.left = `${x}px`;
+            tip.style.top = `${below ? event.clientY + 16 : event.clientY - tip.offsetHeight - 10}px`;
+        }
+    }
+
+    setFilter(filter) {
+        this.filter = filter;
+        this.model.classify(filter && filter.match);
+        this.hit = NONE;
+        this.panel.legend();
+        this.timeline.drawOverview();
+        this.timeline.draw();
+        this.graph.draw();
+    }
+
+    filterKernel(kernel) {
+        const t = this.model.trace;
+        this.setFilter(this.filter?.kernel === kernel ? null
+            : {kind: "kernel", kernel, name: t.kernelNames[kernel], match: (i) => t.kernel(i) === kernel});
+    }
+
+    /* From hit to hit, in the order of submission, and round. */
+    nextHit(by = 1) {
+        const n = this.model.tasks, {match} = this.filter;
+        let i = this.selected === NONE ? (by > 0 ? n - 1 : 0) : this.selected;
+        for (let k = 0; k < n; k++) {
+            i = (i + by + n) % n;
+            if (match(i)) {
+                this.select(i, true);
+                return;
+            }
+        }
+    }
+
+    togglePath() {
+        this.showPath = !this.showPath;
+        this.panel.path();
+        this.timeline.draw();
+        this.graph.draw();
+    }
+
+    // ---- tabs ---------------------------------------------------------------------------------
+
+    tabs() {
+        for (const list of document.querySelectorAll("[role=tablist]")) {
+            const tabs = [...list.querySelectorAll("[role=tab]")];
+            tabs.forEach((tab, i) => {
+                tab.tabIndex = tab.getAttribute("aria-selected") === "true" ? 0 : -1;
+                tab.addEventListener("click", () => this.openTab(tab));
+                tab.addEventListener("keydown", (event) => {
+                    const by = {ArrowLeft: -1, ArrowRight: 1}[event.key];
+                    if (by) {
+                        const next = tabs[(i + by + tabs.length) % tabs.length];
+                        event.stopPropagation();
+                        event.preventDefault();
+                        this.openTab(next);
+                        next.focus();
+                    }
+                });
+            });
+        }
+        const modes = [$("graph-whole"), $("graph-near")];
+        modes.forEach((button, around) => button.addEventListener("click", () => {
+            if (around && this.selected === NONE) {
+                $("graph-says").textContent = "Select a task first: click one, or search with /.";
+                return;
+            }
+            this.graph.around = Boolean(around);
+            modes.forEach((b, i) => b.setAttribute("aria-pressed", `${i === around}`));
+            this.graph.build();
+        }));
+    }
+
+    openTab(tab) {
+        for (const other of tab.parentElement.querySelectorAll("[role=tab]")) {
+            const on = other === tab;
+            other.setAttribute("aria-selected", `${on}`);
+            other.tabIndex = on ? 0 : -1;
+            $(other.getAttribute("aria-controls")).hidden = !on;
+        }
+        this.tip(null);
+        if (tab.id === "tab-graph") {
+            this.graph.open();
+        } else if (tab.id === "tab-path") {
+            this.panel.path();
+        }
+    }
+
+    side(name) {
+        this.openTab($("tab-" + name));
+    }
+
+    // ---- keys ---------------------------------------------------------------------------------
+
+    keys() {
+        $("help").addEventListener("click", () => $("keys").showModal());
+        $("theme").addEventListener("click", () => this.turnTheme());
+        document.addEventListener("keydown", (event) => {
+            const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+            if (typing || event.ctrlKey || event.metaKey || event.altKey || $("keys").open) {
+                return;
+            }
+            const graph = !$("view-graph").hidden;
+            const action = (graph ? this.graphKeys(event) : this.timeKeys(event)) || this.commonKeys(event);
+            if (action) {
+                event.preventDefault();
+                action();
+            }
+        });
+    }
+
+    timeKeys({key, shiftKey}) {
+        const {timeline} = this, far = shiftKey ? .9 : .15;
+        return {
+            ArrowLeft: () => timeline.pan(-far),
+            ArrowRight: () => timeline.pan(far),
+            ArrowUp: () => timeline.scrollBy(-40),
+            ArrowDown: () => timeline.scrollBy(40),
+            PageUp: () => timeline.scrollBy(-300),
+            PageDown: () => timeline.scrollBy(300),
+            "+": () => timeline.zoom(.6, undefined, true),
+            "=": () => timeline.zoom(.6, undefined, true),
+            "-": () => timeline.zoom(1 / .6, undefined, true),
+            "0": () => timeline.fit(),
+            Home: () => timeline.fit(),
+            s: () => this.selected !== NONE && timeline.reveal(this.selected, true),
+        }[key];
+    }
+
+    graphKeys({key}) {
+        const {graph} = this;
+        return {
+            ArrowLeft: () => graph.pan(80, 0),
+            ArrowRight: () => graph.pan(-80, 0),
+            ArrowUp: () => graph.pan(0, 80),
+            ArrowDown: () => graph.pan(0, -80),
+            "+": () => graph.zoom(.7),
+            "=": () => graph.zoom(.7),
+            "-": () => graph.zoom(1 / .7),
+            "0": () => graph.fit(),
+            Home: () => graph.fit(),
+        }[key];
+    }
+
+    commonKeys({key}) {
+        return {
+            "/": () => { $("search").focus(); $("search").select(); },
+            "?": () => $("keys").showModal(),
+            n: () => this.neighbour(1),
+            p: () => this.neighbour(-1),
+            w: () => this.follow(true),
+            r: () => this.follow(false),
+            c: () => { this.side("path"); this.togglePath(); },
+            g: () => this.openTab($("tab-graph")),
+            t: () => this.openTab($("tab-time")),
+            d: () => this.turnTheme(),
+            Escape: () => {
+                this.select(NONE);
+                this.timeline.span = null;
+                $("search").value = "";
+                if (this.filter) {
+                    this.setFilter(null);
+                }
+            },
+        }[key];
+    }
+
+    /* The task before or behind on the same lane; without one, the first in sight. */
+    neighbour(by) {
+        const {model, timeline} = this, {trace} = model;
+        if (this.selected === NONE || trace.lane(this.selected) === NONE) {
+            for (const {rows} of timeline.places) {
+                for (const {row} of rows) {
+                    const i = row.after(timeline.from);
+                    if (i < row.items.length) {
+                        this.select(row.items[i], true);
+                        return;
+                    }
+                }
+            }
+            return;
+        }
+        const start = trace.start(this.selected);
+        for (const row of model.lanes[trace.lane(this.selected)].rows) {
+            let i = Math.max(0, row.after(start) - 1);
+            while (i < row.items.length && row.start[i] <= start && row.items[i] !== this.selected) {
+                i++;
+            }
+            if (row.items[i] === this.selected && row.items[i + by] !== undefined) {
+                this.select(row.items[i + by], true);
+                return;
+            }
+        }
+    }
+
+    follow(back) {
+        const {model} = this, {trace} = model;
+        if (this.selected === NONE) {
+            return;
+        }
+        const edge = back ? model.lastProducer(this.selected)
+            : model.consumers(this.selected).find((e) => model.lastProducer(trace.to(e)) === e)
+              ?? model.consumers(this.selected)[0] ?? NONE;
+        if (edge !== NONE) {
+            this.select(back ? trace.from(edge) : trace.to(edge), true);
+        }
+    }
+
+    turnTheme() {
+        const dark = document.documentElement.dataset.theme !== "dark";
+        setTheme(dark ? "dark" : "light");
+        try {
+            localStorage.setItem("pto-theme", dark ? "dark" : "light");
+        } catch {
+            // Pages from disk may not keep anything.
+        }
+        this.repaint();
+    }
+
+    /* After a change of theme. */
+    repaint() {
+        this.colours = new Colours(document.documentElement.dataset.theme === "dark");
+        this.panel.legend();
+        this.panel.kernels();
+        this.panel.task(this.selected);
+        if (!$("side-path").hidden) {
+            this.panel.path();
+        }
+        this.timeline.drawOverview();
+        this.timeline.draw();
+        this.graph.draw();
+    }
+
+    // ---- search -------------------------------------------------------------------------------
+
+    searching() {
+        const input = $("search"), list = $("found");
+        let found = [], at = 0;
+        const close = () => {
+            list.hidden = true;
+            input.setAttribute("aria-expanded", "false");
+        };
+        const take = (entry) => {
+            close();
+            input.value = entry.name;
+            if (entry.kind === "task") {
+                this.select(entry.task, true);
+                this.timeline.reveal(entry.task, true);
+            } else {
+                this.setFilter(entry);
+                this.nextHit();
+            }
+        };
+        const show = () => {
+            list.replaceChildren(...(found.length ? found.map((entry, i) =>
+                h("div", {role: "option", id: `found-${i}`, "aria-selected": `${i === at}`,
+                          onpointerdown: (event) => { event.preventDefault(); take(entry); }},
+                  entry.kind === "kernel" ? this.panel.swatch(this.model.kernelClass[entry.kernel]) : null,
+                  h("span", null, entry.name),
+                  h("small", null, entry.kind === "kernel" ? `${amount(entry.count)} tasks` : entry.kind)))
+                : [h("p", null, "No kernel, place or task is called that.")]));
+            list.hidden = !input.value.trim();
+            input.setAttribute("aria-expanded", `${!list.hidden}`);
+            input.setAttribute("aria-activedescendant", found.length ? `found-${at}` : "");
+        };
+        input.addEventListener("input", () => {
+            found = this.model.search(input.value);
+            at = 0;
+            show();
+            if (!input.value && this.filter) {
+                this.setFilter(null);
+            }
+        });
+        input.addEventListener("blur", close);
+        input.addEventListener("keydown", (event) => {
+            if (event.key === "Enter") {
+                if (!list.hidden && found[at]) {
+                    take(found[at]);
+                } else if (this.filter) {
+                    this.nextHit(event.shiftKey ? -1 : 1);
+                }
+            } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+                at = Math.max(0, Math.min(found.length - 1, at + (event.key === "ArrowDown" ? 1 : -1)));
+                show();
+                $(`found-${at}`)?.scrollIntoView({block: "nearest"});
+                event.preventDefault();
+            } else if (event.key === "Escape") {
+                if (list.hidden) {
+                    input.value = "";
+                    this.setFilter(null);
+                    $("lanes").focus();
+                }
+                close();
+            }
+        });
+    }
+}
+
+// ---- theme, and the way in ----------------------------------------------------------------------
+
+function setTheme(theme) {
+    document.documentElement.dataset.theme = theme;
+}
+
+const wantsDark = matchMedia("(prefers-color-scheme: dark)");
+
+function chosenTheme() {
+    try {
+        return localStorage.getItem("pto-theme");
+    } catch {
+        return null;
+    }
+}
+
+setTheme(chosenTheme() || (wantsDark.matches ? "dark" : "light"));
+wantsDark.addEventListener("change", () => {
+    if (!chosenTheme()) {
+        setTheme(wantsDark.matches ? "dark" : "light");
+        window.pto?.repaint();
+    }
+});
+
+/* Instead of the picture: what is wrong, in words. */
+function notice(title, text, bad) {
+    $("notice").hidden = false;
+    $("notice").classList.toggle("bad", Boolean(bad));
+    $("notice-title").textContent = title;
+    $("notice-text").textContent = text;
+    $("notice-file").hidden = !bad;
+}
+
+function openTrace(bytes) {
+    try {
+        const trace = new Trace(bytes);
+        if (!trace.TASKS.count) {
+            notice("Nothing to see", "The trace holds no tasks: none was submitted, or no record found room." +
+                   (trace.lost ? `\n${amount(trace.lost)} records were lost.` : ""), true);
+            return;
+        }
+        window.pto = new App(trace);
+        $("notice").hidden = true;
+    } catch (error) {
+        refuse(error);
+    }
+}
+
+function refuse(error) {
+    if (error instanceof TraceError) {
+        notice("This trace cannot be shown", error.message, true);
+    } else if (error instanceof RangeError) {
+        notice("This trace cannot be shown", "The browser has no room for a trace of this size.", true);
+    } else {
+        notice("This trace cannot be shown", `The page met something that it did not expect: ${error.message}`, true);
+        throw error;
+    }
+}
+
+const text = new Base64();
+
+/* The parts of the trace that the parser has brought so far; the last may still grow. */
+function takeParts(all) {
+    const parts = document.querySelectorAll("script[type='application/octet-stream']");
+    for (let i = 0; i < parts.length - (all ? 0 : 1); i++) {
+        text.add(parts[i].textContent);
+        parts[i].remove();
+    }
+}
+
+new MutationObserver((_, observer) => {
+    try {
+        takeParts(false);
+    } catch {
+        observer.disconnect(); // said at the end
+    }
+}).observe(document.body, {childList: true});
+
+$("file").addEventListener("change", async () => {
+    openTrace(new Uint8Array(await $("file").files[0].arrayBuffer()));
+});
+
+document.addEventListener("DOMContentLoaded", () => {
+    const mark = ["@PTRACE", "BASE64@"].join("_");
+    if ($("ptrace")?.textContent.trim() === mark) {
+        notice("No trace inside", "Run a program with PTO_TRACE=run.html, or open a .ptrace file here.", true);
+        $("notice").classList.remove("bad");
+        return;
+    }
+    try {
+        takeParts(true);
+        openTrace(text.join());
+    } catch (error) {
+        refuse(error);
+    }
+});

@@ -1,0 +1,506 @@
+/* model.js - what is computed from a trace: rows to draw, statistics, consumers, chains.
+ *
+ * A row is a line of spans that do not overlap, sorted by time: flat arrays and sums, so that the
+ * cost of drawing follows the pixels and not the spans. */
+
+const BLOCK = 32;   // spans summed up together
+const CLASSES = 24; // kernels with a colour and pattern of their own; the last is for all others
+const DIM = CLASSES, CALL = CLASSES + 1, ALL_CLASSES = CLASSES + 2;
+
+class Row {
+    /* Spans in the order of `items` (indices of tasks, sorted by start). */
+    constructor(items, start, end) {
+        this.items = items;
+        this.start = new Float64Array(items.length);
+        this.end = new Float64Array(items.length);
+        this.kind = new Uint8Array(items.length);
+        for (let i = 0; i < items.length; i++) {
+            this.start[i] = start(items[i]);
+            this.end[i] = end(items[i]);
+        }
+    }
+
+    /* Gives each span its class and sums up their times, class by class, for every BLOCK spans. */
+    classify(kindOf) {
+        const {items, kind, start, end} = this, used = new Uint8Array(ALL_CLASSES);
+        for (let i = 0; i < items.length; i++) {
+            kind[i] = kindOf(items[i]);
+            used[kind[i]] = 1;
+        }
+        this.classes = [];
+        const place = new Uint8Array(ALL_CLASSES);
+        for (let c = 0; c < ALL_CLASSES; c++) {
+            if (used[c]) {
+                place[c] = this.classes.length;
+                this.classes.push(c);
+            }
+        }
+        const n = this.classes.length, blocks = Math.floor(items.length / BLOCK) + 1;
+        const sums = this.sums = new Float64Array(n * (blocks + 1));
+        const running = new Float64Array(n);
+        for (let i = 0; i < items.length; i++) {
+            if (i % BLOCK === 0) {
+                sums.set(running, i / BLOCK * n);
+            }
+            running[place[kind[i]]] += end[i] - start[i];
+        }
+        sums.set(running, Math.ceil(items.length / BLOCK) * n);
+        this.place = place;
+    }
+
+    /* The first span that ends after t: where drawing begins. */
+    after(t, low = 0) {
+        // In growing steps first: mostly the answer is near `low`.
+        const end = this.end;
+        let high = end.length;
+        for (let step = 1; low + step < high; step *= 2) {
+            if (end[low + step] > t) {
+                high = low + step;
+            } else {
+                low += step;
+            }
+        }
+        while (low < high) {
+            const middle = (low + high) >> 1;
+            if (end[middle] <= t) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        return low;
+    }
+
+    /* Adds, class by class, the time of the spans in [a, b) to `times`; `i` is after(a). Gives the
+     * first span that ends after b. */
+    measure(a, b, i, times) {
+        const {start, end, kind, place, sums} = this, n = this.classes.length;
+        const last = this.after(b, i);
+        const add = (j) => {
+            const from = start[j] > a ? start[j] : a, to = end[j] < b ? end[j] : b;
+            if (to > from) {
+                times[place[kind[j]]] += to - from;
+            }
+        };
+        let j = i;
+        if (last - i > 2 * BLOCK) {
+            add(j++);
+            for (; j % BLOCK; j++) {
+                add(j);
+            }
+            const whole = Math.floor(last / BLOCK) * BLOCK;
+            for (let c = 0; c < n; c++) {
+                times[c] += sums[whole / BLOCK * n + c] - sums[j / BLOCK * n + c];
+            }
+            j = whole;
+        }
+        for (; j < last; j++) {
+            add(j);
+        }
+        if (last < start.length && start[last] < b) {
+            add(last);
+        }
+        return last;
+    }
+}
+
+/* Indices sorted by a time, which may be NaN (left out). Radix sort: a million take a moment. */
+function sortByTime(count, time) {
+    const key = new Float64Array(count);
+    let items = new Uint32Array(count), n = 0, max = 0;
+    for (let i = 0; i < count; i++) {
+        key[i] = time(i);
+        if (key[i] === key[i]) {
+            items[n++] = i;
+            max = key[i] > max ? key[i] : max;
+        }
+    }
+    items = items.subarray(0, n);
+    let sorted = true;
+    for (let i = 1; i < n && sorted; i++) {
+        sorted = key[items[i - 1]] <= key[items[i]];
+    }
+    if (sorted) {
+        return items;
+    }
+    let other = new Uint32Array(n);
+    for (let unit = 1; unit <= max; unit *= 65536) {
+        const place = new Uint32Array(65537);
+        for (let i = 0; i < n; i++) {
+            place[Math.floor(key[items[i]] / unit) % 65536 + 1]++;
+        }
+        for (let d = 0; d < 65536; d++) {
+            place[d + 1] += place[d];
+        }
+        for (let i = 0; i < n; i++) {
+            other[place[Math.floor(key[items[i]] / unit) % 65536]++] = items[i];
+        }
+        [items, other] = [other, items];
+    }
+    return items;
+}
+
+const STALLS = ["task slots", "heap", "arguments", "edges", "map entries"];
+const RING_NAMES = ["slots", "heap", "arguments", "edges", "map entries"];
+
+class Model {
+    constructor(trace) {
+        this.trace = trace;
+        const t = trace, n = this.tasks = t.TASKS.count;
+        // The end of the picture: the last time of anything.
+        let last = 0;
+        for (let i = 0; i < n; i++) {
+            for (const time of [t.submitted(i), t.end(i), t.retired(i)]) {
+                last = time > last ? time : last;
+            }
+        }
+        for (let i = 0; i < t.EVENTS.count; i++) {
+            const end = t.EVENTS.time(i, 2);
+            last = end > last ? end : last;
+        }
+        this.last = Math.max(last, 1);
+        this.countKernels();
+        this.makeLanes();
+        this.makeRings();
+        this.classify(null);
+    }
+
+    /* A task that had not ended runs to the end of the picture. */
+    endOf(i) {
+        const end = this.trace.end(i);
+        return end === end ? end : this.last;
+    }
+
+    countKernels() {
+        const t = this.trace, k = t.KERNELS.count;
+        const time = new Float64Array(k + 1), count = new Uint32Array(k + 1);
+        let busy = 0, ran = 0, first = Infinity, end = 0, failed = 0, skipped = 0;
+        for (let i = 0; i < this.tasks; i++) {
+            const kernel = t.kernel(i) === NONE ? k : t.kernel(i), outcome = t.outcome(i);
+            count[kernel]++;
+            failed += outcome === 1;
+            skipped += outcome === 2;
+            const start = t.start(i);
+            if (start === start && t.lane(i) !== NONE) {
+                const d = Math.max(0, this.endOf(i) - start);
+                time[kernel] += d;
+                busy += d;
+                ran++;
+                first = start < first ? start : first;
+                end = Math.max(end, start + d);
+            }
+        }
+        Object.assign(this, {busy, ran, failed, skipped, kernelTime: time, kernelCount: count});
+        this.makespan = ran ? end - Math.min(first, t.called(0) || first) : 0;
+        // The kernels that take the most time are told apart best.
+        const order = Array.from({length: k}, (_, i) => i)
+            .sort((a, b) => time[b] - time[a] || count[b] - count[a]);
+        this.kernelOrder = order;
+        this.kernelClass = new Uint8Array(k + 1).fill(CLASSES - 1);
+        order.forEach((kernel, rank) => {
+            this.kernelClass[kernel] = Math.min(rank, CLASSES - 1);
+        });
+    }
+
+    classOf(i) {
+        const kernel = this.trace.kernel(i);
+        return this.kernelClass[kernel === NONE ? this.trace.KERNELS.count : kernel];
+    }
+
+    makeLanes() {
+        const t = this.trace, lanes = Math.max(t.LANES.count, 1);
+        const order = sortByTime(this.tasks, (i) => t.lane(i) === NONE ? NaN : t.start(i));
+        const counts = new Uint32Array(lanes);
+        for (const i of order) {
+            counts[t.lane(i)]++;
+        }
+        const queues = Array.from(counts, (count) => new Uint32Array(count));
+        counts.fill(0);
+        for (const i of order) {
+            queues[t.lane(i)][counts[t.lane(i)]++] = i;
+        }
+        this.lanes = queues.map((queue, lane) => ({
+            lane,
+            name: t.laneNames[lane] || "",
+            kind: t.LANES.count ? t.LANES.u32(lane, 1) : 1,
+            lost: t.LANES.count ? t.LANES.u64(lane, 4) : 0,
+            rows: this.stack(queue),
+            events: [],
+            busy: 0,
+        }));
+        for (const lane of this.lanes) {
+            for (const row of lane.rows) {
+                for (let i = 0; i < row.start.length; i++) {
+                    lane.busy += row.end[i] - row.start[i];
+                }
+            }
+        }
+        for (const i of sortByTime(t.EVENTS.count, (e) => t.EVENTS.time(e, 0))) {
+            const lane = t.EVENTS.u32(i, 4);
+            if (lane !== NONE) {
+                this.lanes[lane].events.push(i);
+            }
+        }
+        for (const lane of this.lanes) {
+            // As flat arrays too: parks come in hundreds of thousands.
+            const span = (word) => Float64Array.from(lane.events, (e) => t.EVENTS.time(e, word));
+            lane.eventStart = span(0);
+            lane.eventEnd = span(2).map((end) => end === end ? end : this.last);
+            lane.eventKind = Uint8Array.from(lane.events, (e) => t.EVENTS.u32(e, 5) & 0xffff);
+            lane.events = Uint32Array.from(lane.events);
+        }
+        // What the orchestrator does between: its calls of submit.
+        const orchestrator = this.lanes.find((lane) => lane.kind === 0);
+        if (orchestrator) {
+            const calls = sortByTime(this.tasks, (i) => t.called(i));
+            // Without the time that it stood still for lack of room: that is an event.
+            const begin = (i) => t.called(i) + t.blocked(i);
+            orchestrator.calls = new Row(calls, begin, (i) => Math.max(begin(i), t.submitted(i) || 0));
+            orchestrator.calls.classify(() => CALL);
+        }
+    }
+
+    /* Pending tasks run beside others of their lane: as many rows as it takes. */
+    stack(queue) {
+        const t = this.trace, ends = [0];
+        let several = false;
+        for (const i of queue) {
+            several ||= t.start(i) < ends[0];
+            ends[0] = Math.max(ends[0], this.endOf(i));
+        }
+        const start = (i) => t.start(i), end = (i) => Math.max(t.start(i), this.endOf(i));
+        if (!several) {
+            return [new Row(queue, start, end)];
+        }
+        const rows = [[]];
+        ends[0] = 0;
+        for (const i of queue) {
+            let r = 0;
+            while (r < ends.length && ends[r] > t.start(i) && r < 15) {
+                r++;
+            }
+            if (r === ends.length) {
+                ends.push(0);
+                rows.push([]);
+            }
+            ends[r] = Math.max(ends[r], end(i));
+            rows[r].push(i);
+        }
+        return rows.map((row) => new Row(Uint32Array.from(row), start, end));
+    }
+
+    makeRings() {
+        const t = this.trace, series = new Map();
+        const find = (level, ring) => {
+            const key = level * 16 + ring;
+            if (!series.has(key)) {
+                series.set(key, {level, ring, items: [], capacity: 0, most: 0});
+            }
+            return series.get(key);
+        };
+        for (let i = 0; i < t.CAPS.count; i++) {
+            find(t.CAPS.u32(i, 2), t.CAPS.u32(i, 3)).capacity = t.CAPS.u64(i, 0);
+        }
+        for (const i of sortByTime(t.RINGS.count, (r) => t.RINGS.time(r, 0))) {
+            find(t.RINGS.u32(i, 4), t.RINGS.u32(i, 5)).items.push(i);
+        }
+        this.rings = [...series.values()].sort((a, b) => a.level - b.level || a.ring - b.ring)
+            .filter((s) => s.items.length);
+        for (const s of this.rings) {
+            s.at = Float64Array.from(s.items, (i) => t.RINGS.time(i, 0));
+            s.used = Float64Array.from(s.items, (i) => t.RINGS.u64(i, 2));
+            s.name = `${RING_NAMES[s.ring] || "ring " + s.ring}, level ${s.level}`;
+            s.most = s.used.reduce((a, b) => a > b ? a : b, 0);
+            delete s.items;
+            // The largest of every BLOCK samples: a picture of many shows their tops.
+            s.tops = new Float64Array(Math.ceil(s.used.length / BLOCK));
+            s.used.forEach((used, i) => {
+                const b = Math.floor(i / BLOCK);
+                s.tops[b] = Math.max(s.tops[b], used);
+            });
+        }
+    }
+
+    /* match(task): keeps its colour; null: all do. */
+    classify(match) {
+        const kindOf = match ? (i) => match(i) ? this.classOf(i) : DIM : (i) => this.classOf(i);
+        for (const lane of this.lanes) {
+            for (const row of lane.rows) {
+                row.classify(kindOf);
+            }
+        }
+    }
+
+    // ---- edges --------------------------------------------------------------------------------
+
+    /* Edges out of a task: built when somebody asks for the first time. */
+    consumers(i) {
+        const t = this.trace;
+        if (!this.outFirst) {
+            const first = this.outFirst = new Uint32Array(this.tasks + 2);
+            this.outEdges = new Uint32Array(t.EDGES.count);
+            for (let e = 0; e < t.EDGES.count; e++) {
+                if (t.from(e) !== NONE) {
+                    first[t.from(e) + 2]++;
+                }
+            }
+            for (let j = 0; j < this.tasks; j++) {
+                first[j + 2] += first[j + 1];
+            }
+            for (let e = 0; e < t.EDGES.count; e++) {
+                if (t.from(e) !== NONE) {
+                    this.outEdges[first[t.from(e) + 1]++] = e;
+                }
+            }
+        }
+        return this.outEdges.subarray(this.outFirst[i], this.outFirst[i + 1]);
+    }
+
+    /* The edge whose producer ended last: NONE if there is none. */
+    lastProducer(i) {
+        const t = this.trace;
+        let found = NONE, latest = -1;
+        for (let e = t.firstEdge(i); e < t.firstEdge(i) + t.edges(i); e++) {
+            const from = t.from(e), end = from === NONE ? NaN : this.endOf(from);
+            if (end > latest) {
+                latest = end;
+                found = e;
+            }
+        }
+        return found;
+    }
+
+    /* Where the time of a task went. Parts that are not known are NaN. */
+    split(i) {
+        const t = this.trace, positive = (x) => x < 0 ? 0 : x;
+        const called = t.called(i), submitted = t.submitted(i), blocked = t.blocked(i);
+        const ready = t.ready(i), start = t.start(i);
+        return {
+            blocked,
+            submit: positive(submitted - called - blocked),
+            waiting: positive(ready - submitted),
+            queued: positive(start - Math.max(ready, submitted)),
+            running: start === start ? positive(this.endOf(i) - start) : NaN,
+            retiring: positive(t.retired(i) - t.end(i)),
+        };
+    }
+
+    /* The longest chain of edges by the time of its tasks: no number of workers is faster. */
+    criticalPath() {
+        if (this.critical) {
+            return this.critical;
+        }
+        const t = this.trace, long = new Float64Array(this.tasks);
+        const before = new Uint32Array(this.tasks).fill(NONE);
+        let end = NONE, most = -1;
+        for (let i = 0; i < this.tasks; i++) {
+            let best = 0;
+            for (let e = t.firstEdge(i), stop = e + t.edges(i); e < stop; e++) {
+                const from = t.from(e);
+                if (from !== NONE && from < i && long[from] > best) {
+                    best = long[from];
+                    before[i] = e;
+                }
+            }
+            long[i] = best + (t.lane(i) === NONE ? 0 : t.duration(i));
+            if (long[i] > most) {
+                most = long[i];
+                end = i;
+            }
+        }
+        const tasks = [], edges = [];
+        for (let i = end; i !== NONE;) {
+            tasks.push(i);
+            const e = before[i];
+            if (e !== NONE) {
+                edges.push(e);
+            }
+            i = e === NONE ? NONE : t.from(e);
+        }
+        this.critical = {tasks: Uint32Array.from(tasks.reverse()), edges: edges.reverse(),
+                         time: Math.max(most, 0), on: new Uint8Array(this.tasks)};
+        for (const i of tasks) {
+            this.critical.on[i] = 1;
+        }
+        return this.critical;
+    }
+
+    /* How many edges lie on the longest way to each task. */
+    depths() {
+        if (!this.depth) {
+            const t = this.trace, depth = this.depth = new Uint32Array(this.tasks);
+            for (let i = 0; i < this.tasks; i++) {
+                for (let e = t.firstEdge(i), stop = e + t.edges(i); e < stop; e++) {
+                    const from = t.from(e);
+                    if (from !== NONE && from < i && depth[from] >= depth[i]) {
+                        depth[i] = depth[from] + 1;
+                    }
+                }
+            }
+        }
+        return this.depth;
+    }
+
+    // ---- statistics ---------------------------------------------------------------------------
+
+    kernelTable() {
+        if (this.table) {
+            return this.table;
+        }
+        const t = this.trace, k = t.KERNELS.count;
+        const durations = Array.from({length: k}, (_, i) => new Float64Array(this.kernelCount[i]));
+        const fill = new Uint32Array(k), waiting = new Float64Array(k), queued = new Float64Array(k);
+        for (let i = 0; i < this.tasks; i++) {
+            const kernel = t.kernel(i);
+            if (kernel === NONE || t.lane(i) === NONE || t.start(i) !== t.start(i)) {
+                continue;
+            }
+            durations[kernel][fill[kernel]++] = Math.max(0, this.endOf(i) - t.start(i));
+            const ready = t.ready(i), submitted = t.submitted(i);
+            waiting[kernel] += Math.max(0, ready - submitted) || 0;
+            queued[kernel] += Math.max(0, t.start(i) - Math.max(ready, submitted)) || 0;
+        }
+        this.table = durations.map((all, kernel) => {
+            const n = fill[kernel], sorted = all.subarray(0, n).sort();
+            const at = (share) => n ? sorted[Math.min(n - 1, Math.floor(share * n))] : 0;
+            return {kernel, name: t.kernelNames[kernel], count: this.kernelCount[kernel],
+                    total: this.kernelTime[kernel], mean: n ? this.kernelTime[kernel] / n : 0,
+                    p50: at(.5), p99: at(.99), max: n ? sorted[n - 1] : 0,
+                    waiting: n ? waiting[kernel] / n : 0, queued: n ? queued[kernel] / n : 0};
+        });
+        return this.table;
+    }
+
+    // ---- search -------------------------------------------------------------------------------
+
+    /* What a text may mean: kernels, places, tasks; each with how to know its tasks. */
+    search(text) {
+        const t = this.trace, found = [], wanted = text.trim().toLowerCase();
+        if (!wanted) {
+            return found;
+        }
+        const number = /^#?(\d+|0x[0-9a-f]+)$/.exec(wanted);
+        if (number) {
+            const id = BigInt(number[1]);
+            for (let i = 0; i < this.tasks; i++) {
+                if (t.TASKS.u32(i, 0) === Number(id & 0xffffffffn) && t.id(i) === id) {
+                    found.push({kind: "task", task: i, count: 1, match: (j) => j === i,
+                                name: `task ${id}: ${t.kernelName(i)}`});
+                    break;
+                }
+            }
+        }
+        t.kernelNames.forEach((name, k) => {
+            if (name.toLowerCase().includes(wanted)) {
+                found.push({kind: "kernel", kernel: k, name, count: this.kernelCount[k],
+                            match: (i) => t.kernel(i) === k});
+            }
+        });
+        t.siteNames.forEach((name, s) => {
+            if (name.toLowerCase().includes(wanted)) {
+                found.push({kind: "place", site: s, name, match: (i) => t.site(i) === s});
+            }
+        });
+        return found.slice(0, 60);
+    }
+}
