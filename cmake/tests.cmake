@@ -65,6 +65,11 @@ endforeach()
 include("${PROJECT_SOURCE_DIR}/tests/explore/explore.cmake" OPTIONAL)
 include(cmake/fuzz.cmake)
 
+# For the tests of the timeline page, which need a browser: `./dev browser` runs them.
+pto_program(make_ptrace "${PROJECT_SOURCE_DIR}/tests/observe/page/make_ptrace.c"
+    tests/observe/page)
+set_target_properties(make_ptrace PROPERTIES EXCLUDE_FROM_ALL TRUE)
+
 pto_test(base.counting "${PROJECT_SOURCE_DIR}/tests/base/counting.sh" "${PROJECT_SOURCE_DIR}")
 pto_test(support.environment "${PROJECT_SOURCE_DIR}/tests/support/environment.sh"
     "${PROJECT_SOURCE_DIR}" $<TARGET_FILE:test_tensor_reshape>)

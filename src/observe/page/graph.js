@@ -176,18 +176,15 @@ class Graph {
         }
         this.columns = columns.length;
         const most = nodes.reduce((m, n) => Math.max(m, n.count), 1);
-        // A graph that is far taller than wide gets room between its columns, and the reverse.
-        const tallest = Math.max(...columns.map((list) => list.length), 1);
-        const wide = Math.max(56, Math.min(260, 26 * tallest / Math.max(columns.length, 1) * 1.3));
+        // Columns and rows are as far apart as it takes to look like the canvas, within limits.
+        const tallest = Math.max(...columns.map((list) => list.length), 1), groups = most > 1;
+        const shape = (this.width || 4) / (this.height || 3), sides = tallest / columns.length;
+        const high = Math.max(groups ? 44 : 26, Math.min(130, 40 / shape / sides));
+        const wide = Math.max(40, Math.min(320, high * sides * shape));
         for (const node of nodes) {
             node.x = node.column * wide;
-            node.y = node.row * 26;
-            node.r = node.count > 1 ? 6 + 12 * Math.sqrt(node.count / most) : 7;
-        }
-        if (nodes.some((n) => n.count > 1)) {
-            nodes.forEach((node) => {
-                node.y *= 1.7;
-            });
+            node.y = node.row * high;
+            node.r = groups ? 6 + 12 * Math.sqrt(node.count / most) : 7;
         }
     }
 
@@ -267,7 +264,7 @@ class Graph {
         c.textBaseline = "middle";
         c.textAlign = "center";
         for (const n of nodes) {
-            const x = px(n), y = py(n), r = Math.max(n.r * Math.min(z, 1.6), 1.2);
+            const x = px(n), y = py(n), r = Math.max(n.r * Math.min(z, 1.6), nodes.length < 1500 ? 2.6 : 1.2);
             if (x < -60 || y < -60 || x > this.width + 60 || y > this.height + 60) {
                 continue;
             }
@@ -284,9 +281,9 @@ class Graph {
             const on = n.task !== NONE && critical && critical.on[n.task];
             if ((n.task === selected && selected !== NONE) || on) {
                 c.strokeStyle = n.task === selected ? colours.accent : colours.ink;
-                c.lineWidth = 2.5;
+                c.lineWidth = Math.min(2.5, r / 2 + .5);
                 c.beginPath();
-                c.arc(x, y, r + 2.5, 0, 7);
+                c.arc(x, y, r + c.lineWidth, 0, 7);
                 c.stroke();
             }
             if (z > .75) {

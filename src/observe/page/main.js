@@ -18,12 +18,24 @@ class App {
         this.keys();
         this.searching();
         // The lanes first; what costs more than a moment when they are there.
-        requestAnimationFrame(() => setTimeout(() => {
-            this.panel.kernels();
-            this.panel.run();
-            this.panel.task(NONE);
-            this.ready = true;
-        }));
+        if (!trace.late.length) {
+            requestAnimationFrame(() => setTimeout(() => this.complete()));
+        }
+    }
+
+    /* All of the trace is here. */
+    complete() {
+        const {trace} = this.model;
+        if (trace.late.length) {
+            trace.complete();
+            this.model.addLate();
+            this.timeline.place();
+        }
+        this.panel.kernels();
+        this.panel.run();
+        this.panel.task(NONE);
+        this.timeline.draw();
+        this.ready = true;
     }
 
     head() {
@@ -53,6 +65,9 @@ class App {
     // ---- selecting ----------------------------------------------------------------------------
 
     select(task, reveal) {
+        if (this.model.trace.late.length) {
+            return; // its edges are not here yet
+        }
         this.selected = task;
         this.edge = NONE;
         this.panel.task(task);
@@ -429,9 +444,12 @@ function notice(title, text, bad) {
     $("notice-file").hidden = !bad;
 }
 
-function openTrace(bytes) {
+function openTrace(bytes, here = bytes.length) {
     try {
-        const trace = new Trace(bytes);
+        const trace = new Trace(bytes, here);
+        if (!trace.drawable) {
+            return;
+        }
         if (!trace.TASKS.count) {
             notice("Nothing to see", "The trace holds no tasks: none was submitted, or no record found room." +
                    (trace.lost ? `\n${amount(trace.lost)} records were lost.` : ""), true);
@@ -455,24 +473,30 @@ function refuse(error) {
     }
 }
 
-const text = new Base64();
+const incoming = new Incoming();
 
 /* The parts of the trace that the parser has brought so far; the last may still grow. */
 function takeParts(all) {
     const parts = document.querySelectorAll("script[type='application/octet-stream']");
     for (let i = 0; i < parts.length - (all ? 0 : 1); i++) {
-        text.add(parts[i].textContent);
+        incoming.add(parts[i].textContent);
         parts[i].remove();
     }
 }
 
-new MutationObserver((_, observer) => {
+/* As soon as there is something to draw, it is drawn. What is wrong is said when all has come. */
+const watcher = new MutationObserver(() => {
     try {
         takeParts(false);
+        const {bytes, count} = incoming;
+        if (!window.pto && count < bytes.length && new Trace(bytes, count).drawable) {
+            openTrace(bytes, count);
+        }
     } catch {
-        observer.disconnect(); // said at the end
+        watcher.disconnect();
     }
-}).observe(document.body, {childList: true});
+});
+watcher.observe(document.body, {childList: true});
 
 $("file").addEventListener("change", async () => {
     openTrace(new Uint8Array(await $("file").files[0].arrayBuffer()));
@@ -486,8 +510,13 @@ document.addEventListener("DOMContentLoaded", () => {
         return;
     }
     try {
+        watcher.disconnect();
         takeParts(true);
-        openTrace(text.join());
+        if (window.pto) {
+            window.pto.complete();
+        } else {
+            openTrace(incoming.all());
+        }
     } catch (error) {
         refuse(error);
     }

@@ -104,38 +104,52 @@ class Row {
     }
 }
 
-/* Indices sorted by a time, which may be NaN (left out). Radix sort: a million take a moment. */
-function sortByTime(count, time) {
-    const key = new Float64Array(count);
-    let items = new Uint32Array(count), n = 0, max = 0;
+/* Indices sorted by a time of a section's records; those for which `skip` is true, or whose time is
+ * not known, are left out. A radix sort over 32 bits, and a last look at the bits below them. */
+function sortByTime(section, word, skip) {
+    const {count} = section;
+    let items = new Uint32Array(count), n = 0, max = 0, sorted = true, last = 0;
     for (let i = 0; i < count; i++) {
-        key[i] = time(i);
-        if (key[i] === key[i]) {
+        const time = section.time(i, word);
+        if (time === time && !(skip && skip(i))) {
             items[n++] = i;
-            max = key[i] > max ? key[i] : max;
+            sorted = sorted && time >= last;
+            last = time;
+            max = time > max ? time : max;
         }
     }
     items = items.subarray(0, n);
-    let sorted = true;
-    for (let i = 1; i < n && sorted; i++) {
-        sorted = key[items[i - 1]] <= key[items[i]];
-    }
     if (sorted) {
         return items;
     }
-    let other = new Uint32Array(n);
-    for (let unit = 1; unit <= max; unit *= 65536) {
-        const place = new Uint32Array(65537);
+    const unit = Math.max(1, 2 ** Math.ceil(Math.log2((max + 1) / 4294967296)));
+    let keys = new Uint32Array(n), others = new Uint32Array(n), keysToo = new Uint32Array(n);
+    for (let i = 0; i < n; i++) {
+        keys[i] = section.time(items[i], word) / unit;
+    }
+    for (let shift = 0; shift < 33 && max / unit >= 2 ** shift; shift += 11) {
+        const place = new Uint32Array(2049);
         for (let i = 0; i < n; i++) {
-            place[Math.floor(key[items[i]] / unit) % 65536 + 1]++;
+            place[(keys[i] >>> shift & 2047) + 1]++;
         }
-        for (let d = 0; d < 65536; d++) {
+        for (let d = 0; d < 2048; d++) {
             place[d + 1] += place[d];
         }
         for (let i = 0; i < n; i++) {
-            other[place[Math.floor(key[items[i]] / unit) % 65536]++] = items[i];
+            const to = place[keys[i] >>> shift & 2047]++;
+            others[to] = items[i];
+            keysToo[to] = keys[i];
         }
-        [items, other] = [other, items];
+        [items, others] = [others, items];
+        [keys, keysToo] = [keysToo, keys];
+    }
+    for (let i = 1; unit > 1 && i < n; i++) {
+        const item = items[i], time = section.time(item, word);
+        let j = i;
+        for (; j && section.time(items[j - 1], word) > time; j--) {
+            items[j] = items[j - 1];
+        }
+        items[j] = item;
     }
     return items;
 }
@@ -150,19 +164,27 @@ class Model {
         // The end of the picture: the last time of anything.
         let last = 0;
         for (let i = 0; i < n; i++) {
-            for (const time of [t.submitted(i), t.end(i), t.retired(i)]) {
-                last = time > last ? time : last;
-            }
-        }
-        for (let i = 0; i < t.EVENTS.count; i++) {
-            const end = t.EVENTS.time(i, 2);
+            const submitted = t.submitted(i), end = t.end(i), retired = t.retired(i);
+            last = submitted > last ? submitted : last;
             last = end > last ? end : last;
+            last = retired > last ? retired : last;
         }
         this.last = Math.max(last, 1);
         this.countKernels();
         this.makeLanes();
-        this.makeRings();
         this.classify(null);
+        this.addLate();
+    }
+
+    /* What comes behind the tasks in the file: called again when it has come. */
+    addLate() {
+        const {EVENTS} = this.trace;
+        for (let i = 0; i < EVENTS.count; i++) {
+            const end = EVENTS.time(i, 2);
+            this.last = end > this.last ? end : this.last;
+        }
+        this.makeEvents();
+        this.makeRings();
     }
 
     /* A task that had not ended runs to the end of the picture. */
@@ -209,15 +231,16 @@ class Model {
 
     makeLanes() {
         const t = this.trace, lanes = Math.max(t.LANES.count, 1);
-        const order = sortByTime(this.tasks, (i) => t.lane(i) === NONE ? NaN : t.start(i));
+        const order = sortByTime(t.TASKS, 8, (i) => t.lane(i) === NONE);
         const counts = new Uint32Array(lanes);
-        for (const i of order) {
-            counts[t.lane(i)]++;
+        for (let k = 0; k < order.length; k++) {
+            counts[t.lane(order[k])]++;
         }
         const queues = Array.from(counts, (count) => new Uint32Array(count));
         counts.fill(0);
-        for (const i of order) {
-            queues[t.lane(i)][counts[t.lane(i)]++] = i;
+        for (let k = 0; k < order.length; k++) {
+            const lane = t.lane(order[k]);
+            queues[lane][counts[lane]++] = order[k];
         }
         this.lanes = queues.map((queue, lane) => ({
             lane,
@@ -225,34 +248,19 @@ class Model {
             kind: t.LANES.count ? t.LANES.u32(lane, 1) : 1,
             lost: t.LANES.count ? t.LANES.u64(lane, 4) : 0,
             rows: this.stack(queue),
-            events: [],
             busy: 0,
         }));
         for (const lane of this.lanes) {
-            for (const row of lane.rows) {
-                for (let i = 0; i < row.start.length; i++) {
-                    lane.busy += row.end[i] - row.start[i];
+            for (const {start, end} of lane.rows) {
+                for (let i = 0; i < start.length; i++) {
+                    lane.busy += end[i] - start[i];
                 }
             }
-        }
-        for (const i of sortByTime(t.EVENTS.count, (e) => t.EVENTS.time(e, 0))) {
-            const lane = t.EVENTS.u32(i, 4);
-            if (lane !== NONE) {
-                this.lanes[lane].events.push(i);
-            }
-        }
-        for (const lane of this.lanes) {
-            // As flat arrays too: parks come in hundreds of thousands.
-            const span = (word) => Float64Array.from(lane.events, (e) => t.EVENTS.time(e, word));
-            lane.eventStart = span(0);
-            lane.eventEnd = span(2).map((end) => end === end ? end : this.last);
-            lane.eventKind = Uint8Array.from(lane.events, (e) => t.EVENTS.u32(e, 5) & 0xffff);
-            lane.events = Uint32Array.from(lane.events);
         }
         // What the orchestrator does between: its calls of submit.
         const orchestrator = this.lanes.find((lane) => lane.kind === 0);
         if (orchestrator) {
-            const calls = sortByTime(this.tasks, (i) => t.called(i));
+            const calls = sortByTime(t.TASKS, 2);
             // Without the time that it stood still for lack of room: that is an event.
             const begin = (i) => t.called(i) + t.blocked(i);
             orchestrator.calls = new Row(calls, begin, (i) => Math.max(begin(i), t.submitted(i) || 0));
@@ -260,20 +268,38 @@ class Model {
         }
     }
 
+    /* As flat arrays, lane by lane: parks come in hundreds of thousands. */
+    makeEvents() {
+        const {EVENTS} = this.trace, of = this.lanes.map(() => []);
+        for (const e of sortByTime(EVENTS, 0)) {
+            const lane = EVENTS.u32(e, 4);
+            if (lane !== NONE) {
+                of[lane].push(e);
+            }
+        }
+        this.lanes.forEach((lane, l) => {
+            lane.events = Uint32Array.from(of[l]);
+            lane.eventStart = Float64Array.from(of[l], (e) => EVENTS.time(e, 0));
+            lane.eventEnd = Float64Array.from(of[l], (e) => {
+                const end = EVENTS.time(e, 2);
+                return end === end ? end : this.last;
+            });
+            lane.eventKind = Uint8Array.from(of[l], (e) => EVENTS.u32(e, 5) & 0xffff);
+        });
+    }
+
     /* Pending tasks run beside others of their lane: as many rows as it takes. */
     stack(queue) {
-        const t = this.trace, ends = [0];
-        let several = false;
-        for (const i of queue) {
-            several ||= t.start(i) < ends[0];
-            ends[0] = Math.max(ends[0], this.endOf(i));
+        const t = this.trace, start = (i) => t.start(i);
+        const end = (i) => Math.max(t.start(i), this.endOf(i)), whole = new Row(queue, start, end);
+        let k = 1;
+        while (k < queue.length && whole.start[k] >= whole.end[k - 1]) {
+            k++;
         }
-        const start = (i) => t.start(i), end = (i) => Math.max(t.start(i), this.endOf(i));
-        if (!several) {
-            return [new Row(queue, start, end)];
+        if (k >= queue.length) {
+            return [whole];
         }
-        const rows = [[]];
-        ends[0] = 0;
+        const rows = [[]], ends = [0];
         for (const i of queue) {
             let r = 0;
             while (r < ends.length && ends[r] > t.start(i) && r < 15) {
@@ -301,7 +327,7 @@ class Model {
         for (let i = 0; i < t.CAPS.count; i++) {
             find(t.CAPS.u32(i, 2), t.CAPS.u32(i, 3)).capacity = t.CAPS.u64(i, 0);
         }
-        for (const i of sortByTime(t.RINGS.count, (r) => t.RINGS.time(r, 0))) {
+        for (const i of sortByTime(t.RINGS, 0)) {
             find(t.RINGS.u32(i, 4), t.RINGS.u32(i, 5)).items.push(i);
         }
         this.rings = [...series.values()].sort((a, b) => a.level - b.level || a.ring - b.ring)

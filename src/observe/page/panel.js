@@ -15,7 +15,7 @@ function h(what, more, ...inside) {
             element.setAttribute(key, value);
         }
     }
-    element.append(...inside.flat().filter((x) => x !== null && x !== undefined && x !== ""));
+    element.append(...inside.flat(9).filter((x) => x !== null && x !== undefined && x !== ""));
     return element;
 }
 
@@ -61,7 +61,7 @@ class Panel {
     }
 
     show(id, ...inside) {
-        document.getElementById(id).replaceChildren(...inside.flat().filter(Boolean));
+        document.getElementById(id).replaceChildren(...inside.flat(9).filter(Boolean));
     }
 
     swatch(kind) {
@@ -110,7 +110,7 @@ class Panel {
             ["blocked", "no room in a ring", c.bad, s.blocked],
             ["submit", "being submitted", c.faint, s.submit],
             ["waiting", "waiting for others", c.warn, s.waiting],
-            ["queued", "ready, no worker free", c.accent, s.queued],
+            ["queued", "ready, no worker free", c.soft, s.queued],
             ["running", "running", c.of(model.classOf(i)), s.running],
         ];
         const all = parts.reduce((sum, p) => sum + (p[3] || 0), 0) || 1;

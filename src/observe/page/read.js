@@ -13,20 +13,36 @@ class TraceError extends Error {}
 
 /* Base64 comes in one script element or in several, each of whole groups of four letters. They are
  * decoded as the parser brings them, and let go at once: the text of a large trace does not fit
- * into a single string. */
-class Base64 {
+ * into a single string, and the lanes can be drawn before the rest is here. */
+class Incoming {
     constructor() {
-        this.parts = [];
-        this.bytes = 0;
+        this.bytes = new Uint8Array(0);
+        this.count = 0; // so many of them are here
     }
 
     add(text) {
         text = text.trim();
         if (text) {
-            const part = Base64.decode(text);
-            this.parts.push(part);
-            this.bytes += part.length;
+            const part = Incoming.decode(text);
+            this.room(this.count + part.length, part);
+            this.bytes.set(part, this.count);
+            this.count += part.length;
         }
+    }
+
+    /* The header, which comes first, says how large the whole is. */
+    room(least, part) {
+        if (least > this.bytes.length) {
+            const said = this.count || part.length < 32 ? 0
+                : Number(new DataView(part.buffer, part.byteOffset).getBigUint64(24, true));
+            const larger = new Uint8Array(said > least && said < least * 1000 ? said : least);
+            larger.set(this.bytes.subarray(0, this.count));
+            this.bytes = larger;
+        }
+    }
+
+    all() {
+        return this.bytes.subarray(0, this.count);
     }
 
     static decode(text) {
@@ -42,20 +58,6 @@ class Base64 {
         } catch {
             throw new TraceError("What is inside this page is not base64: it was cut or changed.");
         }
-    }
-
-    join() {
-        if (this.parts.length === 1) {
-            return this.parts[0];
-        }
-        const all = new Uint8Array(this.bytes);
-        let at = 0;
-        for (const part of this.parts) {
-            all.set(part, at);
-            at += part.length;
-        }
-        this.parts.length = 0;
-        return all;
     }
 }
 
@@ -97,52 +99,64 @@ class Section {
 }
 
 class Trace {
-    constructor(bytes) {
-        const fail = (text) => {
-            throw new TraceError(text);
-        };
-        if (bytes.length < 64) {
-            fail(`A trace begins with 64 bytes of header; here are ${bytes.length} bytes in all.`);
+    /* `here`: so many of the bytes have come; the rest will have when `complete` is called. */
+    constructor(bytes, here = bytes.length) {
+        this.bytes = bytes;
+        if (here < 64) {
+            this.fail(`A trace begins with 64 bytes of header; here are ${here} bytes in all.`);
         }
         if (String.fromCharCode(...bytes.subarray(0, 8)) !== "PTOTRACE") {
-            fail("This is not a .ptrace file: it does not begin with PTOTRACE.");
+            this.fail("This is not a .ptrace file: it does not begin with PTOTRACE.");
         }
         const head = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
         const u32 = (at) => head.getUint32(at, true);
         const u64 = (at) => u32(at) + u32(at + 4) * 4294967296;
         if (u32(8) !== 1) {
-            fail(`The trace is of version ${u32(8)} of the format; this page reads version 1.`);
+            this.fail(`The trace is of version ${u32(8)} of the format; this page reads version 1.`);
         }
         const said = u64(24), sections = u32(12), table = u64(16);
         if (said !== bytes.length) {
-            fail(`The header speaks of ${said} bytes, and there are ${bytes.length}: ` +
-                 (said > bytes.length ? "the file was cut." : "something was appended."));
+            this.fail(`The header speaks of ${said} bytes, and there are ${bytes.length}: ` +
+                      (said > bytes.length ? "the file was cut." : "something was appended."));
         }
         if (table + sections * 24 > bytes.length) {
-            fail(`The table of ${sections} sections at byte ${table} does not fit into the file.`);
+            this.fail(`The table of ${sections} sections at byte ${table} does not fit into the file.`);
         }
-        this.bytes = bytes;
         this.origin = u64(32);
         this.lost = u64(40);
+        this.late = []; // names of sections that have not come yet
+        const room = table + sections * 24 <= here;
         for (const [name, [kind, item]] of Object.entries(SECTIONS)) {
             this[name] = new Section(name, bytes, 0, item, 0);
-            for (let s = 0; s < sections; s++) {
+            for (let s = 0; s < (room ? sections : 0); s++) {
                 const at = table + 24 * s;
                 if (u32(at) !== kind) {
                     continue;
                 }
                 const has = u32(at + 4), from = u64(at + 8), count = u64(at + 16);
                 if (has < item || (item > 1 && has % 4)) {
-                    fail(`Section ${name} has records of ${has} bytes; this page needs ${item}.`);
+                    this.fail(`Section ${name} has records of ${has} bytes; this page needs ${item}.`);
                 }
                 if (from + has * count > bytes.length || (item > 1 && from % 4)) {
-                    fail(`Section ${name} (${count} records of ${has} bytes at byte ${from}) ` +
-                         "does not fit into the file.");
+                    this.fail(`Section ${name} (${count} records of ${has} bytes at byte ${from}) ` +
+                              "does not fit into the file.");
                 }
-                this[name] = new Section(name, bytes, from, has, count);
+                if (from + has * count > here) {
+                    this.late.push(name);
+                } else {
+                    this[name] = new Section(name, bytes, from, has, count);
+                }
             }
         }
-        this.check(fail);
+        this.drawable = room && !["META", "STRINGS", "KERNELS", "SITES", "LANES", "TASKS"]
+            .some((name) => this.late.includes(name));
+        if (!this.drawable) {
+            return;
+        }
+        this.checkTasks();
+        if (!this.late.length) {
+            this.checkRest();
+        }
         this.meta = new Map();
         for (const line of new TextDecoder().decode(this.META.bytes).split("\n")) {
             const at = line.indexOf("=");
@@ -151,53 +165,80 @@ class Trace {
             }
         }
         this.texts = new Map();
-        this.kernelNames = Array.from({length: this.KERNELS.count},
-                                      (_, i) => this.text(this.KERNELS.u32(i, 0)) || `kernel ${i}`);
-        this.siteNames = Array.from({length: this.SITES.count}, (_, i) =>
+        const names = (section, name) => Array.from({length: section.count}, (_, i) => name(i));
+        this.kernelNames = names(this.KERNELS, (i) => this.text(this.KERNELS.u32(i, 0)) || `kernel ${i}`);
+        this.siteNames = names(this.SITES, (i) =>
             `${this.text(this.SITES.u32(i, 0))}:${this.SITES.u32(i, 1) | 0}`);
-        this.laneNames = Array.from({length: this.LANES.count},
-                                    (_, i) => this.text(this.LANES.u32(i, 0)) || `lane ${i}`);
+        this.laneNames = names(this.LANES, (i) => this.text(this.LANES.u32(i, 0)) || `lane ${i}`);
+    }
+
+    fail(text) {
+        throw new TraceError(text);
+    }
+
+    /* All bytes are here. */
+    complete() {
+        const whole = new Trace(this.bytes);
+        for (const name of this.late) {
+            this[name] = whole[name];
+        }
+        this.late = [];
     }
 
     /* Every index is looked at once, here, so that nobody has to later. */
-    check(fail) {
-        const {TASKS, EDGES, ARGS, DIMS, KERNELS, SITES, LANES, EVENTS} = this;
-        const within = (what, i, value, count, section) => {
-            if (value >= count && value !== NONE) {
-                fail(`${what} ${i} names record ${value} of ${section}, which has ${count}.`);
+    checkTasks() {
+        const {TASKS, EDGES, ARGS, late} = this;
+        const limits = [this.KERNELS, this.SITES, this.LANES], counts = limits.map((s) => s.count);
+        const most = (section) => late.includes(section.name) ? NONE : section.count;
+        const edges = most(EDGES), args = most(ARGS), w = TASKS.words;
+        for (let i = 0, at = 0; i < TASKS.count; i++, at += TASKS.stride) {
+            for (let k = 0; k < 3; k++) {
+                const value = w[at + 16 + k];
+                if (value >= counts[k] && value !== NONE) {
+                    this.stray("Task", i, value, limits[k]);
+                }
             }
-        };
-        const range = (what, i, first, n, count, section) => {
-            if (n && first + n > count) {
-                fail(`${what} ${i} names records ${first} to ${first + n - 1} of ${section}, ` +
-                     `which has ${count}.`);
+            if (w[at + 20] && w[at + 19] + w[at + 20] > edges) {
+                this.stray("Task", i, w[at + 19] + w[at + 20] - 1, EDGES);
             }
-        };
-        for (let i = 0, w = TASKS.words, at = 0; i < TASKS.count; i++, at += TASKS.stride) {
-            within("Task", i, w[at + 16], KERNELS.count, "KERNELS");
-            within("Task", i, w[at + 17], SITES.count, "SITES");
-            within("Task", i, w[at + 18], LANES.count, "LANES");
-            range("Task", i, w[at + 19], w[at + 20], EDGES.count, "EDGES");
-            range("Task", i, w[at + 21], w[at + 22] & 0xffff, ARGS.count, "ARGS");
+            if (w[at + 22] & 0xffff && w[at + 21] + (w[at + 22] & 0xffff) > args) {
+                this.stray("Task", i, w[at + 21] + (w[at + 22] & 0xffff) - 1, ARGS);
+            }
         }
+    }
+
+    checkRest() {
+        const {TASKS, EDGES, ARGS, DIMS, LANES, EVENTS} = this, tasks = TASKS.count, args = ARGS.count;
         for (let i = 0, w = EDGES.words, at = 0; i < EDGES.count; i++, at += EDGES.stride) {
-            within("Edge", i, w[at], TASKS.count, "TASKS");
-            range("Edge", i, w[at + 1], 1, TASKS.count, "TASKS");
-            within("Edge", i, w[at + 3], ARGS.count, "ARGS");
-            within("Edge", i, w[at + 4], ARGS.count, "ARGS");
-            if (w[at] !== NONE && w[at] >= w[at + 1]) {
-                fail(`Edge ${i} leads from task ${w[at]} back to ${w[at + 1]}: ` +
-                     "a task can only wait for one before it.");
+            const from = w[at], to = w[at + 1];
+            if (to >= tasks) {
+                this.stray("Edge", i, to, TASKS);
+            }
+            if (from >= to && from !== NONE) {
+                this.fail(`Edge ${i} leads from task ${from} back to ${to}: ` +
+                          "a task can only wait for one before it.");
+            }
+            for (let k = 3; k < 5; k++) {
+                if (w[at + k] >= args && w[at + k] !== NONE) {
+                    this.stray("Edge", i, w[at + k], ARGS);
+                }
             }
         }
-        for (let i = 0; i < ARGS.count; i++) {
-            if (ARGS.u32(i, 6) !== NONE) {
-                range("Argument", i, ARGS.u32(i, 6), 2 * ARGS.u8(i, 22), DIMS.count, "DIMS");
+        for (let i = 0, w = ARGS.words, at = 0; i < args; i++, at += ARGS.stride) {
+            const end = w[at + 6] + 2 * (w[at + 5] >>> 16 & 0xff);
+            if (end > DIMS.count && w[at + 6] !== NONE) {
+                this.stray("Argument", i, end - 1, DIMS);
             }
         }
         for (let i = 0; i < EVENTS.count; i++) {
-            within("Event", i, EVENTS.u32(i, 4), LANES.count, "LANES");
+            if (EVENTS.u32(i, 4) >= LANES.count && EVENTS.u32(i, 4) !== NONE) {
+                this.stray("Event", i, EVENTS.u32(i, 4), LANES);
+            }
         }
+    }
+
+    stray(what, i, value, section) {
+        this.fail(`${what} ${i} names record ${value} of ${section.name}, which has ${section.count}.`);
     }
 
     text(at) {

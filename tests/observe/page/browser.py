@@ -42,7 +42,7 @@ class Browser:
              "--force-color-profile=srgb", "--disable-background-networking",
              "--user-data-dir=" + self.folder],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            preexec_fn=wire, pass_fds=(3, 4), close_fds=False)
+            preexec_fn=wire, close_fds=False)
         os.close(to_read)
         os.close(from_write)
         self.session = None

@@ -87,10 +87,9 @@ static void *add(array *a)
 enum { META = 1, STRINGS, KERNELS, SITES, LANES, TASKS, EDGES, ARGS, DIMS, EVENTS, RINGS, CAPS };
 
 static array sections[] = {
-    [META] = {.item = 1},     [STRINGS] = {.item = 1}, [KERNELS] = {.item = 8},
-    [SITES] = {.item = 8},    [LANES] = {.item = 24},  [TASKS] = {.item = 96},
-    [EDGES] = {.item = 20},   [ARGS] = {.item = 32},   [DIMS] = {.item = 8},
-    [EVENTS] = {.item = 32},  [RINGS] = {.item = 24},  [CAPS] = {.item = 16},
+    [META] = {.item = 1},   [STRINGS] = {.item = 1}, [KERNELS] = {.item = 8}, [SITES] = {.item = 8},
+    [LANES] = {.item = 24}, [TASKS] = {.item = 96},  [EDGES] = {.item = 20},  [ARGS] = {.item = 32},
+    [DIMS] = {.item = 8},   [EVENTS] = {.item = 32}, [RINGS] = {.item = 24},  [CAPS] = {.item = 16},
 };
 
 static task_record *task_at(size_t i)
@@ -195,9 +194,12 @@ static void link(uint32_t from, uint8_t kind, uint8_t verdict, uint32_t arg_from
             return;
         }
     }
-    *(edge_record *)add(&sections[EDGES]) = (edge_record){
-        .from = from, .to = to, .kind = kind, .verdict = verdict, .arg_from = arg_from,
-        .arg_to = arg_to};
+    *(edge_record *)add(&sections[EDGES]) = (edge_record){.from = from,
+                                                          .to = to,
+                                                          .kind = kind,
+                                                          .verdict = verdict,
+                                                          .arg_from = arg_from,
+                                                          .arg_to = arg_to};
     t->edges++;
 }
 
@@ -207,9 +209,14 @@ static void use(tile *x, uint8_t access)
 {
     uint32_t me = (uint32_t)sections[TASKS].count - 1, arg = (uint32_t)sections[ARGS].count;
     uint8_t plain = access & 127;
-    *(arg_record *)add(&sections[ARGS]) = (arg_record){
-        .where = x->where, .bytes = x->bytes, .buffer = x->buffer, .segment = x->segment,
-        .dtype = x->dtype, .ndim = x->ndim, .access = access, .dims = x->dims};
+    *(arg_record *)add(&sections[ARGS]) = (arg_record){.where = x->where,
+                                                       .bytes = x->bytes,
+                                                       .buffer = x->buffer,
+                                                       .segment = x->segment,
+                                                       .dtype = x->dtype,
+                                                       .ndim = x->ndim,
+                                                       .access = access,
+                                                       .dims = x->dims};
     task_at(me)->args++;
     if (access & 128) {
         return;
@@ -250,8 +257,14 @@ static tile *tiles(size_t count, uint64_t base, uint32_t buffer, uint8_t segment
         exit(1);
     }
     for (size_t i = 0; i < count; i++) {
-        t[i] = (tile){.where = base + i * bytes, .buffer = buffer, .dims = d, .writer = NONE,
-                      .segment = segment, .dtype = dtype, .ndim = ndim, .bytes = bytes};
+        t[i] = (tile){.where = base + i * bytes,
+                      .buffer = buffer,
+                      .dims = d,
+                      .writer = NONE,
+                      .segment = segment,
+                      .dtype = dtype,
+                      .ndim = ndim,
+                      .bytes = bytes};
     }
     return t;
 }
@@ -293,13 +306,30 @@ static void layers(uint32_t n)
         const char *name;
         uint32_t type;
         double cost;
-    } list[] = {{"rms_norm", 1, 9e3},   {"qkv", 0, 60e3},      {"rope", 1, 7e3},
+    } list[] = {{"rms_norm", 1, 9e3},   {"qkv", 0, 60e3},        {"rope", 1, 7e3},
                 {"attention", 0, 45e3}, {"merge_heads", 3, 5e3}, {"project", 0, 40e3},
-                {"residual", 1, 6e3},   {"route", 2, 4e3},      {"gate", 0, 50e3},
-                {"up", 0, 50e3},        {"silu_mul", 1, 8e3},   {"down", 0, 55e3},
+                {"residual", 1, 6e3},   {"route", 2, 4e3},       {"gate", 0, 50e3},
+                {"up", 0, 50e3},        {"silu_mul", 1, 8e3},    {"down", 0, 55e3},
                 {"combine", 1, 8e3},    {"sample", 2, 20e3}};
-    enum { NORM, QKV, ROPE, ATTENTION, MERGE, PROJECT, RESIDUAL, ROUTE, GATE, UP, SILU, DOWN,
-           COMBINE, SAMPLE, KINDS, HEADS = 8, EXPERTS = 4 };
+    enum {
+        NORM,
+        QKV,
+        ROPE,
+        ATTENTION,
+        MERGE,
+        PROJECT,
+        RESIDUAL,
+        ROUTE,
+        GATE,
+        UP,
+        SILU,
+        DOWN,
+        COMBINE,
+        SAMPLE,
+        KINDS,
+        HEADS = 8,
+        EXPERTS = 4
+    };
     uint32_t file = string("examples/workloads/decode.c"), k[KINDS], at[KINDS];
     for (uint32_t i = 0; i < KINDS; i++) {
         k[i] = kernel(list[i].name, list[i].type);
@@ -414,8 +444,8 @@ static void event(uint64_t begin, uint64_t end, uint32_t lane, uint16_t kind, ui
 
 static void sample(uint64_t at, uint32_t ring, uint64_t used, uint32_t level)
 {
-    *(ring_record *)add(&sections[RINGS]) =
-        (ring_record){.at = at, .used = used, .level = level, .ring = ring};
+    *(ring_record *)add(&sections[RINGS]) = (ring_record){
+        .at = at, .used = used, .level = level, .ring = ring};
 }
 
 /* Lane 0 submits; when it has submitted all, it waits. `slots` tasks may be on the way. */
@@ -564,8 +594,12 @@ static bool write_file(const char *path, uint64_t lost)
         char magic[8];
         uint32_t version, count;
         uint64_t sections_at, bytes, origin_ns, lost, zero[2];
-    } header = {.magic = "PTOTRACE", .version = 1, .count = CAPS, .sections_at = 64,
-                .origin_ns = UINT64_C(1767225600000000000), .lost = lost};
+    } header = {.magic = "PTOTRACE",
+                .version = 1,
+                .count = CAPS,
+                .sections_at = 64,
+                .origin_ns = UINT64_C(1767225600000000000),
+                .lost = lost};
     struct {
         uint32_t kind, item_bytes;
         uint64_t at, count;
@@ -586,7 +620,8 @@ static bool write_file(const char *path, uint64_t lost)
     for (uint32_t i = 0; good && i < CAPS; i++) {
         const array *a = &sections[i + 1];
         size_t size = a->item * a->count, fill = (8 - size % 8) % 8;
-        good = fwrite(a->data, 1, size, file) == size && fwrite("\0\0\0\0\0\0\0", 1, fill, file) == fill;
+        good = fwrite(a->data, 1, size, file) == size &&
+               fwrite("\0\0\0\0\0\0\0", 1, fill, file) == fill;
     }
     good = file && !fclose(file) && good;
     if (!good) {
@@ -614,15 +649,17 @@ int main(int count, char **words)
     for (uint32_t i = 0; i <= workers; i++) {
         snprintf(text, sizeof text, "worker %" PRIu32, i);
         *(lane_record *)add(&sections[LANES]) = (lane_record){
-            .name = string(i ? text : "orchestrator"), .kind = i > 0, .types = i ? 15 : 0,
+            .name = string(i ? text : "orchestrator"),
+            .kind = i > 0,
+            .types = i ? 15 : 0,
             .lost = is_layers && i == 2 ? 17 : 0};
     }
     uint32_t level = is_layers ? 1 : 0;
-    uint64_t caps[][2] = {{0, is_layers ? 64 : 4096}, {1, is_layers ? 1u << 20 : 1u << 26},
-                          {3, 32768}};
+    uint64_t caps[][2] = {
+        {0, is_layers ? 64 : 4096}, {1, is_layers ? 1u << 20 : 1u << 26}, {3, 32768}};
     for (size_t i = 0; i < sizeof caps / sizeof *caps; i++) {
-        *(cap_record *)add(&sections[CAPS]) =
-            (cap_record){.capacity = caps[i][1], .level = level, .ring = (uint32_t)caps[i][0]};
+        *(cap_record *)add(&sections[CAPS]) = (cap_record){
+            .capacity = caps[i][1], .level = level, .ring = (uint32_t)caps[i][0]};
     }
     if (is_layers) {
         layers(size);

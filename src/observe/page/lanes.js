@@ -1,0 +1,399 @@
+/* lanes.js - lanes and rings over one time axis. What is drawn in a frame depends on the pixels:
+ * spans of two pixels or more one by one, and of all narrower ones in a column of pixels the share
+ * of each kernel, as bands. */
+
+class Lanes extends View {
+    paint() {
+        if (!this.width || this.canvas.hidden) {
+            return;
+        }
+        const {context: c, pixels, ratio, app: {colours}} = this;
+        const step = this.tickStep();
+        pixels.size(this.canvas.width, this.canvas.height);
+        pixels.clear(colours.paperBits);
+        this.phase = ((Math.round(-this.from * this.scale * ratio) % 35) + 35) % 35;
+        this.phase = 35 - this.phase;
+        const left = GUTTER * ratio, top = AXIS * ratio;
+        const dy = (y) => Math.round((y - this.scroll) * ratio + top);
+        for (const place of this.places) {
+            const end = dy(place.end);
+            if (end < top || dy(place.y) > pixels.height) {
+                continue;
+            }
+            pixels.fill(left, pixels.width, dy(place.y), end, colours.laneBits);
+        }
+        for (let tick = Math.ceil(this.from / step) * step; tick < this.to; tick += step) {
+            const x = Math.round(this.x(tick) * ratio);
+            if (x >= left) {
+                pixels.fill(x, x + 1, top, pixels.height, colours.lineBits);
+            }
+        }
+        for (const place of this.places) {
+            if (dy(place.end) < top || dy(place.y) > pixels.height) {
+                continue;
+            }
+            this.paintEvents(place, dy);
+            if (place.calls) {
+                this.paintRow(place.lane.calls, dy(place.y) + 1, dy(place.y + CALLS), 0);
+            }
+            for (const {row, y, high} of place.rows) {
+                this.paintRow(row, dy(y) + Math.round(2 * ratio), dy(y + high) - Math.round(2 * ratio), 1);
+            }
+        }
+        pixels.fill(0, pixels.width, 0, top, colours.paperBits);
+        pixels.show();
+        c.setTransform(ratio, 0, 0, ratio, 0, 0);
+        c.save();
+        c.beginPath();
+        c.rect(0, AXIS, this.width, this.height - AXIS);
+        c.clip();
+        this.paintRings(c, colours);
+        c.save();
+        c.beginPath();
+        c.rect(GUTTER, AXIS, this.width - GUTTER, this.height - AXIS);
+        c.clip();
+        this.paintNames(c, colours);
+        this.paintOutcomes(c, colours);
+        this.paintPath(c, colours);
+        this.paintSelected(c, colours);
+        this.paintSpan(c, colours);
+        c.restore();
+        this.paintGutter(c, colours);
+        c.restore();
+        this.paintAxis(c, colours, step);
+        this.paintBrush();
+        if (!this.frames++) {
+            requestAnimationFrame(() => {
+                this.firstSeen = performance.now();
+            });
+        }
+    }
+
+    paintRow(row, y0, y1, gap) {
+        const {pixels, ratio, phase, app: {colours}} = this;
+        const {start, end, kind} = row, n = start.length;
+        const scale = this.scale * ratio, left = GUTTER * ratio, from = this.from;
+        const px = (t) => left + (t - from) * scale;
+        const high = y1 - y0, times = new Float64Array(row.classes.length);
+        let x = left, i = row.after(from);
+        while (i < n && x < pixels.width) {
+            const sx = px(start[i]), ex = px(end[i]);
+            if (sx >= pixels.width) {
+                break;
+            }
+            if (ex - sx >= 2) {
+                const a = Math.max(left, Math.round(sx)), b = Math.round(ex);
+                pixels.span(a, Math.min(pixels.width, b - (b - a > 4 ? gap : 0)), y0, y1, kind[i],
+                            colours, phase);
+                x = Math.max(x, b);
+                i++;
+                continue;
+            }
+            const column = Math.max(x, Math.floor(sx));
+            const a = from + (column - left) / scale, b = from + (column + 1 - left) / scale;
+            times.fill(0);
+            // A span of this column may lie behind the last one that was drawn whole.
+            const next = row.measure(a, b, i, times);
+            let sum = 0, y = y1;
+            for (let k = 0; k < times.length; k++) {
+                if (times[k]) {
+                    sum += times[k];
+                    const to = y1 - Math.max(1, Math.round(sum / (b - a) * high));
+                    if (to < y) {
+                        pixels.span(column, column + 1, Math.max(y0, to), y, row.classes[k], colours,
+                                    phase);
+                        y = to;
+                    }
+                }
+            }
+            x = column + 1;
+            i = next;
+        }
+    }
+
+    /* Time that was not spent working, and why. */
+    paintEvents({lane, y, end}, dy) {
+        const {pixels, ratio, app: {colours}} = this;
+        const {eventStart, eventEnd, eventKind} = lane, n = eventStart.length;
+        let low = 0, high = n;
+        while (low < high) {
+            const middle = (low + high) >> 1;
+            eventEnd[middle] <= this.from ? low = middle + 1 : high = middle;
+        }
+        const y0 = dy(y), y1 = dy(end);
+        let drawn = -1;
+        for (let i = low; i < n && eventStart[i] < this.to; i++) {
+            const a = Math.max(GUTTER * ratio, Math.floor(this.x(eventStart[i]) * ratio));
+            const b = Math.max(a + 1, Math.ceil(this.x(eventEnd[i]) * ratio));
+            if (b <= drawn) {
+                continue;
+            }
+            const stall = eventKind[i] < 5;
+            if (stall) {
+                pixels.fill(a, b, y0, y1, colours.stallBits);
+                pixels.hatch(a, b, y0, y1, colours.stallLineBits, 7);
+            } else {
+                pixels.hatch(a, b, y0, y1, eventKind[i] === 5 ? colours.faintBits : colours.lineBits,
+                             eventKind[i] === 5 ? 6 : 4);
+            }
+            drawn = b;
+        }
+    }
+
+    paintNames(c, colours) {
+        const {trace} = this.model;
+        c.font = "11px " + getComputedStyle(document.body).fontFamily;
+        c.textBaseline = "middle";
+        const least = 30 / this.scale;
+        for (const {rows} of this.places) {
+            for (const {row, y, high} of rows) {
+                const at = y - this.scroll + AXIS;
+                if (at + high < AXIS || at > this.height || high < 13) {
+                    continue;
+                }
+                const {start, end, items, kind} = row;
+                // Too many to look at, one by one: none is wide enough then, but for a few.
+                let i = row.after(this.from), budget = 4 * this.width;
+                for (; i < items.length && start[i] < this.to && budget--; i++) {
+                    if (end[i] - start[i] < least) {
+                        continue;
+                    }
+                    const x0 = Math.max(GUTTER, this.x(start[i])), x1 = Math.min(this.width, this.x(end[i]));
+                    const name = trace.kernelName(items[i]), room = x1 - x0 - 8;
+                    const text = this.shorten(c, name, room);
+                    if (text) {
+                        c.fillStyle = kind[i] === DIM ? colours.soft : colours.words[kind[i]];
+                        c.fillText(text, x0 + 4, at + high / 2 + .5);
+                    }
+                }
+            }
+        }
+    }
+
+    shorten(c, text, room) {
+        let width = this.widths.get(text);
+        if (width === undefined) {
+            width = c.measureText(text).width;
+            this.widths.set(text, width);
+        }
+        if (width <= room) {
+            return text;
+        }
+        const letters = Math.floor(text.length * room / width) - 1;
+        return letters < 3 ? "" : text.slice(0, letters) + "…";
+    }
+
+    paintRings(c, colours) {
+        for (const {ring, y: at, high} of this.ringPlaces) {
+            const y = at - this.scroll + AXIS;
+            if (y + high < AXIS || y > this.height) {
+                continue;
+            }
+            // As high as the ring is large; a ring that is hardly used is drawn larger, and says so.
+            const capacity = ring.capacity || ring.most || 1;
+            const full = ring.most < capacity / 4 && ring.most ? ring.most * 1.25 : capacity;
+            const up = (used) => y + high - Math.min(1, used / full) * (high - 3);
+            c.fillStyle = colours.line;
+            c.fillRect(GUTTER, y + high, this.width - GUTTER, 1);
+            c.beginPath();
+            c.moveTo(GUTTER, y + high);
+            let i = this.sampleAt(ring, this.time(GUTTER)), value = i < 0 ? 0 : ring.used[i];
+            c.lineTo(GUTTER, up(value));
+            const end = ring.at.length ? this.x(ring.at[ring.at.length - 1]) : GUTTER;
+            for (let x = GUTTER; x < Math.min(this.width, end + 1); x++) {
+                const next = this.sampleAt(ring, this.time(x + 1), i);
+                if (next > i) {
+                    value = this.topOf(ring, i + 1, next);
+                    c.lineTo(x, up(value));
+                    value = ring.used[next];
+                    i = next;
+                }
+                c.lineTo(x + 1, up(value));
+            }
+            c.lineTo(Math.min(this.width, Math.max(end, GUTTER)), y + high);
+            c.closePath();
+            c.globalAlpha = colours.dark ? .32 : .22;
+            c.fillStyle = colours.accent;
+            c.fill();
+            c.globalAlpha = 1;
+            c.strokeStyle = colours.accent;
+            c.lineWidth = 1.2;
+            c.stroke();
+            if (full === capacity && ring.capacity) {
+                c.strokeStyle = colours.warn;
+                c.setLineDash([4, 4]);
+                c.beginPath();
+                c.moveTo(GUTTER, y + 3);
+                c.lineTo(this.width, y + 3);
+                c.stroke();
+                c.setLineDash([]);
+            }
+        }
+    }
+
+    /* The last sample at or before t, -1: none. */
+    sampleAt(ring, t, low = -1) {
+        let high = ring.at.length;
+        for (let step = 1; low + step < high; step *= 2) {
+            if (ring.at[low + step] > t) {
+                high = low + step;
+            } else {
+                low += step;
+            }
+        }
+        while (low + 1 < high) {
+            const middle = (low + high) >> 1;
+            ring.at[middle] <= t ? low = middle : high = middle;
+        }
+        return low;
+    }
+
+    topOf(ring, first, last) {
+        let most = 0;
+        for (let i = first; i <= last;) {
+            if (i % BLOCK === 0 && i + BLOCK <= last) {
+                most = Math.max(most, ring.tops[i / BLOCK]);
+                i += BLOCK;
+            } else {
+                most = Math.max(most, ring.used[i++]);
+            }
+        }
+        return most;
+    }
+
+    paintGutter(c, colours) {
+        const font = getComputedStyle(document.body).fontFamily;
+        c.fillStyle = colours.paper;
+        c.fillRect(0, AXIS, GUTTER - 6, this.height);
+        c.textBaseline = "middle";
+        for (const {lane, y, end} of this.places) {
+            const middle = (y + end) / 2 - this.scroll + AXIS, tall = end - y >= 26;
+            c.font = "12px " + font;
+            c.fillStyle = colours.ink;
+            c.fillText(this.shorten(c, lane.name, GUTTER - 24) || lane.name.slice(0, 9), 12,
+                       middle - (tall ? 6 : 0));
+            const share = lane.calls && !lane.busy ? "submits" : percent(lane.busy, this.model.makespan) + (tall ? " busy" : "");
+            c.font = "10px " + font;
+            c.fillStyle = lane.lost ? colours.warn : colours.soft;
+            const text = lane.lost ? `${share} · ${amount(lane.lost)} lost` : share;
+            if (tall) {
+                c.fillText(text, 12, middle + 8);
+            } else if (this.widths.get(lane.name) < GUTTER - 60) {
+                c.textAlign = "right";
+                c.fillText(share, GUTTER - 10, middle);
+                c.textAlign = "left";
+            }
+        }
+        if (this.ringPlaces.length) {
+            const y = this.ringsAt - this.scroll + AXIS - 16;
+            c.fillStyle = colours.soft;
+            c.font = "600 10px " + getComputedStyle(document.body).fontFamily;
+            c.textBaseline = "middle";
+            c.fillText("RINGS", 12, y + 4);
+            c.fillStyle = colours.line;
+            c.fillRect(58, y + 4, this.width - 58, 1);
+        }
+        for (const {ring, y, high} of this.ringPlaces) {
+            const at = y - this.scroll + AXIS, size = ring.ring === 1 || ring.ring === 2 ? bytesText : amount;
+            c.font = "12px " + font;
+            c.fillStyle = colours.ink;
+            c.fillText(ring.name, 12, at + high / 2 - 7);
+            c.font = "10px " + font;
+            c.fillStyle = ring.capacity && ring.most >= ring.capacity * .98 ? colours.warn : colours.soft;
+            c.fillText(`most ${size(ring.most)}`, 12, at + high / 2 + 7);
+            if (ring.capacity) {
+                c.fillText(`of ${size(ring.capacity)}`, 12, at + high / 2 + 19);
+            }
+        }
+    }
+
+    tickStep() {
+        const rough = (this.to - this.from) / Math.max(2, (this.width - GUTTER) / 120);
+        const power = 10 ** Math.floor(Math.log10(rough));
+        return power * [1, 2, 5, 10].find((m) => m * power >= rough);
+    }
+
+    paintAxis(c, colours, step) {
+        c.fillStyle = colours.paper;
+        c.fillRect(0, 0, this.width, AXIS);
+        c.fillStyle = colours.line;
+        c.fillRect(0, AXIS - 1, this.width, 1);
+        c.font = "11px " + getComputedStyle(document.body).fontFamily;
+        c.textBaseline = "middle";
+        c.fillStyle = colours.soft;
+        for (let tick = Math.ceil(this.from / step) * step; tick < this.to; tick += step) {
+            const x = this.x(tick);
+            if (x >= GUTTER - 1) {
+                c.fillText(moment(tick, step), x + 4, AXIS / 2);
+                c.fillRect(x, AXIS - 6, 1, 6);
+            }
+        }
+        c.fillStyle = colours.paper;
+        c.fillRect(0, 0, GUTTER - 6, AXIS - 1);
+        c.fillStyle = colours.faint;
+        c.fillText(`${duration(this.to - this.from)} wide`, 12, AXIS / 2);
+    }
+
+    /* How busy the workers were over the whole run, by kernel. Drawn once, and kept. */
+    drawOverview() {
+        const {overview, ratio, model, app: {colours}} = this;
+        if (!this.width) {
+            return;
+        }
+        const wide = overview.width, high = overview.height, left = Math.round(GUTTER * ratio);
+        const pixels = new Pixels(overview.getContext("2d"));
+        pixels.size(wide, high);
+        pixels.clear(colours.panelBits);
+        const rows = model.lanes.flatMap((lane) => lane.rows).filter((row) => row.items.length);
+        const lanes = Math.max(1, model.lanes.filter((lane) => lane.busy).length);
+        const at = rows.map(() => 0), times = rows.map((row) => new Float64Array(row.classes.length));
+        const sums = new Float64Array(ALL_CLASSES), span = model.last / (wide - left);
+        for (let x = left; x < wide; x++) {
+            const a = (x - left) * span;
+            sums.fill(0);
+            rows.forEach((row, r) => {
+                times[r].fill(0);
+                at[r] = row.measure(a, a + span, row.after(a, at[r]), times[r]);
+                row.classes.forEach((kind, k) => {
+                    sums[kind] += times[r][k];
+                });
+            });
+            let sum = 0, y = high;
+            for (let k = 0; k < ALL_CLASSES; k++) {
+                sum += sums[k];
+                const to = Math.max(4, high - Math.round(sum / span / lanes * (high - 6)));
+                if (to < y) {
+                    pixels.span(x, x + 1, to, y, k, colours, 0);
+                    y = to;
+                }
+            }
+        }
+        this.overviewPixels = pixels;
+        this.paintBrush();
+    }
+
+    paintBrush() {
+        if (!this.overviewPixels) {
+            return;
+        }
+        const {app: {colours}, ratio, width} = this, c = this.overview.getContext("2d");
+        this.overviewPixels.show();
+        c.setTransform(ratio, 0, 0, ratio, 0, 0);
+        const scale = (width - GUTTER) / this.model.last;
+        const x0 = Math.max(GUTTER, GUTTER + this.from * scale), x1 = Math.min(width, GUTTER + this.to * scale);
+        c.fillStyle = colours.paper;
+        c.globalAlpha = .72;
+        c.fillRect(GUTTER, 0, x0 - GUTTER, 46);
+        c.fillRect(x1, 0, width - x1, 46);
+        c.globalAlpha = 1;
+        if (x0 > GUTTER || x1 < width) {
+            c.strokeStyle = colours.accent;
+            c.lineWidth = 1.5;
+            c.strokeRect(x0 - .5, .75, Math.max(3, x1 - x0), 44);
+        }
+        c.font = "11px " + getComputedStyle(document.body).fontFamily;
+        c.fillStyle = colours.soft;
+        c.textBaseline = "middle";
+        c.fillText("whole run", 12, 23);
+    }
+}

@@ -1,0 +1,602 @@
+#!/usr/bin/env python3
+"""test_page.py PAGE MAKE_PTRACE FOLDER [NAME]
+
+Opens the timeline page in a real browser and does what a person does: looks, zooms, clicks, types.
+What it shows is compared with what another reader finds in the same file. Pictures are left in
+FOLDER. Ends with a line that counts, and with status 1 if anything was wrong."""
+import os
+import struct
+import subprocess
+import sys
+import time
+import traceback
+
+from browser import Browser
+from trace import (ARGS, LANES, NONE, TASKS, UNKNOWN, Trace, embed, from_the_future, patched,
+                   wrong_files)
+
+page_path, make_ptrace, folder = sys.argv[1:4]
+wanted = sys.argv[4] if len(sys.argv) > 4 else ""
+with open(page_path) as source:
+    page_text = source.read()
+os.makedirs(folder, exist_ok=True)
+tests = []
+
+
+def test(function):
+    tests.append(function)
+    return function
+
+
+def check(condition, *what):
+    if not condition:
+        raise AssertionError(" ".join(str(w) for w in what))
+
+
+def equal(a, b, what=""):
+    check(a == b, what, repr(a), "is not", repr(b))
+
+
+def path(name):
+    return os.path.join(folder, name)
+
+
+made = {}
+
+
+def trace_of(kind, size, workers=6):
+    """A generated trace and its page; made once."""
+    name = f"{kind}-{size}"
+    if name not in made:
+        subprocess.run([make_ptrace, kind, str(size), str(workers), path(name + ".ptrace")],
+                       check=True)
+        if size > 100:
+            with open(path(name + ".ptrace"), "rb") as file:
+                embed(page_text, file.read(), path(name + ".html"))
+            made[name] = None
+        else:
+            made[name] = Trace(path(name + ".ptrace"))
+            embed(page_text, made[name].data, path(name + ".html"))
+    return made[name], path(name + ".html")
+
+
+def show(b, where, wait=60):
+    b.open(where, wait)
+    b.until("window.pto && pto.ready && pto.timeline.frames > 0", wait)
+    b.run("localStorage.clear()")
+
+
+def show_data(b, data, name):
+    embed(page_text, data, path(name + ".html"))
+    b.open(path(name + ".html"))
+
+
+def clean(b):
+    equal(b.problems, [], "the console was told:")
+
+
+def text(b, selector):
+    return b.run(f"document.querySelector({selector!r})?.innerText ?? null")
+
+
+def still(b):
+    """Waits until nothing glides any more."""
+    b.until("new Promise((done) => { const a = pto.timeline.from; setTimeout(() => "
+            "done(a === pto.timeline.from), 220); })")
+
+
+def view(b):
+    still(b)
+    return b.run("[pto.timeline.from, pto.timeline.to]")
+
+
+def spot(b, task):
+    """The middle of a task on the screen."""
+    return b.run(f"""(() => {{
+        const box = pto.timeline.boxOf({task}), c = pto.timeline.canvas.getBoundingClientRect();
+        return [c.left + (box.x0 + box.x1) / 2, c.top + box.y + box.high / 2];
+    }})()""")
+
+
+def words_for(ns):
+    """The same rounding as the page's."""
+    def three(x):
+        return f"{x:.0f}" if x >= 100 else f"{x:.1f}" if x >= 10 else f"{x:.2f}"
+    return f"{ns} ns" if ns < 999.5 else f"{three(ns / 1e3)} µs" if ns < 999.5e3 \
+        else f"{three(ns / 1e6)} ms" if ns < 999.5e6 else f"{three(ns / 1e9)} s"
+
+
+# ---- what is to be seen -------------------------------------------------------------------------
+
+@test
+def it_loads_and_asks_nobody(b):
+    trace, where = trace_of("cholesky", 24)
+    show(b, where)
+    clean(b)
+    equal([u for u in b.requests if not u.startswith("file://" + where)], [], "it loaded:")
+    check("cholesky" in b.run("document.title"))
+    check(f"{len(trace.tasks):,} tasks" in text(b, "#facts").replace("\n", " "))
+    equal(b.run("document.getElementById('lost').hidden"), True)
+    equal(b.run("document.getElementById('notice').hidden"), True)
+    b.picture(path("light.png"))
+
+
+@test
+def every_lane_and_ring_is_there(b):
+    trace, where = trace_of("cholesky", 24)
+    show(b, where)
+    equal(b.run("pto.timeline.places.map((p) => p.lane.name)"),
+          ["orchestrator"] + [f"worker {i}" for i in range(1, 7)])
+    equal(b.run("pto.timeline.ringPlaces.map((p) => p.ring.name)"),
+          ["slots, level 0", "heap, level 0", "edges, level 0"])
+    # Every lane of a worker has pixels of kernels, about as many as it was busy.
+    shares = b.run("""pto.timeline.places.slice(1).map((p) => {
+        const t = pto.timeline, y = Math.round(p.y + 8 - t.scroll + 26), known = new Set(pto.colours.bits);
+        const line = new Uint32Array(t.context.getImageData(132, y, t.width - 132, 1).data.buffer);
+        return line.filter((v) => known.has(v)).length / line.length;
+    })""")
+    check(all(s > .8 for s in shares), "lanes are painted to", shares)
+    tasks = sum(1 for i in range(len(trace.tasks)) if trace.ran(i))
+    equal(b.run("pto.model.lanes.reduce((n, l) => n + l.rows.reduce((m, r) => m + r.items.length, 0), 0)"),
+          tasks)
+
+
+@test
+def columns_of_many_spans_sum_up_to_the_truth(b):
+    trace, where = trace_of("cholesky", 24)
+    show(b, where)
+    # What the sums say of any stretch of time is what adding up spans says.
+    for low, high in ((0, 10 ** 9), (123456, 4567890), (3000000, 3000777), (5001, 9999999)):
+        for lane in (1, 4):
+            want = sum(max(0, min(t[5], high) - max(t[4], low)) for t in trace.tasks if t[10] == lane)
+            got = b.run(f"""(() => {{
+                const row = pto.model.lanes[{lane}].rows[0], times = new Float64Array(row.classes.length);
+                row.measure({low}, {high}, row.after({low}), times);
+                return times.reduce((a, x) => a + x, 0);
+            }})()""")
+            equal(got, want, f"lane {lane} from {low} to {high}:")
+
+
+# ---- moving -------------------------------------------------------------------------------------
+
+@test
+def wheel_keys_and_mouse_move_the_view(b):
+    _, where = trace_of("cholesky", 24)
+    show(b, where)
+    x, y = 700, 300
+    begin = view(b)
+    under = b.run(f"pto.timeline.time({x})")
+    for _ in range(5):
+        b.wheel(x, y, 0, -240)
+    zoomed = view(b)
+    check(zoomed[1] - zoomed[0] < (begin[1] - begin[0]) / 4, "the wheel did not zoom:", zoomed)
+    check(abs(b.run(f"pto.timeline.time({x})") - under) < (zoomed[1] - zoomed[0]) / 500,
+          "what is under the pointer must stay there")
+    b.run("document.getElementById('lanes').focus()")
+    b.key("Right")
+    later = view(b)
+    check(later[0] > zoomed[0] and abs((later[1] - later[0]) / (zoomed[1] - zoomed[0]) - 1) < 1e-6)
+    b.key("Left")
+    check(abs(view(b)[0] - zoomed[0]) < 1)
+    b.key("+")
+    nearer = view(b)
+    check(nearer[1] - nearer[0] < .7 * (zoomed[1] - zoomed[0]), "+ did not zoom")
+    b.key("-")
+    check(abs(view(b)[0] - zoomed[0]) < 1, "- is not the reverse of +")
+    b.drag(600, 300, 750, 300)
+    moved = view(b)
+    width = b.run("pto.timeline.width") - 132
+    check(abs(zoomed[0] - moved[0] - 150 / width * (zoomed[1] - zoomed[0])) < (zoomed[1] - zoomed[0]) / 200,
+          "dragged by 150 pixels:", zoomed, moved)
+    b.key("0")
+    whole = view(b)
+    check(whole[0] <= 0 and whole[1] >= b.run("pto.model.last"), "0 shows all")
+    for _ in range(200):
+        b.run("pto.timeline.zoom(.5)")
+    near = view(b)
+    check(near[1] - near[0] >= 19, "there is an end to zooming in")
+    clean(b)
+
+
+# ---- clicking -----------------------------------------------------------------------------------
+
+def close_to(b, task):
+    b.run(f"pto.timeline.reveal({task}, true)")
+    still(b)
+
+
+@test
+def a_click_on_a_task_tells_all_about_it(b):
+    trace, where = trace_of("cholesky", 24)
+    show(b, where)
+    waited = [i for i in range(len(trace.tasks)) if trace.tasks[i][3] > trace.tasks[i][2] + 1000]
+    for task in (0, waited[5], waited[len(waited) // 2], len(trace.tasks) - 1):
+        close_to(b, task)
+        b.click(*spot(b, task))
+        equal(b.run("pto.selected"), task)
+        record, said = trace.tasks[task], text(b, "#side-task")
+        check(f"task {record[0]}" in said and trace.kernel(task) in said, said)
+        check("examples/workloads/cholesky.c:" in said and f"worker {record[10]}" in said, said)
+        parts = b.run("Object.fromEntries([...document.querySelectorAll('[data-part]')]"
+                      ".map((e) => [e.dataset.part, e.innerText]))")
+        equal(parts["running"], words_for(record[5] - record[4]), "running:")
+        equal(parts["waiting"], words_for(record[3] - record[2]), "waiting:")
+        equal(parts["queued"], words_for(record[4] - max(record[3], record[2])), "queued:")
+        equal(parts["blocked"], words_for(record[7]), "blocked:")
+        check("float64[64, 64]" in said and "strides [1536, 1]" in said, said)
+        if record[3] > record[2]:
+            last = trace.last_producer(task)
+            whom = text(b, "[data-of=waited]")
+            check(trace.kernel(last) in whom and str(trace.tasks[last][0]) in whom, whom)
+            b.click_on("[data-of=waited] .link")
+            equal(b.run("pto.selected"), last, "the one it waited for:")
+    clean(b)
+
+
+@test
+def a_click_on_an_edge_says_why(b):
+    trace, where = trace_of("layers", 12)
+    show(b, where)
+    seen = set()
+    for number, edge in enumerate(trace.edges):
+        if (edge[2], edge[3]) in seen:
+            continue
+        seen.add((edge[2], edge[3]))
+        b.run(f"pto.select({edge[1]}, true)")
+        b.click_on(f"[data-edge='{number}']")
+        equal(b.run("pto.edge"), number)
+        said = text(b, "[data-of=edge]")
+        check(["RAW", "WAR", "WAW", "after"][edge[2]] in said, said)
+        check(str(trace.tasks[edge[0]][0]) in said and str(trace.tasks[edge[1]][0]) in said, said)
+        if edge[2] == 3:
+            check("pto_after" in said, said)
+        else:
+            check("float32[16, " in said and "bytes 0x" in said, said)
+    check(len(seen) > 4, "too few kinds of edges to learn anything:", seen)
+    # On the canvas: somewhere along a curve.
+    task = next(i for i in range(100, len(trace.tasks)) if trace.ran(i) and len(trace.edges_into(i)) == 1
+                and trace.tasks[trace.edges_into(i)[0][0]][10] not in (NONE, trace.tasks[i][10]))
+    b.run(f"pto.select({task}, true)")
+    close_to(b, task)
+    b.run("pto.timeline.zoom(3)")
+    still(b)
+    edge = trace.tasks[task][11]
+    where = b.run(f"""(() => {{
+        const l = pto.timeline.curves.find((c) => c.e === {edge}), box = pto.timeline.canvas.getBoundingClientRect();
+        const at = (p, a, b, c, d) => (1 - p) ** 3 * a + 3 * (1 - p) ** 2 * p * b + 3 * (1 - p) * p * p * c + p ** 3 * d;
+        return [box.left + at(.5, l.x0, l.x0 + l.bend, l.x1 - l.bend, l.x1), box.top + at(.5, l.y0, l.y0, l.y1, l.y1)];
+    }})()""")
+    b.click(*where)
+    equal(b.run("pto.edge"), edge, "the edge that was clicked:")
+    b.picture(path("edge.png"))
+    clean(b)
+
+
+@test
+def search_finds_kernels_places_and_tasks(b):
+    trace, where = trace_of("cholesky", 24)
+    show(b, where)
+    b.key("/")
+    equal(b.run("document.activeElement.id"), "search")
+    b.type("SYR")
+    equal(b.run("document.querySelectorAll('#found [role=option]').length"), 1)
+    b.key("Enter")
+    syrk = [i for i in range(len(trace.tasks)) if trace.kernel(i) == "syrk"]
+    equal(b.run("pto.selected"), syrk[0])
+    b.key("Enter")
+    equal(b.run("pto.selected"), syrk[1], "the next hit:")
+    left = b.run("[...new Set(pto.model.lanes.flatMap((l) => l.rows.flatMap((r) => r.classes)))].sort()")
+    equal(len(left), 2, "one class and the dimmed:")
+    b.key("Escape")
+    b.run("document.getElementById('lanes').focus()")
+    b.key("Escape")
+    equal(b.run("pto.filter"), None)
+    wanted_task = 1234
+    for words in (str(trace.tasks[wanted_task][0]), f"#{trace.tasks[wanted_task][0]}"):
+        b.run("pto.select(4294967295)")
+        b.key("/")
+        b.type(words)
+        b.key("Enter")
+        equal(b.run("pto.selected"), wanted_task, words)
+        b.run("document.getElementById('lanes').focus()")
+    b.key("/")
+    b.type("cholesky.c:214")
+    b.key("Enter")
+    equal(b.run("pto.filter.name"), "examples/workloads/cholesky.c:214")
+    b.run("document.getElementById('search').select()")
+    b.type("nosuch")
+    check("No kernel" in text(b, "#found"))
+    clean(b)
+
+
+# ---- tables -------------------------------------------------------------------------------------
+
+@test
+def kernels_add_up_and_sort(b):
+    trace, where = trace_of("layers", 12)
+    show(b, where)
+    table = {r["name"]: r for r in b.run("pto.model.kernelTable()")}
+    for name, row in table.items():
+        mine = sorted(trace.duration(i) for i in range(len(trace.tasks))
+                      if trace.kernel(i) == name and trace.ran(i))
+        equal(row["count"], sum(1 for i in range(len(trace.tasks)) if trace.kernel(i) == name), name)
+        equal(row["total"], sum(mine), name)
+        if mine:
+            equal(row["max"], mine[-1], name)
+            equal(row["p50"], mine[len(mine) // 2], name)
+    names = "[...document.querySelectorAll('#side-kernels tbody tr')].map((r) => r.cells[0].innerText.trim())"
+    equal(b.run(names), sorted(table, key=lambda n: -table[n]["total"]))
+    b.click_on("[data-by=count]")
+    counts = [table[n]["count"] for n in b.run(names)]
+    equal(counts, sorted(counts, reverse=True))
+    b.click_on("[data-by=name]")
+    equal(b.run(names), sorted(table))
+    equal(b.run("document.querySelector('th[aria-sort]').innerText").split()[0], "kernel")
+    clean(b)
+
+
+@test
+def the_critical_path_is_the_longest_chain(b):
+    for kind, size in (("cholesky", 24), ("layers", 12)):
+        trace, where = trace_of(kind, size)
+        show(b, where)
+        b.key("c")
+        path_tasks = b.run("[...pto.model.criticalPath().tasks]")
+        equal(b.run("pto.model.criticalPath().time"), trace.longest_chain())
+        equal(sum(trace.duration(i) for i in path_tasks), trace.longest_chain(), "its tasks:")
+        for a, c in zip(path_tasks, path_tasks[1:]):
+            check(a in [e[0] for e in trace.edges_into(c)], "no edge from", a, "to", c)
+        check(words_for(trace.longest_chain()) in text(b, "#side-path"))
+        equal(b.run("pto.showPath"), True)
+        b.click_on(f"#side-path [data-task='{path_tasks[1]}']")
+        equal(b.run("pto.selected"), path_tasks[1])
+        clean(b)
+
+
+@test
+def lost_records_and_failures_are_said(b):
+    trace, where = trace_of("layers", 12)
+    show(b, where)
+    check("17 records" in text(b, "#lost") and "worker 2: 17" in text(b, "#lost"), text(b, "#lost"))
+    failed = [i for i, t in enumerate(trace.tasks) if t[16] == 1]
+    skipped = [i for i, t in enumerate(trace.tasks) if t[16] == 2]
+    facts = text(b, "#facts").replace("\n", " ")
+    check(f"{len(failed)} failed" in facts and f"{len(skipped)} skipped" in facts, facts)
+    b.run(f"pto.select({skipped[0]}, true)")
+    check("skipped" in text(b, "#side-task") and "never ran" in text(b, "#side-task"))
+    b.run(f"pto.select({failed[0]}, true)")
+    check("failed" in text(b, "#side-task"))
+    b.picture(path("layers.png"))
+    clean(b)
+
+
+# ---- the graph ----------------------------------------------------------------------------------
+
+@test
+def the_graph_draws_and_collapses(b):
+    trace, where = trace_of("cholesky", 24)
+    show(b, where)
+    b.click_on("#tab-graph")
+    b.until("pto.graph.drawn")
+    equal(b.run("pto.graph.nodes.length"), len(trace.tasks))
+    check(b.run("pto.graph.links.every((l) => pto.graph.nodes[l.from].level < pto.graph.nodes[l.to].level)"))
+    at = b.run("""(() => { const n = pto.graph.nodes[0], c = pto.graph.canvas.getBoundingClientRect();
+        return [c.left + n.x * pto.graph.zoomed + pto.graph.dx, c.top + n.y * pto.graph.zoomed + pto.graph.dy]; })()""")
+    b.click(*at)
+    equal(b.run("pto.selected"), 0)
+    before = b.run("pto.graph.zoomed")
+    b.wheel(500, 400, 0, -300)
+    check(b.run("pto.graph.zoomed") > before)
+    b.click_on("#graph-near")
+    check(b.run("pto.graph.nodes.length") <= 300)
+    b.picture(path("graph.png"))
+    trace, where = trace_of("cholesky", 40)
+    check(len(trace.tasks) > 3000)
+    show(b, where)
+    b.key("g")
+    b.until("pto.graph.drawn")
+    check(b.run("pto.graph.nodes.length") <= 1200)
+    equal(b.run("pto.graph.nodes.reduce((n, x) => n + x.count, 0)"), len(trace.tasks))
+    clean(b)
+
+
+# ---- people -------------------------------------------------------------------------------------
+
+@test
+def light_and_dark(b):
+    _, where = trace_of("cholesky", 24)
+    paper = "getComputedStyle(document.body).backgroundColor"
+    corner = "[...pto.timeline.context.getImageData(140, 30, 1, 1).data].slice(0, 3)"
+    show(b, where)
+    light = b.run(paper)
+    check(sum(b.run(corner)) > 600)
+    b.key("d")
+    b.until("document.documentElement.dataset.theme === 'dark'")
+    check(b.run(paper) != light)
+    b.until(corner + ".reduce((a, x) => a + x) < 200")
+    b.run("localStorage.clear()")
+    b.scheme(True)
+    b.open(where)
+    b.until("window.pto && pto.ready")
+    equal(b.run("document.documentElement.dataset.theme"), "dark")
+    b.picture(path("dark.png"))
+    b.scheme(False)
+    b.until("document.documentElement.dataset.theme === 'light'")
+    clean(b)
+
+
+@test
+def all_of_it_by_keyboard(b):
+    trace, where = trace_of("cholesky", 24)
+    show(b, where)
+    seen = []
+    for _ in range(12):
+        b.key("Tab")
+        seen.append(b.run("document.activeElement.id"))
+        check(b.run("document.activeElement === document.body || "
+                    "getComputedStyle(document.activeElement).outlineStyle !== 'none'"),
+              "no outline on", seen[-1])
+    for must in ("tab-time", "search", "theme", "help", "lanes", "tab-kernels"):
+        check(must in seen, must, "cannot be reached; there are", seen)
+    b.run("document.getElementById('lanes').focus()")
+    b.key("?")
+    equal(b.run("document.getElementById('keys').open"), True)
+    b.key("Escape")
+    b.until("!document.getElementById('keys').open")
+    b.key("n")
+    first = b.run("pto.selected")
+    lane = sorted((t[4], i) for i, t in enumerate(trace.tasks) if t[10] == trace.tasks[first][10])
+    equal(first, lane[0][1])
+    b.key("n")
+    equal(b.run("pto.selected"), lane[1][1])
+    b.key("p")
+    equal(b.run("pto.selected"), first)
+    late = len(trace.tasks) - 1
+    b.run(f"pto.select({late}, true)")
+    b.key("w")
+    equal(b.run("pto.selected"), trace.last_producer(late))
+    b.key("g")
+    equal(b.run("document.getElementById('view-graph').hidden"), False)
+    b.key("t")
+    equal(b.run("document.getElementById('view-time').hidden"), False)
+    unnamed = b.run("""[...document.querySelectorAll('button, input, canvas, [role=tabpanel]')].filter((e) =>
+        !(e.innerText || '').trim() && !e.getAttribute('aria-label') && !e.getAttribute('aria-labelledby') &&
+        !e.closest('label') && e.getAttribute('aria-hidden') !== 'true').map((e) => e.id)""")
+    equal(unnamed, [], "without a name:")
+    clean(b)
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+@test
+def wrong_files_are_explained(b):
+    trace, _ = trace_of("layers", 2)
+    for name, data, words in wrong_files(trace):
+        show_data(b, data, "wrong")
+        equal(b.run("document.getElementById('notice').hidden"), False, f"{name}: no message;")
+        said = text(b, "#notice")
+        check(words in said, f"{name}: it said: {said}")
+        equal(b.problems, [], name)
+    with open(path("wrong.html"), "w") as file:
+        file.write(page_text.replace("@PTRACE_BASE64@", "%%% this is not base64 %%%"))
+    b.open(path("wrong.html"))
+    check("not base64" in text(b, "#notice"))
+    with open(path("wrong.html"), "w") as file:
+        file.write(page_text)
+    b.open(path("wrong.html"))
+    check("No trace inside" in text(b, "#notice"))
+    b.picture(path("notice.png"))
+    none = patched(trace.data, 64 + 24 * (TASKS - 1) + 16, "<Q", 0)
+    none = patched(none, 64 + 24 * (7 - 1) + 16, "<Q", 0)
+    show_data(b, none, "wrong")
+    check("no tasks" in text(b, "#notice"))
+    clean(b)
+
+
+@test
+def files_of_later_writers_are_read(b):
+    trace, _ = trace_of("layers", 2)
+    show_data(b, from_the_future(trace), "future")
+    b.until("window.pto && pto.ready")
+    equal(b.run("pto.model.tasks"), len(trace.tasks))
+    equal(b.run("pto.model.criticalPath().time"), trace.longest_chain())
+    b.run("pto.select(20, true)")
+    check("float32[16" in text(b, "#side-task"))
+    clean(b)
+
+
+@test
+def a_trace_in_parts_is_the_same(b):
+    trace, _ = trace_of("cholesky", 24)
+    embed(page_text, trace.data, path("parts.html"), 3 * 1024)
+    show(b, path("parts.html"))
+    equal(b.run("pto.model.tasks"), len(trace.tasks))
+    equal(b.run("pto.model.rings.length"), 3)
+    equal(b.run("pto.timeline.ringPlaces.length"), 3)
+    equal(b.run("pto.model.criticalPath().time"), trace.longest_chain())
+    clean(b)
+
+
+@test
+def pending_tasks_lie_beside_others_and_the_unended_go_to_the_end(b):
+    trace, _ = trace_of("layers", 2)
+    lane = sorted((t[4], i) for i, t in enumerate(trace.tasks) if t[10] == 1)
+    long, open_end = lane[2][1], lane[-1][1]
+    at = trace.sections[TASKS][1]
+    data = patched(trace.data, at + 96 * long + 40, "<Q", trace.tasks[lane[6][1]][5])
+    data = patched(data, at + 96 * open_end + 40, "<Q", UNKNOWN)
+    data = patched(data, at + 96 * open_end + 91, "<B", 3)
+    show_data(b, data, "pending")
+    b.until("window.pto && pto.ready")
+    check(b.run("pto.model.lanes[1].rows.length") >= 2)
+    b.run(f"pto.timeline.reveal({long}, true)")
+    still(b)
+    b.click(*spot(b, long))
+    equal(b.run("pto.selected"), long)
+    b.run(f"pto.select({open_end})")
+    check("had not ended" in text(b, "#side-task"))
+    clean(b)
+
+
+# ---- a million ----------------------------------------------------------------------------------
+
+@test
+def a_million_tasks(b):
+    _, where = trace_of("cholesky", 182, 8)
+    b.open(where, 300)
+    b.until("window.pto && pto.ready", 120)
+    check(b.run("pto.model.tasks") > 1000000)
+    first = b.run("pto.timeline.firstSeen") / 1000
+    b.picture(path("million.png"))
+    rates = []
+    for share in (1, .1, .001):
+        rates.append(b.run(f"""new Promise((done) => {{
+            const t = pto.timeline, span = pto.model.last * {share}, from = pto.model.last * (1 - {share}) / 2;
+            const begin = performance.now();
+            let n = 0;
+            const step = () => {{
+                t.see(from + span * n / 500, from + span * (1 + n / 500));
+                n++ < 90 ? requestAnimationFrame(step) : done(90e3 / (performance.now() - begin));
+            }};
+            requestAnimationFrame(step);
+        }})"""))
+    b.run("pto.select(500000, true)")
+    check("task" in text(b, "#side-task"))
+    b.key("c")
+    b.until("pto.showPath")
+    b.key("g")
+    b.until("pto.graph.drawn", 60)
+    b.picture(path("million-graph.png"))
+    clean(b)
+    slowest = min(rates)
+    print(f"  first picture after {first:.2f} s; panning at "
+          f"{', '.join(f'{r:.0f}' for r in rates)} frames/s (all, a tenth, a thousandth)")
+    print(f"BAR page first picture of a million tasks: {first:.2f} s (want <= 3 s) "
+          f"{'ok' if first <= 3 else 'short'}")
+    print(f"BAR page panning: {slowest:.0f} frames/s (want >= 30) {'ok' if slowest >= 30 else 'short'}")
+    check(first <= 3 and slowest >= 30, "a bar is short")
+    os.unlink(where) # hundreds of megabytes
+    os.unlink(path("cholesky-182.ptrace"))
+
+
+failed = 0
+run = [t for t in tests if wanted in t.__name__]
+for function in run:
+    begin = time.monotonic()
+    with Browser() as browser:
+        try:
+            function(browser)
+            print(f"ok      {function.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
+        except Exception as error:
+            failed += 1
+            print(f"FAILED  {function.__name__}: {error}", flush=True)
+            if not isinstance(error, AssertionError):
+                traceback.print_exc()
+            if browser.problems:
+                print("  console:", *browser.problems[:5], sep="\n    ")
+            try:
+                browser.picture(path(f"failed-{function.__name__}.png"))
+            except Exception:
+                pass
+print(f"{len(run) - failed} of {len(run)} tests of the page passed; pictures are in {folder}")
+sys.exit(failed != 0 or not run)
