@@ -123,7 +123,7 @@ class Graph {
                 nodes[n].time += trace.duration(i);
                 nodeOf[i] = n;
             }
-            if (nodes.length > 1200) {
+            if (nodes.length > 1200 || deepest / merge > 120) {
                 continue;
             }
             const bundles = new Map();
@@ -179,7 +179,7 @@ class Graph {
         // Columns and rows are as far apart as it takes to look like the canvas, within limits.
         const tallest = Math.max(...columns.map((list) => list.length), 1), groups = most > 1;
         const shape = (this.width || 4) / (this.height || 3), sides = tallest / columns.length;
-        const high = Math.max(groups ? 44 : 26, Math.min(130, 40 / shape / sides));
+        const high = Math.max(groups ? 44 : 26, Math.min(600, 40 / shape / sides));
         const wide = Math.max(40, Math.min(320, high * sides * shape));
         for (const node of nodes) {
             node.x = node.column * wide;

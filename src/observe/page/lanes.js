@@ -115,28 +115,32 @@ class Lanes extends View {
     paintEvents({lane, y, end}, dy) {
         const {pixels, ratio, app: {colours}} = this;
         const {eventStart, eventEnd, eventKind} = lane, n = eventStart.length;
-        let low = 0, high = n;
-        while (low < high) {
-            const middle = (low + high) >> 1;
-            eventEnd[middle] <= this.from ? low = middle + 1 : high = middle;
-        }
-        const y0 = dy(y), y1 = dy(end);
-        let drawn = -1;
-        for (let i = low; i < n && eventStart[i] < this.to; i++) {
-            const a = Math.max(GUTTER * ratio, Math.floor(this.x(eventStart[i]) * ratio));
-            const b = Math.max(a + 1, Math.ceil(this.x(eventEnd[i]) * ratio));
-            if (b <= drawn) {
-                continue;
+        /* The first event from `low` on that ends after t. */
+        const after = (t, low) => {
+            let high = n;
+            for (let step = 1; low + step < high; step *= 2) {
+                eventEnd[low + step] > t ? high = low + step : low += step;
             }
-            const stall = eventKind[i] < 5;
-            if (stall) {
+            while (low < high) {
+                const middle = (low + high) >> 1;
+                eventEnd[middle] <= t ? low = middle + 1 : high = middle;
+            }
+            return low;
+        };
+        const y0 = dy(y), y1 = dy(end), left = GUTTER * ratio;
+        for (let i = after(this.from, 0); i < n && eventStart[i] < this.to;) {
+            const a = Math.max(left, Math.floor(this.x(eventStart[i]) * ratio));
+            const b = Math.max(a + 1, Math.ceil(this.x(eventEnd[i]) * ratio));
+            if (eventKind[i] < 5) {
                 pixels.fill(a, b, y0, y1, colours.stallBits);
                 pixels.hatch(a, b, y0, y1, colours.stallLineBits, 7);
+            } else if (eventKind[i] === 5) {
+                pixels.hatch(a, b, y0, y1, colours.faintBits, 6);
             } else {
-                pixels.hatch(a, b, y0, y1, eventKind[i] === 5 ? colours.faintBits : colours.lineBits,
-                             eventKind[i] === 5 ? 6 : 4);
+                pixels.hatch(a, b, y0, y1, colours.lineBits, 4);
             }
-            drawn = b;
+            // Of all that end within one pixel, one is enough.
+            i = b > a + 1 ? i + 1 : Math.max(i + 1, after(this.time(b / ratio), i));
         }
     }
 
@@ -321,7 +325,7 @@ class Lanes extends View {
         c.font = "11px " + getComputedStyle(document.body).fontFamily;
         c.textBaseline = "middle";
         c.fillStyle = colours.soft;
-        for (let tick = Math.ceil(this.from / step) * step; tick < this.to; tick += step) {
+        for (let tick = Math.ceil(this.from / step) * step + 0; tick < this.to; tick += step) {
             const x = this.x(tick);
             if (x >= GUTTER - 1) {
                 c.fillText(moment(tick, step), x + 4, AXIS / 2);

@@ -3,7 +3,7 @@
  * A row is a line of spans that do not overlap, sorted by time: flat arrays and sums, so that the
  * cost of drawing follows the pixels and not the spans. */
 
-const BLOCK = 32;   // spans summed up together
+const BLOCK = 16;   // spans summed up together
 const CLASSES = 24; // kernels with a colour and pattern of their own; the last is for all others
 const DIM = CLASSES, CALL = CLASSES + 1, ALL_CLASSES = CLASSES + 2;
 
@@ -76,29 +76,25 @@ class Row {
     measure(a, b, i, times) {
         const {start, end, kind, place, sums} = this, n = this.classes.length;
         const last = this.after(b, i);
-        const add = (j) => {
+        // Of the last one, and of one that only begins here, a part counts.
+        const end1 = last < start.length && start[last] < b ? last + 1 : last;
+        let j = i;
+        const whole = last - last % BLOCK, first = j + 1 + (BLOCK - (j + 1) % BLOCK) % BLOCK;
+        const skips = whole > first;
+        for (; j < end1; j++) {
+            if (skips && j === first) {
+                for (let c = 0; c < n; c++) {
+                    times[c] += sums[whole / BLOCK * n + c] - sums[first / BLOCK * n + c];
+                }
+                j = whole;
+                if (j === end1) {
+                    break;
+                }
+            }
             const from = start[j] > a ? start[j] : a, to = end[j] < b ? end[j] : b;
             if (to > from) {
                 times[place[kind[j]]] += to - from;
             }
-        };
-        let j = i;
-        if (last - i > 2 * BLOCK) {
-            add(j++);
-            for (; j % BLOCK; j++) {
-                add(j);
-            }
-            const whole = Math.floor(last / BLOCK) * BLOCK;
-            for (let c = 0; c < n; c++) {
-                times[c] += sums[whole / BLOCK * n + c] - sums[j / BLOCK * n + c];
-            }
-            j = whole;
-        }
-        for (; j < last; j++) {
-            add(j);
-        }
-        if (last < start.length && start[last] < b) {
-            add(last);
         }
         return last;
     }
@@ -268,24 +264,28 @@ class Model {
         }
     }
 
-    /* As flat arrays, lane by lane: parks come in hundreds of thousands. */
+    /* As flat arrays, lane by lane: stalls and parks come in hundreds of thousands. */
     makeEvents() {
-        const {EVENTS} = this.trace, of = this.lanes.map(() => []);
-        for (const e of sortByTime(EVENTS, 0)) {
-            const lane = EVENTS.u32(e, 4);
-            if (lane !== NONE) {
-                of[lane].push(e);
-            }
+        const {EVENTS} = this.trace, order = sortByTime(EVENTS, 0);
+        const counts = new Uint32Array(this.lanes.length + 1);
+        for (let k = 0; k < order.length; k++) {
+            counts[Math.min(EVENTS.u32(order[k], 4), this.lanes.length)]++;
         }
         this.lanes.forEach((lane, l) => {
-            lane.events = Uint32Array.from(of[l]);
-            lane.eventStart = Float64Array.from(of[l], (e) => EVENTS.time(e, 0));
-            lane.eventEnd = Float64Array.from(of[l], (e) => {
-                const end = EVENTS.time(e, 2);
-                return end === end ? end : this.last;
-            });
-            lane.eventKind = Uint8Array.from(of[l], (e) => EVENTS.u32(e, 5) & 0xffff);
+            lane.eventStart = new Float64Array(counts[l]);
+            lane.eventEnd = new Float64Array(counts[l]);
+            lane.eventKind = new Uint8Array(counts[l]);
         });
+        counts.fill(0);
+        for (let k = 0; k < order.length; k++) {
+            const lane = this.lanes[EVENTS.u32(order[k], 4)];
+            if (lane) {
+                const i = counts[lane.lane]++, end = EVENTS.time(order[k], 2);
+                lane.eventStart[i] = EVENTS.time(order[k], 0);
+                lane.eventEnd[i] = end === end ? end : this.last;
+                lane.eventKind[i] = EVENTS.u32(order[k], 5) & 0xffff;
+            }
+        }
     }
 
     /* Pending tasks run beside others of their lane: as many rows as it takes. */
@@ -316,34 +316,42 @@ class Model {
     }
 
     makeRings() {
-        const t = this.trace, series = new Map();
+        const {CAPS, RINGS} = this.trace, series = new Map();
         const find = (level, ring) => {
-            const key = level * 16 + ring;
+            const key = level * 4096 + ring;
             if (!series.has(key)) {
-                series.set(key, {level, ring, items: [], capacity: 0, most: 0});
+                series.set(key, {level, ring, count: 0, capacity: 0, most: 0,
+                                 name: `${RING_NAMES[ring] || "ring " + ring}, level ${level}`});
             }
             return series.get(key);
         };
-        for (let i = 0; i < t.CAPS.count; i++) {
-            find(t.CAPS.u32(i, 2), t.CAPS.u32(i, 3)).capacity = t.CAPS.u64(i, 0);
+        for (let i = 0; i < CAPS.count; i++) {
+            find(CAPS.u32(i, 2), CAPS.u32(i, 3)).capacity = CAPS.u64(i, 0);
         }
-        for (const i of sortByTime(t.RINGS, 0)) {
-            find(t.RINGS.u32(i, 4), t.RINGS.u32(i, 5)).items.push(i);
+        for (let i = 0; i < RINGS.count; i++) {
+            find(RINGS.u32(i, 4), RINGS.u32(i, 5)).count++;
         }
         this.rings = [...series.values()].sort((a, b) => a.level - b.level || a.ring - b.ring)
-            .filter((s) => s.items.length);
+            .filter((s) => s.count);
         for (const s of this.rings) {
-            s.at = Float64Array.from(s.items, (i) => t.RINGS.time(i, 0));
-            s.used = Float64Array.from(s.items, (i) => t.RINGS.u64(i, 2));
-            s.name = `${RING_NAMES[s.ring] || "ring " + s.ring}, level ${s.level}`;
-            s.most = s.used.reduce((a, b) => a > b ? a : b, 0);
-            delete s.items;
+            s.at = new Float64Array(s.count);
+            s.used = new Float64Array(s.count);
             // The largest of every BLOCK samples: a picture of many shows their tops.
-            s.tops = new Float64Array(Math.ceil(s.used.length / BLOCK));
-            s.used.forEach((used, i) => {
-                const b = Math.floor(i / BLOCK);
-                s.tops[b] = Math.max(s.tops[b], used);
-            });
+            s.tops = new Float64Array(Math.ceil(s.count / BLOCK));
+            s.count = 0;
+        }
+        const order = sortByTime(RINGS, 0);
+        for (let k = 0; k < order.length; k++) {
+            const i = order[k], s = find(RINGS.u32(i, 4), RINGS.u32(i, 5)), used = RINGS.u64(i, 2);
+            const n = s.count++, block = Math.floor(n / BLOCK);
+            s.at[n] = RINGS.time(i, 0);
+            s.used[n] = used;
+            s.most = used > s.most ? used : s.most;
+            s.tops[block] = used > s.tops[block] ? used : s.tops[block];
+        }
+        for (const s of this.rings) { // samples without a time were left out
+            s.at = s.at.subarray(0, s.count);
+            s.used = s.used.subarray(0, s.count);
         }
     }
 

@@ -222,7 +222,7 @@ class Timeline extends Lanes {
                 }
             }
             const {lane} = place;
-            let low = 0, end = lane.events.length;
+            let low = 0, end = lane.eventStart.length;
             while (low < end) {
                 const middle = (low + end) >> 1;
                 lane.eventStart[middle] <= t ? low = middle + 1 : end = middle;
