@@ -1,5 +1,5 @@
-/* graph.js - the tasks as a graph: columns are levels (edges on the longest way to a task). More than
- * MOST tasks are drawn as groups, one for each kernel and level, or for several levels. */
+/* graph.js - the tasks as a graph: columns are levels (edges on the longest way to a task). More
+ * than MOST tasks are drawn as groups, one for each kernel and level, or for several levels. */
 
 const MOST = 3000;
 
@@ -45,14 +45,17 @@ class Graph {
         this.center = app.selected;
         if (this.around && app.selected !== NONE) {
             tasks = this.neighbours(app.selected, 300);
-            text = `${amount(tasks.length)} tasks nearest to ${model.trace.kernelName(app.selected)} ${model.trace.id(app.selected)}`;
+            text = `${amount(tasks.length)} tasks nearest to ${
+                model.trace.kernelName(app.selected)} ${model.trace.id(app.selected)}`;
         } else if (model.tasks <= MOST) {
             tasks = Uint32Array.from({length: model.tasks}, (_, i) => i);
             text = `${amount(model.tasks)} tasks`;
         }
         if (tasks) {
-            this.nodes = Array.from(tasks, (i) => ({task: i, level: depth[i], kind: model.classOf(i), count: 1,
-                                                    name: model.trace.kernelName(i)}));
+            this.nodes = Array.from(tasks, (i) => ({
+                task: i, level: depth[i], kind: model.classOf(i), count: 1,
+                name: model.trace.kernelName(i),
+            }));
             const at = new Map(this.nodes.map((node, i) => [node.task, i]));
             this.links = this.linksOf(tasks, (i) => at.get(i));
         } else {
@@ -60,7 +63,8 @@ class Graph {
         }
         this.layout();
         document.getElementById("graph-says").textContent =
-            `${text}, ${amount(this.links.length)} ${tasks ? "edges" : "bundles of edges"}, ${amount(this.columns)} levels`;
+            `${text}, ${amount(this.links.length)} ${tasks ? "edges" : "bundles of edges"}, ${
+                amount(this.columns)} levels`;
         this.fit();
     }
 
@@ -84,7 +88,8 @@ class Graph {
         while (edge.length && seen.size < most) {
             const next = [];
             for (const i of edge) {
-                const near = Array.from({length: trace.edges(i)}, (_, k) => trace.from(trace.firstEdge(i) + k));
+                const near = Array.from({length: trace.edges(i)},
+                                        (_, k) => trace.from(trace.firstEdge(i) + k));
                 for (const e of model.consumers(i)) {
                     near.push(trace.to(e));
                 }
@@ -116,8 +121,8 @@ class Graph {
                 if (n === undefined) {
                     n = nodes.length;
                     at.set(key, n);
-                    nodes.push({task: NONE, first: i, level, kind: model.classOf(i), count: 0, time: 0,
-                                name: trace.kernelName(i)});
+                    nodes.push({task: NONE, first: i, level, kind: model.classOf(i), count: 0,
+                                time: 0, name: trace.kernelName(i)});
                 }
                 nodes[n].count++;
                 nodes[n].time += trace.duration(i);
@@ -138,17 +143,20 @@ class Graph {
                 }
             }
             this.nodes = nodes;
-            this.links = [...bundles].map(([key, count]) => ({from: Math.floor(key / nodes.length),
-                                                              to: key % nodes.length, edge: NONE, count}));
-            return `${amount(model.tasks)} tasks in ${amount(nodes.length)} groups of one kernel and ` +
-                (merge > 1 ? `${merge} levels` : "level");
+            this.links = [...bundles].map(([key, count]) => ({
+                from: Math.floor(key / nodes.length), to: key % nodes.length, edge: NONE, count,
+            }));
+            return `${amount(model.tasks)} tasks in ${amount(nodes.length)} groups ` +
+                `of one kernel and ${merge > 1 ? `${merge} levels` : "level"}`;
         }
     }
 
     /* Columns by level; within one, neighbours draw their nodes towards them, a few times over. */
     layout() {
-        const {nodes, links} = this, levels = [...new Set(nodes.map((n) => n.level))].sort((a, b) => a - b);
-        const column = new Map(levels.map((level, i) => [level, i])), columns = levels.map(() => []);
+        const {nodes, links} = this;
+        const levels = [...new Set(nodes.map((n) => n.level))].sort((a, b) => a - b);
+        const column = new Map(levels.map((level, i) => [level, i]));
+        const columns = levels.map(() => []);
         nodes.forEach((node, i) => {
             node.near = [];
             node.column = column.get(node.level);
@@ -165,7 +173,9 @@ class Graph {
         const sweep = (list) => {
             for (const i of list) {
                 const {near} = nodes[i];
-                nodes[i].pull = near.length ? near.reduce((sum, j) => sum + nodes[j].row, 0) / near.length : nodes[i].row;
+                nodes[i].pull = near.length
+                                    ? near.reduce((sum, j) => sum + nodes[j].row, 0) / near.length
+                                    : nodes[i].row;
             }
             list.sort((a, b) => nodes[a].pull - nodes[b].pull || a - b);
             settle(list);
@@ -196,7 +206,8 @@ class Graph {
         for (const {x, y} of this.nodes) {
             x0 = Math.min(x0, x), x1 = Math.max(x1, x), y0 = Math.min(y0, y), y1 = Math.max(y1, y);
         }
-        const zoom = Math.min((this.width - 80) / (x1 - x0 + 40), (this.height - 80) / (y1 - y0 + 40));
+        const zoom =
+            Math.min((this.width - 80) / (x1 - x0 + 40), (this.height - 80) / (y1 - y0 + 40));
         this.zoomed = Math.max(.01, Math.min(2, zoom));
         this.dx = this.width / 2 - (x0 + x1) / 2 * this.zoomed;
         this.dy = this.height / 2 - (y0 + y1) / 2 * this.zoomed;
@@ -217,18 +228,22 @@ class Graph {
     }
 
     paint() {
-        const {context: c, nodes, links, zoomed: z, ratio, app: {colours, selected, showPath}, model} = this;
+        const {context: c, nodes, links, zoomed: z, ratio, model} = this;
+        const {colours, selected, showPath} = this.app;
         c.setTransform(ratio, 0, 0, ratio, 0, 0);
         c.fillStyle = colours.paper;
         c.fillRect(0, 0, this.width, this.height);
         const px = (n) => n.x * z + this.dx, py = (n) => n.y * z + this.dy;
         const critical = showPath ? model.criticalPath() : null;
         const hot = critical ? new Set(critical.edges) : new Set();
-        const mine = (l) => nodes[l.from].task === selected && selected !== NONE || nodes[l.to].task === selected && selected !== NONE;
+        const mine = (l) => selected !== NONE &&
+            (nodes[l.from].task === selected || nodes[l.to].task === selected);
         const most = links.reduce((m, l) => Math.max(m, l.count), 1);
         const curve = (l) => {
-            const a = nodes[l.from], b = nodes[l.to], x0 = px(a), y0 = py(a), x1 = px(b), y1 = py(b);
-            if (Math.max(x0, x1) < 0 || Math.min(x0, x1) > this.width || Math.max(y0, y1) < 0 || Math.min(y0, y1) > this.height) {
+            const a = nodes[l.from], b = nodes[l.to];
+            const x0 = px(a), y0 = py(a), x1 = px(b), y1 = py(b);
+            if (Math.max(x0, x1) < 0 || Math.min(x0, x1) > this.width || Math.max(y0, y1) < 0 ||
+                Math.min(y0, y1) > this.height) {
                 return;
             }
             c.moveTo(x0, y0);
@@ -243,7 +258,8 @@ class Graph {
         c.strokeStyle = colours.faint;
         c.globalAlpha = links.length > 2000 ? .35 : .7;
         // Thick bundles in a few widths, so that each is one stroke.
-        for (const [low, high, wide] of most > 1 ? [[0, .02, .6], [.02, .2, 1.4], [.2, 2, 3]] : [[0, 2, c.lineWidth]]) {
+        for (const [low, high, wide] of most > 1 ? [[0, .02, .6], [.02, .2, 1.4], [.2, 2, 3]]
+                                                 : [[0, 2, c.lineWidth]]) {
             c.lineWidth = wide;
             c.beginPath();
             for (const l of links) {
@@ -254,7 +270,8 @@ class Graph {
             c.stroke();
         }
         c.globalAlpha = 1;
-        for (const [wanted, style] of [[(l) => hot.has(l.edge), colours.ink], [mine, colours.accent]]) {
+        for (const [wanted, style] of [[(l) => hot.has(l.edge), colours.ink],
+                                       [mine, colours.accent]]) {
             c.strokeStyle = style;
             c.lineWidth = 2.2;
             c.beginPath();
@@ -264,11 +281,13 @@ class Graph {
         c.textBaseline = "middle";
         c.textAlign = "center";
         for (const n of nodes) {
-            const x = px(n), y = py(n), r = Math.max(n.r * Math.min(z, 1.6), nodes.length < 1500 ? 2.6 : 1.2);
+            const x = px(n), y = py(n),
+                  r = Math.max(n.r * Math.min(z, 1.6), nodes.length < 1500 ? 2.6 : 1.2);
             if (x < -60 || y < -60 || x > this.width + 60 || y > this.height + 60) {
                 continue;
             }
-            const dim = this.app.filter && !this.app.filter.match(n.task === NONE ? n.first : n.task);
+            const dim =
+                this.app.filter && !this.app.filter.match(n.task === NONE ? n.first : n.task);
             c.globalAlpha = dim ? .18 : 1;
             c.fillStyle = colours.of(n.kind);
             c.beginPath();
@@ -302,7 +321,8 @@ class Graph {
     at(x, y) {
         let best = null, near = Infinity;
         for (const n of this.nodes || []) {
-            const away = Math.hypot(n.x * this.zoomed + this.dx - x, n.y * this.zoomed + this.dy - y);
+            const away =
+                Math.hypot(n.x * this.zoomed + this.dx - x, n.y * this.zoomed + this.dy - y);
             if (away < near && away < Math.max(6, n.r * this.zoomed + 3)) {
                 near = away;
                 best = n;
@@ -323,6 +343,14 @@ class Graph {
         this.dy = y - (y - this.dy) * by;
         this.zoomed = z;
         this.draw();
+    }
+
+    words(n) {
+        const {trace} = this.model;
+        return n.task === NONE
+            ? [n.name, `${amount(n.count)} tasks, ${duration(n.time)}`, `level ${n.level}`]
+            : [n.name, duration(trace.duration(n.task)),
+               `task ${trace.id(n.task)}, level ${n.level}`];
     }
 
     listen() {
@@ -347,9 +375,7 @@ class Graph {
             if (!grab) {
                 const n = this.at(x, y);
                 canvas.classList.toggle("over", Boolean(n));
-                this.app.tip(n && (n.task === NONE
-                    ? [n.name, `${amount(n.count)} tasks, ${duration(n.time)}`, `level ${n.level}`]
-                    : [n.name, duration(this.model.trace.duration(n.task)), `task ${this.model.trace.id(n.task)}, level ${n.level}`]), event);
+                this.app.tip(n && this.words(n), event);
                 return;
             }
             grab.moved ||= Math.abs(x - grab.x) + Math.abs(y - grab.y) > 4;

@@ -37,7 +37,8 @@ class Lanes extends View {
                 this.paintRow(place.lane.calls, dy(place.y) + 1, dy(place.y + CALLS), 0);
             }
             for (const {row, y, high} of place.rows) {
-                this.paintRow(row, dy(y) + Math.round(2 * ratio), dy(y + high) - Math.round(2 * ratio), 1);
+                this.paintRow(row, dy(y) + Math.round(2 * ratio),
+                              dy(y + high) - Math.round(2 * ratio), 1);
             }
         }
         pixels.fill(0, pixels.width, 0, top, colours.paperBits);
@@ -100,8 +101,8 @@ class Lanes extends View {
                     sum += times[k];
                     const to = y1 - Math.max(1, Math.round(sum / (b - a) * high));
                     if (to < y) {
-                        pixels.span(column, column + 1, Math.max(y0, to), y, row.classes[k], colours,
-                                    phase);
+                        pixels.span(column, column + 1, Math.max(y0, to), y, row.classes[k],
+                                    colours, phase);
                         y = to;
                     }
                 }
@@ -162,7 +163,8 @@ class Lanes extends View {
                     if (end[i] - start[i] < least) {
                         continue;
                     }
-                    const x0 = Math.max(GUTTER, this.x(start[i])), x1 = Math.min(this.width, this.x(end[i]));
+                    const x0 = Math.max(GUTTER, this.x(start[i])),
+                          x1 = Math.min(this.width, this.x(end[i]));
                     const name = trace.kernelName(items[i]), room = x1 - x0 - 8;
                     const text = this.shorten(c, name, room);
                     if (text) {
@@ -190,10 +192,10 @@ class Lanes extends View {
     paintRings(c, colours) {
         for (const {ring, y: at, high} of this.ringPlaces) {
             const y = at - this.scroll + AXIS;
-            if (y + high < AXIS || y > this.height) {
+            if (y + high < AXIS || y > this.height || !ring.most) {
                 continue;
             }
-            // As high as the ring is large; a ring that is hardly used is drawn larger, and says so.
+            // As high as the ring is large; one that is hardly used is drawn larger, to be seen.
             const capacity = ring.capacity || ring.most || 1;
             const full = ring.most < capacity / 4 && ring.most ? ring.most * 1.25 : capacity;
             const up = (used) => y + high - Math.min(1, used / full) * (high - 3);
@@ -268,7 +270,7 @@ class Lanes extends View {
     paintGutter(c, colours) {
         const font = getComputedStyle(document.body).fontFamily;
         c.fillStyle = colours.paper;
-        c.fillRect(0, AXIS, GUTTER - 6, this.height);
+        c.fillRect(0, AXIS, GUTTER, this.height);
         c.textBaseline = "middle";
         for (const {lane, y, end} of this.places) {
             const middle = (y + end) / 2 - this.scroll + AXIS, tall = end - y >= 26;
@@ -276,7 +278,9 @@ class Lanes extends View {
             c.fillStyle = colours.ink;
             c.fillText(this.shorten(c, lane.name, GUTTER - 24) || lane.name.slice(0, 9), 12,
                        middle - (tall ? 6 : 0));
-            const share = lane.calls && !lane.busy ? "submits" : percent(lane.busy, this.model.makespan) + (tall ? " busy" : "");
+            const share = lane.calls && !lane.busy
+                              ? "submits"
+                              : percent(lane.busy, this.model.makespan) + (tall ? " busy" : "");
             c.font = "10px " + font;
             c.fillStyle = lane.lost ? colours.warn : colours.soft;
             const text = lane.lost ? `${share} · ${amount(lane.lost)} lost` : share;
@@ -298,12 +302,19 @@ class Lanes extends View {
             c.fillRect(58, y + 4, this.width - 58, 1);
         }
         for (const {ring, y, high} of this.ringPlaces) {
-            const at = y - this.scroll + AXIS, size = ring.ring === 1 || ring.ring === 2 ? bytesText : amount;
+            const at = y - this.scroll + AXIS,
+                  size = ring.ring === 1 || ring.ring === 2 ? bytesText : amount;
             c.font = "12px " + font;
             c.fillStyle = colours.ink;
+            if (!ring.most) {
+                c.fillStyle = colours.soft;
+                c.fillText(`${ring.name}: not used`, 12, at + high / 2 + 1);
+                continue;
+            }
             c.fillText(ring.name, 12, at + high / 2 - 7);
             c.font = "10px " + font;
-            c.fillStyle = ring.capacity && ring.most >= ring.capacity * .98 ? colours.warn : colours.soft;
+            c.fillStyle =
+                ring.capacity && ring.most >= ring.capacity * .98 ? colours.warn : colours.soft;
             c.fillText(`most ${size(ring.most)}`, 12, at + high / 2 + 7);
             if (ring.capacity) {
                 c.fillText(`of ${size(ring.capacity)}`, 12, at + high / 2 + 19);
@@ -350,10 +361,11 @@ class Lanes extends View {
         pixels.clear(colours.panelBits);
         const rows = model.lanes.flatMap((lane) => lane.rows).filter((row) => row.items.length);
         const lanes = Math.max(1, model.lanes.filter((lane) => lane.busy).length);
-        const at = rows.map(() => 0), times = rows.map((row) => new Float64Array(row.classes.length));
-        const sums = new Float64Array(ALL_CLASSES), span = model.last / (wide - left);
+        const at = rows.map(() => 0),
+              times = rows.map((row) => new Float64Array(row.classes.length));
+        const sums = new Float64Array(ALL_CLASSES), span = (model.last - model.first) / (wide - left);
         for (let x = left; x < wide; x++) {
-            const a = (x - left) * span;
+            const a = model.first + (x - left) * span;
             sums.fill(0);
             rows.forEach((row, r) => {
                 times[r].fill(0);
@@ -383,8 +395,9 @@ class Lanes extends View {
         const {app: {colours}, ratio, width} = this, c = this.overview.getContext("2d");
         this.overviewPixels.show();
         c.setTransform(ratio, 0, 0, ratio, 0, 0);
-        const scale = (width - GUTTER) / this.model.last;
-        const x0 = Math.max(GUTTER, GUTTER + this.from * scale), x1 = Math.min(width, GUTTER + this.to * scale);
+        const {first, last} = this.model, scale = (width - GUTTER) / (last - first);
+        const x0 = Math.max(GUTTER, GUTTER + (this.from - first) * scale);
+        const x1 = Math.min(width, GUTTER + (this.to - first) * scale);
         c.fillStyle = colours.paper;
         c.globalAlpha = .72;
         c.fillRect(GUTTER, 0, x0 - GUTTER, 46);

@@ -28,8 +28,13 @@ class App {
         const {trace} = this.model;
         if (trace.late.length) {
             trace.complete();
+            const {last} = this.model;
             this.model.addLate();
             this.timeline.place();
+            if (this.model.last > last) {
+                this.timeline.whole();
+                this.timeline.drawOverview();
+            }
         }
         this.panel.kernels();
         this.panel.run();
@@ -44,22 +49,30 @@ class App {
         document.title = `${name} · timeline`;
         $("title").textContent = name;
         const workers = model.lanes.filter((lane) => lane.kind === 1).length;
-        const facts = [[amount(model.tasks), "tasks"], [duration(model.makespan), ""], [workers, workers === 1 ? "worker" : "workers"],
-                       [three(model.busy / Math.max(model.makespan, 1)), "at once"]];
+        const facts = [
+            [amount(model.tasks), "tasks"], [duration(model.makespan), ""],
+            [workers, workers === 1 ? "worker" : "workers"],
+            [three(model.busy / Math.max(model.makespan, 1)), "at once"]
+        ];
         if (model.failed) {
             facts.push([amount(model.failed), "failed", "bad"]);
         }
         if (model.skipped) {
             facts.push([amount(model.skipped), "skipped"]);
         }
-        $("facts").replaceChildren(...facts.map(([a, b, look]) => h("span", {class: look}, h("b", null, `${a}`), b ? ` ${b}` : "")));
+        $("facts").replaceChildren(...facts.map(
+            ([a, b, look]) => h("span", {class: look}, h("b", null, `${a}`), b ? ` ${b}` : "")));
         if (t.lost) {
-            const lanes = model.lanes.filter((lane) => lane.lost).map((lane) => `${lane.name}: ${amount(lane.lost)}`);
-            $("lost").textContent = `${amount(t.lost)} records found no room and are missing here` +
-                `${lanes.length ? ` (${lanes.join(", ")})` : ""}: what you see is not all. PTO_TRACE_LIMIT gives more room.`;
+            const lanes = model.lanes.filter((lane) => lane.lost)
+                              .map((lane) => `${lane.name}: ${amount(lane.lost)}`);
+            const where = lanes.length ? ` (${lanes.join(", ")})` : "";
+            $("lost").textContent =
+                `${amount(t.lost)} records found no room and are missing here${where}: ` +
+                "what you see is not all. PTO_TRACE_LIMIT gives more room.";
             $("lost").hidden = false;
         }
-        $("spoken").textContent = `${amount(model.tasks)} tasks on ${workers} workers in ${duration(model.makespan)}`;
+        $("spoken").textContent =
+            `${amount(model.tasks)} tasks on ${workers} workers in ${duration(model.makespan)}`;
     }
 
     // ---- selecting ----------------------------------------------------------------------------
@@ -74,7 +87,8 @@ class App {
         if (task !== NONE) {
             const t = this.model.trace;
             this.side("task");
-            $("spoken").textContent = `${t.kernelName(task)}, task ${t.id(task)}, ran ${duration(t.duration(task))}`;
+            $("spoken").textContent =
+                `${t.kernelName(task)}, task ${t.id(task)}, ran ${duration(t.duration(task))}`;
             if (reveal) {
                 this.timeline.reveal(task);
             }
@@ -110,11 +124,13 @@ class App {
         const tip = $("tip");
         tip.hidden = !lines;
         if (lines) {
-            tip.replaceChildren(h("b", null, lines[0]), ...lines.slice(1).map((line) => h("div.soft", null, line)));
+            tip.replaceChildren(h("b", null, lines[0]),
+                                ...lines.slice(1).map((line) => h("div.soft", null, line)));
             const x = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
             const below = event.clientY + 16 + tip.offsetHeight < innerHeight;
             tip.style.left = `${x}px`;
-            tip.style.top = `${below ? event.clientY + 16 : event.clientY - tip.offsetHeight - 10}px`;
+            tip.style.top =
+                `${below ? event.clientY + 16 : event.clientY - tip.offsetHeight - 10}px`;
         }
     }
 
@@ -130,8 +146,12 @@ class App {
 
     filterKernel(kernel) {
         const t = this.model.trace;
-        this.setFilter(this.filter?.kernel === kernel ? null
-            : {kind: "kernel", kernel, name: t.kernelNames[kernel], match: (i) => t.kernel(i) === kernel});
+        this.setFilter(this.filter?.kernel === kernel ? null : {
+            kind: "kernel",
+            kernel,
+            name: t.kernelNames[kernel],
+            match: (i) => t.kernel(i) === kernel
+        });
     }
 
     /* From hit to hit, in the order of submission, and round. */
@@ -216,7 +236,8 @@ class App {
                 return;
             }
             const graph = !$("view-graph").hidden;
-            const action = (graph ? this.graphKeys(event) : this.timeKeys(event)) || this.commonKeys(event);
+            const action =
+                (graph ? this.graphKeys(event) : this.timeKeys(event)) || this.commonKeys(event);
             if (action) {
                 event.preventDefault();
                 action();
@@ -298,7 +319,8 @@ class App {
         const start = trace.start(this.selected);
         for (const row of model.lanes[trace.lane(this.selected)].rows) {
             let i = Math.max(0, row.after(start) - 1);
-            while (i < row.items.length && row.start[i] <= start && row.items[i] !== this.selected) {
+            while (i < row.items.length && row.start[i] <= start &&
+                   row.items[i] !== this.selected) {
                 i++;
             }
             if (row.items[i] === this.selected && row.items[i + by] !== undefined) {
@@ -366,13 +388,21 @@ class App {
                 this.nextHit();
             }
         };
+        const option = (entry, i) => {
+            const press = (event) => {
+                event.preventDefault();
+                take(entry);
+            };
+            return h("div", {role: "option", id: `found-${i}`, "aria-selected": `${i === at}`,
+                             onpointerdown: press},
+                     entry.kind === "kernel"
+                         ? this.panel.swatch(this.model.kernelClass[entry.kernel]) : null,
+                     h("span", null, entry.name),
+                     h("small", null,
+                       entry.kind === "kernel" ? `${amount(entry.count)} tasks` : entry.kind));
+        };
         const show = () => {
-            list.replaceChildren(...(found.length ? found.map((entry, i) =>
-                h("div", {role: "option", id: `found-${i}`, "aria-selected": `${i === at}`,
-                          onpointerdown: (event) => { event.preventDefault(); take(entry); }},
-                  entry.kind === "kernel" ? this.panel.swatch(this.model.kernelClass[entry.kernel]) : null,
-                  h("span", null, entry.name),
-                  h("small", null, entry.kind === "kernel" ? `${amount(entry.count)} tasks` : entry.kind)))
+            list.replaceChildren(...(found.length ? found.map(option)
                 : [h("p", null, "No kernel, place or task is called that.")]));
             list.hidden = !input.value.trim();
             input.setAttribute("aria-expanded", `${!list.hidden}`);
@@ -395,7 +425,8 @@ class App {
                     this.nextHit(event.shiftKey ? -1 : 1);
                 }
             } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-                at = Math.max(0, Math.min(found.length - 1, at + (event.key === "ArrowDown" ? 1 : -1)));
+                at = Math.max(
+                    0, Math.min(found.length - 1, at + (event.key === "ArrowDown" ? 1 : -1)));
                 show();
                 $(`found-${at}`)?.scrollIntoView({block: "nearest"});
                 event.preventDefault();
@@ -451,8 +482,10 @@ function openTrace(bytes, here = bytes.length) {
             return;
         }
         if (!trace.TASKS.count) {
-            notice("Nothing to see", "The trace holds no tasks: none was submitted, or no record found room." +
-                   (trace.lost ? `\n${amount(trace.lost)} records were lost.` : ""), true);
+            notice("Nothing to see",
+                   "The trace holds no tasks: none was submitted, or no record found room." +
+                       (trace.lost ? `\n${amount(trace.lost)} records were lost.` : ""),
+                   true);
             return;
         }
         window.pto = new App(trace);
@@ -466,9 +499,11 @@ function refuse(error) {
     if (error instanceof TraceError) {
         notice("This trace cannot be shown", error.message, true);
     } else if (error instanceof RangeError) {
-        notice("This trace cannot be shown", "The browser has no room for a trace of this size.", true);
+        notice("This trace cannot be shown", "The browser has no room for a trace of this size.",
+               true);
     } else {
-        notice("This trace cannot be shown", `The page met something that it did not expect: ${error.message}`, true);
+        notice("This trace cannot be shown",
+               `The page met something that it did not expect: ${error.message}`, true);
         throw error;
     }
 }
@@ -505,7 +540,8 @@ $("file").addEventListener("change", async () => {
 document.addEventListener("DOMContentLoaded", () => {
     const mark = ["@PTRACE", "BASE64@"].join("_");
     if ($("ptrace")?.textContent.trim() === mark) {
-        notice("No trace inside", "Run a program with PTO_TRACE=run.html, or open a .ptrace file here.", true);
+        notice("No trace inside",
+               "Run a program with PTO_TRACE=run.html, or open a .ptrace file here.", true);
         $("notice").classList.remove("bad");
         return;
     }

@@ -157,15 +157,18 @@ class Model {
     constructor(trace) {
         this.trace = trace;
         const t = trace, n = this.tasks = t.TASKS.count;
-        // The end of the picture: the last time of anything.
-        let last = 0;
+        // The picture goes from the first call to the last time of anything.
+        let first = Infinity, last = 0;
         for (let i = 0; i < n; i++) {
-            const submitted = t.submitted(i), end = t.end(i), retired = t.retired(i);
+            const called = t.called(i), submitted = t.submitted(i);
+            const end = t.end(i), retired = t.retired(i);
+            first = called < first ? called : first;
             last = submitted > last ? submitted : last;
             last = end > last ? end : last;
             last = retired > last ? retired : last;
         }
-        this.last = Math.max(last, 1);
+        this.first = Math.min(first, last);
+        this.last = Math.max(last, this.first + 1);
         this.countKernels();
         this.makeLanes();
         this.classify(null);
@@ -176,8 +179,9 @@ class Model {
     addLate() {
         const {EVENTS} = this.trace;
         for (let i = 0; i < EVENTS.count; i++) {
+            // Workers sleep on, behind everything: that is not worth a longer picture.
             const end = EVENTS.time(i, 2);
-            this.last = end > this.last ? end : this.last;
+            this.last = end > this.last && (EVENTS.u32(i, 5) & 0xffff) < 6 ? end : this.last;
         }
         this.makeEvents();
         this.makeRings();
@@ -211,7 +215,7 @@ class Model {
         Object.assign(this, {busy, ran, failed, skipped, kernelTime: time, kernelCount: count});
         this.makespan = ran ? end - Math.min(first, t.called(0) || first) : 0;
         // The kernels that take the most time are told apart best.
-        const order = Array.from({length: k}, (_, i) => i)
+        const order = Array.from({length: k}, (_, i) => i).filter((i) => count[i])
             .sort((a, b) => time[b] - time[a] || count[b] - count[a]);
         this.kernelOrder = order;
         this.kernelClass = new Uint8Array(k + 1).fill(CLASSES - 1);
@@ -259,7 +263,8 @@ class Model {
             const calls = sortByTime(t.TASKS, 2);
             // Without the time that it stood still for lack of room: that is an event.
             const begin = (i) => t.called(i) + t.blocked(i);
-            orchestrator.calls = new Row(calls, begin, (i) => Math.max(begin(i), t.submitted(i) || 0));
+            orchestrator.calls =
+                new Row(calls, begin, (i) => Math.max(begin(i), t.submitted(i) || 0));
             orchestrator.calls.classify(() => CALL);
         }
     }
@@ -282,7 +287,7 @@ class Model {
             if (lane) {
                 const i = counts[lane.lane]++, end = EVENTS.time(order[k], 2);
                 lane.eventStart[i] = EVENTS.time(order[k], 0);
-                lane.eventEnd[i] = end === end ? end : this.last;
+                lane.eventEnd[i] = end < this.last ? end : this.last;
                 lane.eventKind[i] = EVENTS.u32(order[k], 5) & 0xffff;
             }
         }
@@ -483,7 +488,8 @@ class Model {
         }
         const t = this.trace, k = t.KERNELS.count;
         const durations = Array.from({length: k}, (_, i) => new Float64Array(this.kernelCount[i]));
-        const fill = new Uint32Array(k), waiting = new Float64Array(k), queued = new Float64Array(k);
+        const fill = new Uint32Array(k), waiting = new Float64Array(k),
+              queued = new Float64Array(k);
         for (let i = 0; i < this.tasks; i++) {
             const kernel = t.kernel(i);
             if (kernel === NONE || t.lane(i) === NONE || t.start(i) !== t.start(i)) {
@@ -502,6 +508,7 @@ class Model {
                     p50: at(.5), p99: at(.99), max: n ? sorted[n - 1] : 0,
                     waiting: n ? waiting[kernel] / n : 0, queued: n ? queued[kernel] / n : 0};
         });
+        this.table = this.table.filter((row) => row.count);
         return this.table;
     }
 

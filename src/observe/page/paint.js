@@ -31,7 +31,8 @@ class Colours {
         }
         this.main[DIM] = mix(hex("faint"), paper, .62);
         this.main[CALL] = hex("soft");
-        this.second = this.main.map((c, i) => i >= CLASSES ? c : mix(c, dark ? [0, 0, 0] : [255, 255, 255], .45));
+        this.second = this.main.map(
+            (c, i) => i >= CLASSES ? c : mix(c, dark ? [0, 0, 0] : [255, 255, 255], .45));
         this.bits = Uint32Array.from(this.main, packed);
         this.secondBits = Uint32Array.from(this.second, packed);
         this.pattern = Uint8Array.from(this.main, (_, i) =>
@@ -48,8 +49,10 @@ class Colours {
     /* The same as a background in CSS, for swatches. */
     swatch(kind) {
         const a = css(this.main[kind]), b = css(this.second[kind]);
-        return [a, `repeating-linear-gradient(135deg, ${a} 0 3px, ${b} 3px 5px)`,
-                `radial-gradient(${b} 1.3px, transparent 1.6px) 0 0 / 5px 5px, ${a}`][this.pattern[kind]];
+        return [
+            a, `repeating-linear-gradient(135deg, ${a} 0 3px, ${b} 3px 5px)`,
+            `radial-gradient(${b} 1.3px, transparent 1.6px) 0 0 / 5px 5px, ${a}`
+        ][this.pattern[kind]];
     }
 }
 
@@ -169,5 +172,6 @@ function bytesText(n) {
 
 function percent(part, whole) {
     const p = whole ? 100 * part / whole : 0;
-    return p > 0 && p < 0.1 ? "<0.1 %" : `${p >= 99.95 || p === 0 ? Math.round(p) : p.toFixed(1)} %`;
+    return p > 0 && p < 0.1 ? "<0.1 %"
+                            : `${p >= 99.95 || p === 0 ? Math.round(p) : p.toFixed(1)} %`;
 }

@@ -1,5 +1,5 @@
-/* panel.js - the details at the side, in words: a task, an edge, kernels, the critical path, the run.
- */
+/* panel.js - the details at the side, in words: a task, an edge, kernels, the critical path, the
+ * run. */
 
 /* h("button.row", {onclick}, "text", child...): an element. Text is never read as HTML. */
 function h(what, more, ...inside) {
@@ -17,6 +17,12 @@ function h(what, more, ...inside) {
     }
     element.append(...inside.flat(9).filter((x) => x !== null && x !== undefined && x !== ""));
     return element;
+}
+
+/* Pairs of a word and what it is. */
+function facts(...pairs) {
+    return h("dl.facts", null, pairs.map(([name, value]) => [h("dt", null, name),
+                                                             h("dd", null, value)]));
 }
 
 const EDGE_KINDS = [
@@ -80,85 +86,97 @@ class Panel {
             this.show("side-task", h("p.soft", null, "Click a task, or search for one with /."));
             return;
         }
-        const {trace: t, model} = this, kernel = t.kernel(i);
-        const lane = t.lane(i), type = kernel === NONE ? 4 : t.KERNELS.u32(kernel, 1);
+        const {trace: t, model} = this, kernel = t.kernel(i), lane = t.lane(i);
+        const type = kernel === NONE ? NONE : t.KERNELS.u32(kernel, 1), outcome = t.outcome(i);
         this.show("side-task",
             h("h2", null, this.swatch(model.classOf(i)), " ", t.kernelName(i)),
-            h("p.soft", null, h("span.mono", null, `task ${t.id(i)}`), ` · submitted at `,
+            h("p.soft", null, h("span.mono", null, `task ${t.id(i)}`), " · submitted at ",
               h("span.mono", null, t.siteName(i))),
-            t.outcome(i) ? h("p.bad", null, OUTCOMES[t.outcome(i)] || "ended in an unknown way") : null,
+            outcome ? h("p.bad", null, OUTCOMES[outcome] || "ended in an unknown way") : null,
             this.times(i),
             this.edge(),
             h("h3", null, "Facts"),
-            h("dl.facts", null,
-              h("dt", null, "lane"), h("dd", null, lane === NONE ? "never ran" : t.laneNames[lane]),
-              h("dt", null, "started at"), h("dd", null, duration(t.start(i))),
-              h("dt", null, "order"), h("dd", null, `number ${amount(i)} of ${amount(model.tasks)}`),
-              h("dt", null, "type"), h("dd", null, TYPES[type] || "unknown"),
-              h("dt", null, "ring level"), h("dd", null, `${t.level(i)}`)),
+            facts(["lane", lane === NONE ? "never ran" : t.laneNames[lane]],
+                  ["started at", duration(t.start(i))],
+                  ["order", `number ${amount(i)} of ${amount(model.tasks)}`],
+                  ["type", TYPES[type] || "unknown"],
+                  ["ring level", `${t.level(i)}`]),
             h("h3", null, `Arguments (${t.args(i)})`),
             Array.from({length: t.args(i)}, (_, a) => this.argument(t.firstArg(i) + a, a)),
-            this.edges("Waits for", i, true), this.edges("Waited for by", i, false));
+            this.edges("Waits for", i, true),
+            this.edges("Waited for by", i, false));
     }
 
     /* Where its time went. */
     times(i) {
-        const {trace: t, model, app} = this, s = model.split(i);
-        const last = model.lastProducer(i), producer = last === NONE ? NONE : t.from(last);
-        const c = app.colours;
+        const {model, app: {colours}} = this, s = model.split(i);
         const parts = [
-            ["blocked", "no room in a ring", c.bad, s.blocked],
-            ["submit", "being submitted", c.faint, s.submit],
-            ["waiting", "waiting for others", c.warn, s.waiting],
-            ["queued", "ready, no worker free", c.soft, s.queued],
-            ["running", "running", c.of(model.classOf(i)), s.running],
-        ];
-        const all = parts.reduce((sum, p) => sum + (p[3] || 0), 0) || 1;
-        const waited = s.waiting > 0 && producer !== NONE;
+            ["blocked", "no room in a ring", colours.bad, s.blocked],
+            ["submit", "being submitted", colours.faint, s.submit],
+            ["waiting", "waiting for others", colours.warn, s.waiting],
+            ["queued", "ready, no worker free", colours.soft, s.queued],
+            ["running", "running", colours.of(model.classOf(i)), s.running],
+        ].map(([id, name, background, time]) => ({id, name, background, time}));
+        const all = parts.reduce((sum, p) => sum + (p.time || 0), 0) || 1;
+        const words = parts.map((p) => `${p.name} ${duration(p.time)}`).join(", ");
         return [
-            h("div.split", {role: "img", "aria-label": parts.map((p) => `${p[1]} ${duration(p[3])}`).join(", ")},
-              parts.map((p) => p[3] > 0
-                  ? h("i", {style: {width: `${100 * p[3] / all}%`, background: p[2]}, title: `${p[1]}: ${duration(p[3])}`})
-                  : null)),
-            h("dl.times", {"data-of": "times"}, parts.map((p) => h("dt", null,
-                h("i.swatch", {style: {background: p[2]}}), h("span", null, p[1]),
-                h("dd", {"data-part": p[0]}, duration(p[3]))))),
-            waited
-                ? h("div.box", {"data-of": "waited"}, "Waited for ", this.taskLink(producer),
-                    `, the last of ${t.edges(i)} to end, `,
-                    h("button.link", {onclick: () => app.selectEdge(last)}, "why?"))
-                : h("p.soft", {"data-of": "waited"}, t.edges(i)
-                    ? "All that it depends on had ended when it was submitted."
-                    : "It depends on nothing that was still under way."),
+            h("div.split", {role: "img", "aria-label": words}, parts.filter((p) => p.time > 0)
+                .map(({background, time}) =>
+                    h("i", {style: {width: `${100 * time / all}%`, background}}))),
+            h("dl.times", null, parts.map(({id, name, background, time}) => h("dt", null,
+                h("i.swatch", {style: {background}}), h("span", null, name),
+                h("dd", {"data-part": id}, duration(time))))),
+            this.waited(i, s.waiting),
         ];
+    }
+
+    /* For whom it waited: of those it depends on, the one that ended last. */
+    waited(i, time) {
+        const {trace: t, model, app} = this, last = model.lastProducer(i);
+        if (time > 0 && last !== NONE) {
+            return h("div.box", {"data-of": "waited"}, "Waited for ", this.taskLink(t.from(last)),
+                     `, the last of ${t.edges(i)} to end, `,
+                     h("button.link", {onclick: () => app.selectEdge(last)}, "why?"));
+        }
+        return h("p.soft", {"data-of": "waited"},
+                 t.edges(i) ? "All that it depends on had ended when it was submitted."
+                            : "It depends on nothing that was still under way.");
     }
 
     argument(a, number) {
-        const {trace: t} = this, A = t.ARGS, access = A.u8(a, 23), dtype = A.u8(a, 21);
-        const words = `${ACCESS[access & 127] || "?"}${access & 128 ? ", takes no part in ordering" : ""}`;
+        const {ARGS} = this.trace, access = ARGS.u8(a, 23);
+        const words = this.access(a) + (access & 128 ? ", takes no part in ordering " : " ");
+        const head = [h("b", null, `${number} `), h("span.soft", null, words)];
         if ((access & 127) === 4) {
-            return h("div.tensor", null, h("b", null, `${number} `), h("span.soft", null, words + " "),
-                     h("span.mono", null, this.scalar(a, dtype)));
+            return h("div.tensor", null, head, h("span.mono", null, this.scalar(a)));
         }
         return h("div.tensor", null,
-            h("div", null, h("b", null, `${number} `), h("span.soft", null, words + " "),
-              h("span.mono", null, `${DTYPES[dtype] || "?"}${this.shape(a)}`)),
-            h("div.soft.mono", null, `strides ${this.strides(a)} · ${this.where(a)}`));
+                 h("div", null, head, h("span.mono", null, this.type(a))),
+                 h("div.soft.mono", null, `strides ${this.strides(a)} · ${this.where(a)}`));
     }
 
-    scalar(a, dtype) {
-        const view = new DataView(this.trace.ARGS.bytes.buffer, this.trace.ARGS.bytes.byteOffset + a * this.trace.ARGS.item, 8);
-        return `${dtype === 10 ? view.getFloat64(0, true) : dtype === 8 ? view.getBigInt64(0, true) : view.getBigUint64(0, true)}`;
+    access(a) {
+        return ACCESS[this.trace.ARGS.u8(a, 23) & 127] || "?";
+    }
+
+    /* As a C programmer would write it: float32[16, 512]. */
+    type(a) {
+        const name = DTYPES[this.trace.ARGS.u8(a, 21)] || "?";
+        return `${name}[${this.dims(a, false).join(", ")}]`;
+    }
+
+    scalar(a) {
+        const {ARGS} = this.trace, dtype = ARGS.u8(a, 21), bits = ARGS.exact(a, 0);
+        if (dtype === 10) {
+            return `${new Float64Array(BigUint64Array.of(bits).buffer)[0]}`;
+        }
+        return `${dtype === 8 ? BigInt.asIntN(64, bits) : bits}`;
     }
 
     dims(a, second) {
         const {ARGS, DIMS} = this.trace, n = ARGS.u8(a, 22), first = ARGS.u32(a, 6);
         return first === NONE ? [] : Array.from({length: n}, (_, i) =>
             BigInt.asIntN(64, DIMS.exact(first + i + (second ? n : 0), 0)));
-    }
-
-    shape(a) {
-        return `[${this.dims(a, false).join(", ")}]`;
     }
 
     strides(a) {
@@ -171,18 +189,26 @@ class Panel {
     }
 
     edges(title, i, into) {
-        const {trace: t, model, app} = this;
+        const {trace: t, model, app} = this, most = 100;
         const list = into ? Array.from({length: t.edges(i)}, (_, k) => t.firstEdge(i) + k)
-            : [...model.consumers(i)];
-        const last = into ? model.lastProducer(i) : NONE, shown = list.slice(0, 100);
-        return [h("h3", null, `${title} (${amount(list.length)})`), shown.map((e) => {
+                          : [...model.consumers(i)];
+        const last = into ? model.lastProducer(i) : NONE;
+        const row = (e) => {
             const other = into ? t.from(e) : t.to(e);
-            const name = other === NONE ? "a task before the trace" : `${t.kernelName(other)} ${t.id(other)}`;
-            return h("button.row", {"data-edge": e, "aria-pressed": `${e === app.edge}`,
-                                    onclick: () => app.selectEdge(e)},
+            const more = {"data-edge": e, "aria-pressed": `${e === app.edge}`,
+                          onclick: () => app.selectEdge(e)};
+            return h("button.row", more,
                      h("span.kind", null, (EDGE_KINDS[t.edgeKind(e)] || ["?"])[0]),
-                     h("span", null, name), h("span", null, e === last ? "last to end" : ""));
-        }), list.length > shown.length ? h("p.soft", null, `and ${amount(list.length - shown.length)} more`) : null];
+                     h("span", null, other === NONE ? "a task before the trace"
+                                                    : `${t.kernelName(other)} ${t.id(other)}`),
+                     h("span", null, e === last ? "last to end" : ""));
+        };
+        return [h("h3", null, `${title} (${amount(list.length)})`), list.slice(0, most).map(row),
+                this.andMore(list.length - most)];
+    }
+
+    andMore(count) {
+        return count > 0 ? h("p.soft", null, `and ${amount(count)} more`) : null;
     }
 
     // ---- an edge ------------------------------------------------------------------------------
@@ -192,21 +218,26 @@ class Panel {
         if (e === NONE) {
             return null;
         }
-        const from = t.from(e), to = t.to(e), [kind, why] = EDGE_KINDS[t.edgeKind(e)] || ["?", "depends on it"];
-        const regions = [["it", t.argTo(e), to], ["the other", t.argFrom(e), from]];
-        const verdict = t.verdict(e);
+        const from = t.from(e), to = t.to(e), verdict = t.verdict(e);
+        const [kind, why] = EDGE_KINDS[t.edgeKind(e)] || ["?", "depends on it"];
+        const region = (who, a, task) => a === NONE || task === NONE ? null
+            : h("div.tensor", null,
+                h("div", null, h("span.soft", null, `${who}: argument ${a - t.firstArg(task)}, `),
+                  h("span.mono", null, `${this.access(a)} ${this.type(a)}`)),
+                h("div.soft.mono", null, `strides ${this.strides(a)} · ${this.where(a)}`),
+                h("div.soft.mono", null, this.reach(a)));
+        const because = t.edgeKind(e) === 3
+            ? "Memory plays no part: the program asked for this order (pto_after)."
+            : verdict === 255 ? "The two regions are the same."
+            : `They share bytes: ${VERDICTS[verdict] || "decided in a way unknown to this page"}.`;
         return [
             h("h3", null, "Why this edge"),
             h("div.box", {"data-of": "edge"},
               h("div", null, h("span.kind", null, kind), " ", this.taskLink(to), ` ${why}: `,
                 from === NONE ? "a task before the trace" : this.taskLink(from)),
-              regions.map(([who, a, task]) => a === NONE || task === NONE ? null : h("div.tensor", null,
-                  h("div", null, h("span.soft", null, `${who}: argument ${a - t.firstArg(task)}, `),
-                    h("span.mono", null, `${ACCESS[t.ARGS.u8(a, 23) & 127] || "?"} ${DTYPES[t.ARGS.u8(a, 21)] || "?"}${this.shape(a)}`)),
-                  h("div.soft.mono", null, `strides ${this.strides(a)} · ${this.where(a)}`),
-                  h("div.soft.mono", null, this.reach(a)))),
-              h("p", null, t.edgeKind(e) === 3 ? "Memory plays no part: the program asked for this order (pto_after)."
-                  : verdict === 255 ? "The two regions are the same." : `They share bytes: ${VERDICTS[verdict] || "decided in a way this page does not know"}.`)),
+              region("it", t.argTo(e), to),
+              region("the other", t.argFrom(e), from),
+              h("p", null, because)),
         ];
     }
 
@@ -223,35 +254,53 @@ class Panel {
             far < 0n ? low += far : high += far;
         }
         const at = ARGS.exact(a, 0), first = at + low * size, end = at + (high + 1n) * size;
-        return `bytes 0x${first.toString(16)} to 0x${(end - 1n).toString(16)} (${bytesText(Number(end - first))} from end to end)`;
+        return `bytes 0x${first.toString(16)} to 0x${(end - 1n).toString(16)} ` +
+            `(${bytesText(Number(end - first))} from end to end)`;
     }
 
     // ---- kernels ------------------------------------------------------------------------------
 
     kernels() {
-        const {model, app, sort} = this;
-        const columns = [["name", "kernel"], ["count", "tasks"], ["total", "total"], ["mean", "mean"], ["p50", "p50"],
-                         ["p99", "p99"], ["max", "max"], ["waiting", "waits"], ["queued", "queued"]];
-        const rows = [...model.kernelTable()].sort((a, b) => (sort.down ? -1 : 1) *
-            (sort.by === "name" ? a.name.localeCompare(b.name) : a[sort.by] - b[sort.by]) || a.kernel - b.kernel);
+        const {model, sort} = this;
+        const times = ["total", "mean", "p50", "p99", "max", "waiting", "queued"];
+        const columns = ["name", "count", ...times];
+        const compare = (a, b) => sort.by === "name" ? a.name.localeCompare(b.name)
+                                                     : a[sort.by] - b[sort.by];
+        const rows = [...model.kernelTable()]
+            .sort((a, b) => (sort.down ? -1 : 1) * compare(a, b) || a.kernel - b.kernel);
         const most = Math.max(...rows.map((r) => r.total), 1);
         this.show("side-kernels",
             h("div.scroll", null, h("table", null,
-              h("thead", null, h("tr", null, columns.map(([by, name]) =>
-                  h("th", {scope: "col", "aria-sort": sort.by === by ? (sort.down ? "descending" : "ascending") : null},
-                    h("button", {"data-by": by, onclick: () => {
-                        this.sort = {by, down: sort.by === by ? !sort.down : by !== "name"};
-                        this.kernels();
-                        document.querySelector(`[data-by="${by}"]`).focus();
-                    }}, name, sort.by === by ? (sort.down ? " ↓" : " ↑") : ""))))),
+              h("thead", null, h("tr", null, columns.map((by) => this.column(by)))),
               h("tbody", null, rows.map((r) => h("tr", null,
-                  h("td", null, h("button.link", {onclick: () => app.filterKernel(r.kernel)},
-                                  this.swatch(model.kernelClass[r.kernel]), " ", r.name),
-                    h("i.bar", {style: {width: `${100 * r.total / most}%`, background: app.colours.of(model.kernelClass[r.kernel])}})),
+                  this.kernelCell(r, most),
                   h("td", null, amount(r.count)),
-                  ["total", "mean", "p50", "p99", "max", "waiting", "queued"].map((key) => h("td", null, duration(r[key])))))))),
-            h("p.soft", null, "waits: mean time from submit to ready; queued: from ready to start. " +
-              "A click on a name shows its tasks alone."));
+                  times.map((key) => h("td", null, duration(r[key])))))))),
+            h("p.soft", null, "waits: mean time from submit to ready; queued: from ready to " +
+              "start. A click on a name shows its tasks alone."));
+    }
+
+    column(by) {
+        const {sort} = this, on = sort.by === by;
+        const name = {name: "kernel", count: "tasks", waiting: "waits"}[by] || by;
+        const click = () => {
+            this.sort = {by, down: on ? !sort.down : by !== "name"};
+            this.kernels();
+            document.querySelector(`[data-by="${by}"]`).focus();
+        };
+        const way = sort.down ? "descending" : "ascending";
+        return h("th", {scope: "col", "aria-sort": on ? way : null},
+                 h("button", {"data-by": by, onclick: click},
+                   name + (!on ? "" : sort.down ? " ↓" : " ↑")));
+    }
+
+    kernelCell(r, most) {
+        const {app, model} = this, kind = model.kernelClass[r.kernel];
+        const bar = {width: `${100 * r.total / most}%`, background: app.colours.of(kind)};
+        return h("td", null,
+                 h("button.link", {onclick: () => app.filterKernel(r.kernel)},
+                   this.swatch(kind), ` ${r.name}`),
+                 h("i.bar", {style: bar}));
     }
 
     // ---- the critical path --------------------------------------------------------------------
@@ -265,65 +314,79 @@ class Panel {
             entry.count++;
             byKernel.set(t.kernelName(i), entry);
         }
-        const most = 400, tasks = path.tasks.subarray(0, most);
+        const most = 400, {tasks, time} = path;
+        const button = {id: "path-button", "aria-pressed": `${app.showPath}`,
+                        onclick: () => app.togglePath()};
         this.show("side-path",
-            h("h2", null, duration(path.time)),
-            h("p", null, `The longest chain of tasks that wait for each other: ${amount(path.tasks.length)} of ` +
-              `${amount(model.tasks)} tasks, ${percent(path.time, model.makespan)} of the ${duration(model.makespan)} that the run took. ` +
-              `However many workers there are, it cannot be done faster; all tasks together take ${duration(model.busy)}, ` +
-              `so more than ${three(model.busy / Math.max(path.time, 1))} workers find no work.`),
-            h("button.button", {onclick: () => app.togglePath(), "aria-pressed": `${app.showPath}`, id: "path-button"},
+            h("h2", null, duration(time)),
+            h("p", null,
+              `The longest chain of tasks that wait for each other: ${amount(tasks.length)} of ` +
+              `${amount(model.tasks)} tasks, ${percent(time, model.makespan)} of the ` +
+              `${duration(model.makespan)} that the run took. However many workers there are, it ` +
+              `cannot be done faster; all tasks together take ${duration(model.busy)}, so more ` +
+              `than ${three(model.busy / Math.max(time, 1))} workers find no work.`),
+            h("button.button", button,
               app.showPath ? "Hide it in the timeline" : "Show it in the timeline"),
             h("h3", null, "By kernel"),
             [...byKernel].sort((a, b) => b[1].time - a[1].time).map(([name, entry]) =>
-                h("div.row", null, this.swatch(model.classOf(entry.task)), h("span", null, `${name} × ${amount(entry.count)}`),
-                  h("span", null, `${duration(entry.time)}, ${percent(entry.time, path.time)}`))),
+                h("div.row", null, this.swatch(model.classOf(entry.task)),
+                  h("span", null, `${name} × ${amount(entry.count)}`),
+                  h("span", null, `${duration(entry.time)}, ${percent(entry.time, time)}`))),
             h("h3", null, "Its tasks, in order"),
-            Array.from(tasks, (i) => h("button.row", {"data-task": i, onclick: () => app.select(i, true)},
-                this.swatch(model.classOf(i)), h("span", null, `${t.kernelName(i)} `),
-                h("span.mono.soft", null, `${t.id(i)}`), h("span", null, duration(t.duration(i))))),
-            path.tasks.length > most ? h("p.soft", null, `and ${amount(path.tasks.length - most)} more`) : null);
+            Array.from(tasks.subarray(0, most), (i) =>
+                h("button.row", {"data-task": i, onclick: () => app.select(i, true)},
+                  this.swatch(model.classOf(i)), h("span", null, `${t.kernelName(i)} `),
+                  h("span.mono.soft", null, `${t.id(i)}`),
+                  h("span", null, duration(t.duration(i))))),
+            this.andMore(tasks.length - most));
     }
 
     // ---- the run ------------------------------------------------------------------------------
 
     run() {
-        const {model, trace: t} = this, stalls = new Map();
-        for (let i = 0; i < t.EVENTS.count; i++) {
-            const kind = t.EVENTS.u32(i, 5) & 0xffff, time = t.EVENTS.time(i, 2) - t.EVENTS.time(i, 0);
+        const {model, trace: t} = this, {EVENTS} = t, stalls = new Map();
+        for (let i = 0; i < EVENTS.count; i++) {
+            const kind = EVENTS.u32(i, 5) & 0xffff, time = EVENTS.time(i, 2) - EVENTS.time(i, 0);
             const entry = stalls.get(kind) || {count: 0, time: 0};
             entry.count++;
             entry.time += time > 0 ? time : 0;
             stalls.set(kind, entry);
         }
-        const when = t.origin ? new Date(t.origin / 1e6).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "unknown";
+        const when = new Date(t.origin / 1e6), known = t.origin && !isNaN(when);
+        const begun = known ? `${when.toISOString().replace("T", " ").slice(0, 19)} UTC`
+                            : "at an unknown time";
         this.show("side-run",
             h("h2", null, t.meta.get("program") || "A run"),
-            h("p.soft", null, when),
-            h("dl.facts", null,
-              [["took", duration(model.makespan)], ["tasks", amount(model.tasks)], ["failed", amount(model.failed)],
-               ["skipped", amount(model.skipped)], ["edges", amount(t.EDGES.count)],
-               ["kernel time", duration(model.busy)],
-               ["at once, on average", three(model.busy / Math.max(model.makespan, 1))],
-               ["records lost", t.lost ? amount(t.lost) : "none"]]
-                  .map(([a, b]) => [h("dt", null, a), h("dd", null, b)])),
+            h("p.soft", null, `begun ${begun}`),
+            facts(["took", duration(model.makespan)],
+                  ["tasks", amount(model.tasks)],
+                  ["failed", amount(model.failed)],
+                  ["skipped", amount(model.skipped)],
+                  ["edges", amount(t.EDGES.count)],
+                  ["kernel time", duration(model.busy)],
+                  ["at once, on average", three(model.busy / Math.max(model.makespan, 1))],
+                  ["records lost", t.lost ? amount(t.lost) : "none"]),
             h("h3", null, "Stalls, waits and sleep"),
-            stalls.size ? h("dl.facts", null, [...stalls].sort((a, b) => a[0] - b[0]).map(([kind, entry]) =>
-                [h("dt", null, EVENT_WORDS[kind] || `event ${kind}`),
-                 h("dd", null, `${amount(entry.count)} times, ${duration(entry.time)}`)]))
+            stalls.size ? facts(...[...stalls].sort((a, b) => a[0] - b[0]).map(([kind, entry]) =>
+                [EVENT_WORDS[kind] || `event ${kind}`,
+                 `${amount(entry.count)} times, ${duration(entry.time)}`]))
                 : h("p.soft", null, "None."),
             h("h3", null, "Said by the program"),
-            h("dl.facts", null, [...t.meta].map(([key, value]) => [h("dt", null, key), h("dd", null, value)])));
+            facts(...t.meta));
     }
 
     // ---- the legend ---------------------------------------------------------------------------
 
     legend() {
         const {model, app, trace: t} = this;
-        const shown = model.kernelOrder.slice(0, 40);
-        this.show("legend", shown.map((k) => h("button", {
-            "aria-pressed": `${app.filter?.kernel === k}`, "data-kernel": k, onclick: () => app.filterKernel(k),
-        }, this.swatch(model.kernelClass[k]), t.kernelNames[k], h("small", null, percent(model.kernelTime[k], model.busy)))),
-        model.kernelOrder.length > shown.length ? h("small", null, `and ${model.kernelOrder.length - shown.length} more`) : null);
+        const most = 40, rest = model.kernelOrder.length - most;
+        const entry = (k) => h("button", {
+            "data-kernel": k,
+            "aria-pressed": `${app.filter?.kernel === k}`,
+            onclick: () => app.filterKernel(k),
+        }, this.swatch(model.kernelClass[k]), t.kernelNames[k],
+           h("small", null, percent(model.kernelTime[k], model.busy)));
+        this.show("legend", model.kernelOrder.slice(0, most).map(entry),
+                  rest > 0 ? h("small", null, `and ${rest} more`) : null);
     }
 }

@@ -112,7 +112,8 @@ class Trace {
         const u32 = (at) => head.getUint32(at, true);
         const u64 = (at) => u32(at) + u32(at + 4) * 4294967296;
         if (u32(8) !== 1) {
-            this.fail(`The trace is of version ${u32(8)} of the format; this page reads version 1.`);
+            this.fail(
+                `The trace is of version ${u32(8)} of the format; this page reads version 1.`);
         }
         const said = u64(24), sections = u32(12), table = u64(16);
         if (said !== bytes.length) {
@@ -120,7 +121,8 @@ class Trace {
                       (said > bytes.length ? "the file was cut." : "something was appended."));
         }
         if (table + sections * 24 > bytes.length) {
-            this.fail(`The table of ${sections} sections at byte ${table} does not fit into the file.`);
+            this.fail(
+                `The table of ${sections} sections at byte ${table} does not fit into the file.`);
         }
         this.origin = u64(32);
         this.lost = u64(40);
@@ -135,11 +137,13 @@ class Trace {
                 }
                 const has = u32(at + 4), from = u64(at + 8), count = u64(at + 16);
                 if (has < item || (item > 1 && has % 4)) {
-                    this.fail(`Section ${name} has records of ${has} bytes; this page needs ${item}.`);
+                    this.fail(
+                        `Section ${name} has records of ${has} bytes; this page needs ${item}.`);
                 }
                 if (from + has * count > bytes.length || (item > 1 && from % 4)) {
-                    this.fail(`Section ${name} (${count} records of ${has} bytes at byte ${from}) ` +
-                              "does not fit into the file.");
+                    this.fail(
+                        `Section ${name} (${count} records of ${has} bytes at byte ${from}) ` +
+                        "does not fit into the file.");
                 }
                 if (from + has * count > here) {
                     this.late.push(name);
@@ -166,7 +170,8 @@ class Trace {
         }
         this.texts = new Map();
         const names = (section, name) => Array.from({length: section.count}, (_, i) => name(i));
-        this.kernelNames = names(this.KERNELS, (i) => this.text(this.KERNELS.u32(i, 0)) || `kernel ${i}`);
+        this.kernelNames =
+            names(this.KERNELS, (i) => this.text(this.KERNELS.u32(i, 0)) || `kernel ${i}`);
         this.siteNames = names(this.SITES, (i) =>
             `${this.text(this.SITES.u32(i, 0))}:${this.SITES.u32(i, 1) | 0}`);
         this.laneNames = names(this.LANES, (i) => this.text(this.LANES.u32(i, 0)) || `lane ${i}`);
@@ -208,7 +213,8 @@ class Trace {
     }
 
     checkRest() {
-        const {TASKS, EDGES, ARGS, DIMS, LANES, EVENTS} = this, tasks = TASKS.count, args = ARGS.count;
+        const {TASKS, EDGES, ARGS, DIMS, LANES, EVENTS} = this;
+        const tasks = TASKS.count, args = ARGS.count;
         for (let i = 0, w = EDGES.words, at = 0; i < EDGES.count; i++, at += EDGES.stride) {
             const from = w[at], to = w[at + 1];
             if (to >= tasks) {
@@ -238,7 +244,8 @@ class Trace {
     }
 
     stray(what, i, value, section) {
-        this.fail(`${what} ${i} names record ${value} of ${section.name}, which has ${section.count}.`);
+        this.fail(
+            `${what} ${i} names record ${value} of ${section.name}, which has ${section.count}.`);
     }
 
     text(at) {

@@ -1,13 +1,13 @@
-/* timeline.js - what lies over the lanes: the selected task and its edges, the critical path, what is
- * measured; and the mouse. */
+/* timeline.js - what lies over the lanes: the selected task and its edges, the critical path, what
+ * is measured; and the mouse. */
 
 class Timeline extends Lanes {
     /* Failed tasks are marked at any zoom. */
     paintOutcomes(c, colours) {
         const {trace} = this.model;
-        this.failures ||= this.model.failed
-            ? Array.from({length: this.model.tasks}, (_, i) => i).filter((i) => trace.outcome(i) === 1)
-            : [];
+        this.failures ||= this.model.failed ? Array.from({length: this.model.tasks}, (_, i) => i)
+                                                  .filter((i) => trace.outcome(i) === 1)
+                                            : [];
         c.fillStyle = c.strokeStyle = colours.bad;
         for (const i of this.failures.slice(0, 2000)) {
             const box = this.boxOf(i);
@@ -74,13 +74,15 @@ class Timeline extends Lanes {
             if (box) {
                 c.strokeStyle = colours.ink;
                 c.lineWidth = 1;
-                c.strokeRect(box.x0 - .5, box.y - .5, Math.max(2, box.x1 - box.x0) + 1, box.high + 1);
+                c.strokeRect(box.x0 - .5, box.y - .5, Math.max(2, box.x1 - box.x0) + 1,
+                             box.high + 1);
             }
         }
         if (selected === NONE) {
             return;
         }
-        const {trace} = this.model, box = this.boxOf(selected), last = this.model.lastProducer(selected);
+        const {trace} = this.model, box = this.boxOf(selected),
+              last = this.model.lastProducer(selected);
         const curve = (e, other, into) => {
             const far = this.boxOf(other);
             if (!far || !box) {
@@ -113,7 +115,8 @@ class Timeline extends Lanes {
         for (const e of outs) {
             curve(e, trace.to(e), false);
         }
-        for (let e = trace.firstEdge(selected), n = Math.min(trace.edges(selected), 200); n--; e++) {
+        for (let e = trace.firstEdge(selected), n = Math.min(trace.edges(selected), 200); n--;
+             e++) {
             if (trace.from(e) !== NONE) {
                 curve(e, trace.from(e), true);
             }
@@ -125,7 +128,8 @@ class Timeline extends Lanes {
         const submitted = this.x(trace.submitted(selected)), ready = this.x(trace.ready(selected));
         const y = box.y + box.high + 1.5;
         c.lineWidth = 3;
-        for (const [a, b, style] of [[submitted, ready, colours.warn], [Math.max(ready, submitted), box.x0, colours.soft]]) {
+        for (const [a, b, style] of [[submitted, ready, colours.warn],
+                                     [Math.max(ready, submitted), box.x0, colours.soft]]) {
             if (b > a) {
                 c.strokeStyle = style;
                 c.beginPath();
@@ -164,8 +168,10 @@ class Timeline extends Lanes {
                 busy += times.reduce((s, x) => s + x, 0);
             }
         }
-        this.label(c, colours, `${duration(b - a)}, workers ${percent(busy, (b - a) * Math.max(lanes, 1))} busy`,
-                   (x0 + x1) / 2, AXIS + 14);
+        this.label(
+            c, colours,
+            `${duration(b - a)}, workers ${percent(busy, (b - a) * Math.max(lanes, 1))} busy`,
+            (x0 + x1) / 2, AXIS + 14);
     }
 
     label(c, colours, text, x, y) {
@@ -190,7 +196,8 @@ class Timeline extends Lanes {
                 const p = k / 24, q = 1 - p;
                 const cx = q ** 3 * line.x0 + 3 * q * q * p * (line.x0 + line.bend) +
                     3 * q * p * p * (line.x1 - line.bend) + p ** 3 * line.x1;
-                const cy = q ** 3 * line.y0 + 3 * q * q * p * line.y0 + 3 * q * p * p * line.y1 + p ** 3 * line.y1;
+                const cy = q ** 3 * line.y0 + 3 * q * q * p * line.y0 + 3 * q * p * p * line.y1 +
+                           p ** 3 * line.y1;
                 const near = (x - cx) ** 2 + (y - cy) ** 2 < 20;
                 if (near && p > .08 && p < .92) {
                     return {edge: line.e};
@@ -205,11 +212,14 @@ class Timeline extends Lanes {
             if (line < place.y || line >= place.end) {
                 continue;
             }
-            const rows = place.calls && line < place.y + CALLS ? [{row: place.lane.calls, y: place.y, high: CALLS}] : place.rows;
+            const rows = place.calls && line < place.y + CALLS
+                             ? [{row: place.lane.calls, y: place.y, high: CALLS}]
+                             : place.rows;
             for (const {row, y: top, high} of rows) {
                 if (line >= top && line < top + high) {
                     let best = NONE, gap = 3 / this.scale;
-                    for (let i = Math.max(0, row.after(t) - 1), n = i + 3; i < n && i < row.items.length; i++) {
+                    for (let i = Math.max(0, row.after(t) - 1), n = i + 3;
+                         i < n && i < row.items.length; i++) {
                         const away = Math.max(row.start[i] - t, t - row.end[i], 0);
                         if (away < gap) {
                             gap = away || -1;
@@ -291,7 +301,8 @@ class Timeline extends Lanes {
             }
             canvas.classList.add("busy");
             const by = (grab.x - x) / this.scale;
-            this.scroll = Math.max(0, Math.min(grab.scroll + grab.y - y, this.total - this.height + AXIS));
+            this.scroll =
+                Math.max(0, Math.min(grab.scroll + grab.y - y, this.total - this.height + AXIS));
             this.see(grab.from + by, grab.to + by);
         });
         const release = (event) => {
@@ -320,10 +331,11 @@ class Timeline extends Lanes {
         let brush = false;
         const move = (event) => {
             const x = event.clientX - this.overview.getBoundingClientRect().left;
-            const middle = (x - GUTTER) / (this.width - GUTTER) * this.model.last;
+            const {first, last} = this.model, all = last - first;
+            const middle = first + (x - GUTTER) / (this.width - GUTTER) * all;
             let half = (this.to - this.from) / 2;
-            if (half * 2 > this.model.last * .9) {
-                half = this.model.last / 20;
+            if (half * 2 > all * .9) {
+                half = all / 20;
             }
             this.run = null;
             this.see(middle - half, middle + half);
@@ -345,12 +357,16 @@ class Timeline extends Lanes {
             text = [edgeTitle(this.model, hit.edge), "click: why"];
         } else if (hit.task !== undefined) {
             const i = hit.task;
+            const name = trace.kernelName(i), place = trace.siteName(i);
             text = hit.call
-                ? [`submit of ${trace.kernelName(i)}`, duration(trace.submitted(i) - trace.called(i)), trace.siteName(i)]
-                : [trace.kernelName(i), duration(trace.duration(i)), `task ${trace.id(i)}, ${trace.siteName(i)}`];
+                ? [`submit of ${name}`, duration(trace.submitted(i) - trace.called(i)), place]
+                : [name, duration(trace.duration(i)), `task ${trace.id(i)}, ${place}`];
         } else if (hit.event !== undefined) {
             const {lane, event: i} = hit;
-            text = [EVENT_WORDS[lane.eventKind[i]] || "event", duration(lane.eventEnd[i] - lane.eventStart[i])];
+            text = [
+                EVENT_WORDS[lane.eventKind[i]] || "event",
+                duration(lane.eventEnd[i] - lane.eventStart[i])
+            ];
         } else if (hit.ring) {
             const i = this.sampleAt(hit.ring, hit.t), used = i < 0 ? 0 : hit.ring.used[i];
             const size = hit.ring.ring === 1 || hit.ring.ring === 2 ? bytesText : amount;

@@ -1,6 +1,6 @@
 /* view.js - what part of the run is in sight, and where on the canvas things are. */
 
-const GUTTER = 132, AXIS = 26, RING = 44, CALLS = 14;
+const GUTTER = 132, AXIS = 26, RING = 44, IDLE_RING = 12, CALLS = 14;
 const EVENT_WORDS = [...STALLS.map((s) => "stalled: no room for " + s), "waiting", "asleep"];
 
 class View {
@@ -11,8 +11,7 @@ class View {
         this.overview = overview;
         this.context = canvas.getContext("2d", {willReadFrequently: true});
         this.pixels = new Pixels(this.context);
-        this.from = -this.model.last * .01;
-        this.to = this.model.last * 1.01;
+        this.whole();
         this.scroll = 0;
         this.frames = 0;
         this.widths = new Map();
@@ -46,7 +45,9 @@ class View {
             rows += this.rowsOf(lane);
             fixed += 6 + (lane.calls ? CALLS + 2 : 0) + (this.rowsOf(lane) ? 0 : 12);
         }
-        const room = this.height - AXIS - fixed - rings.length * (RING + 10) - (rings.length ? 24 : 0);
+        // Lanes first; rings may have what is left, and at most half, before they are scrolled.
+        const wanted = rings.reduce((sum, ring) => sum + (ring.most ? RING : IDLE_RING) + 10, 24);
+        const room = this.height - AXIS - fixed - Math.min(wanted, this.height / 2);
         const high = Math.max(14, Math.min(40, Math.floor(room / Math.max(rows, 1))));
         let y = 6;
         this.places = lanes.map((lane) => {
@@ -64,11 +65,12 @@ class View {
         });
         y += rings.length ? 20 : 0;
         this.ringsAt = y;
-        const spare = Math.max(0, this.height - AXIS - y - rings.length * (RING + 10) - 4);
-        const tall = RING + Math.min(48, Math.floor(spare / Math.max(rings.length, 1)));
+        const busy = rings.filter((ring) => ring.most).length;
+        const spare = Math.max(0, this.height - AXIS - y - wanted);
+        const tall = RING + Math.min(40, Math.floor(spare / Math.max(busy, 1)));
         this.ringPlaces = rings.map((ring) => {
-            const place = {ring, y, high: tall};
-            y += tall + 10;
+            const place = {ring, y, high: ring.most ? tall : IDLE_RING};
+            y += place.high + 10;
             return place;
         });
         this.total = y;
@@ -114,10 +116,9 @@ class View {
     }
 
     see(from, to) {
-        const all = this.model.last, least = 20;
-        let span = Math.max(least, Math.min(to - from, all * 1.1));
-        const middle = (from + to) / 2;
-        from = Math.max(-all * .05, Math.min(middle - span / 2, all * 1.05 - span));
+        const {first, last} = this.model, all = last - first, least = 20;
+        const span = Math.max(least, Math.min(to - from, all * 1.1)), middle = (from + to) / 2;
+        from = Math.max(first - all * .05, Math.min(middle - span / 2, last + all * .05 - span));
         this.from = from;
         this.to = from + span;
         this.draw();
@@ -157,8 +158,15 @@ class View {
     }
 
     fit() {
-        const edge = this.model.last * .01;
-        this.glide(-edge, this.model.last + edge);
+        const {first, last} = this.model, edge = (last - first) * .01;
+        this.glide(first - edge, last + edge);
+    }
+
+    /* The same at once. */
+    whole() {
+        const {first, last} = this.model, edge = (last - first) * .01;
+        this.from = first - edge;
+        this.to = last + edge;
     }
 
     scrollBy(by) {
