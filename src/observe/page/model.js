@@ -179,9 +179,9 @@ class Model {
     addLate() {
         const {EVENTS} = this.trace;
         for (let i = 0; i < EVENTS.count; i++) {
-            // Workers sleep on, behind everything: that is not worth a longer picture.
-            const end = EVENTS.time(i, 2);
-            this.last = end > this.last && (EVENTS.u32(i, 5) & 0xffff) < 6 ? end : this.last;
+            // Sleep and idle waits go on behind the last task: not worth a longer picture.
+            const end = EVENTS.time(i, 2), stall = (EVENTS.u32(i, 5) & 0xffff) < STALLS.length;
+            this.last = stall && end > this.last ? end : this.last;
         }
         this.makeEvents();
         this.makeRings();

@@ -372,7 +372,7 @@ class Panel {
                  `${amount(entry.count)} times, ${duration(entry.time)}`]))
                 : h("p.soft", null, "None."),
             h("h3", null, "Said by the program"),
-            facts(...t.meta));
+            facts(...t.meta, ...(t.sources ? [["sources in", t.sources]] : [])));
     }
 
     // ---- the legend ---------------------------------------------------------------------------

@@ -98,6 +98,17 @@ class Section {
     }
 }
 
+/* "/home/a/x/" of "/home/a/x/b.c" and "/home/a/x/y/c.c". */
+function commonFolder(files) {
+    let common = files.length ? files[0].slice(0, files[0].lastIndexOf("/") + 1) : "";
+    for (const file of files) {
+        while (!file.startsWith(common)) {
+            common = common.slice(0, common.lastIndexOf("/", common.length - 2) + 1);
+        }
+    }
+    return common;
+}
+
 class Trace {
     /* `here`: so many of the bytes have come; the rest will have when `complete` is called. */
     constructor(bytes, here = bytes.length) {
@@ -172,8 +183,12 @@ class Trace {
         const names = (section, name) => Array.from({length: section.count}, (_, i) => name(i));
         this.kernelNames =
             names(this.KERNELS, (i) => this.text(this.KERNELS.u32(i, 0)) || `kernel ${i}`);
-        this.siteNames = names(this.SITES, (i) =>
-            `${this.text(this.SITES.u32(i, 0))}:${this.SITES.u32(i, 1) | 0}`);
+        // What all absolute paths begin with says nothing about any of them.
+        const files = names(this.SITES, (i) => this.text(this.SITES.u32(i, 0)));
+        this.sources = commonFolder(files.filter((file) => file.startsWith("/")));
+        this.siteNames = files.map((file, i) =>
+            `${file.startsWith("/") ? file.slice(this.sources.length) : file}:` +
+            `${this.SITES.u32(i, 1) | 0}`);
         this.laneNames = names(this.LANES, (i) => this.text(this.LANES.u32(i, 0)) || `lane ${i}`);
     }
 
