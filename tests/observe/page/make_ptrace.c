@@ -635,7 +635,7 @@ int main(int count, char **words)
     uint32_t size = count == 5 ? (uint32_t)strtoul(words[2], NULL, 10) : 0;
     uint32_t workers = count == 5 ? (uint32_t)strtoul(words[3], NULL, 10) : 0;
     bool is_layers = count == 5 && !strcmp(words[1], "layers");
-    if (!size || !workers || workers > 250 || (!is_layers && strcmp(words[1], "cholesky"))) {
+    if (!size || !workers || workers > 250 || (!is_layers && strcmp(words[1], "cholesky") != 0)) {
         fprintf(stderr, "usage: make_ptrace cholesky|layers SIZE WORKERS OUT\n");
         return 2;
     }
