@@ -3,6 +3,15 @@
 include(GNUInstallDirs)
 
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.c")
+# The page that shows a trace, as an array of bytes.
+set(page "${PROJECT_SOURCE_DIR}/src/observe/page.html")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${page}")
+file(READ "${page}" bytes HEX)
+string(REGEX REPLACE "................................" "\\0\n" bytes "${bytes}")
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/page.c" @ONLY CONTENT
+"#include \"observe/page.h\"\n\nconst unsigned char ptoi_page[] = {\n@bytes@0};\n")
+list(APPEND sources "${PROJECT_BINARY_DIR}/page.c")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     # Only what runs after the machine was asked whether it can.
     set(folder "${PROJECT_SOURCE_DIR}/src/op/rearrange")

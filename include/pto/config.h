@@ -66,6 +66,10 @@ typedef struct pto_config {
     uint32_t map_twice;  /* the scheduler's side sees the window at another address */
     uint32_t guard;      /* 1: guard bytes around managed tensors, so that a kernel that writes
                             beyond one fails, with its name; PTO_NO_GUARD */
+
+    /* Recording the run: see pto/trace.h. */
+    const char *trace;    /* file to write: .html, .json, .dot or .ptrace; NULL: none */
+    uint64_t trace_limit; /* tasks that are recorded; those that come later are counted as lost */
 } pto_config;
 
 #define PTO_NO_WORKERS UINT32_MAX

@@ -110,7 +110,9 @@ extern "C" {
     X(SELF_OVERLAP, 48, "elements of the destination share memory",                                \
       "give a destination in which every element has bytes of its own: no broadcast")              \
     X(BAD_PLAN, 49, "the plan was made for other tensors",                                         \
-      "run it on tensors of the layout, device and alignment it was made for, or make another")
+      "run it on tensors of the layout, device and alignment it was made for, or make another")    \
+    X(BAD_FILE, 50, "not a file of the kind that is wanted, or a damaged one",                     \
+      "the detail says where; record the trace again, or use a library as new as the file")
 
 /* How a call ended: PTO_OK, which is 0, or a code that says what went wrong. */
 typedef enum pto_status {

@@ -208,6 +208,17 @@ static pto_status decide_place(const ptoi_option *o, const char *variable, ptoi_
     return variable ? ptoi_option_read_place(o, variable, &s->config.place) : PTO_OK;
 }
 
+static pto_status decide_trace(const ptoi_option *o, const char *variable, ptoi_settings *s)
+{
+    const char *path = s->config.trace;
+    s->trace_is_shared = !path;
+    if (path && !ptoi_option_is_trace(path)) {
+        return ptoi_fail(PTO_BAD_CONFIG, "config: %s = \"%s\": ends in no format; it takes %s",
+                         o->field, path, ptoi_option_takes(o).s);
+    }
+    return path || !variable ? PTO_OK : ptoi_option_read_trace(o, variable, &s->config.trace);
+}
+
 /* Fields are only ever added behind the last one, so a program that was compiled against another
  * version differs in size alone. What an older one lacks is not set. What a newer one has beyond
  * ours must not be set, for we could not do what it asks. (A new field must not fit into the
@@ -253,6 +264,8 @@ static pto_status decide(const ptoi_option *o, const char *variable, ptoi_settin
         return decide_caller(o, variable, s);
     case PTOI_OPTION_PLACE:
         return decide_place(o, variable, s);
+    case PTOI_OPTION_TRACE:
+        return decide_trace(o, variable, s);
     }
     return ptoi_fail(PTO_CORRUPT, "config: the table has an option of kind %d", (int)o->kind);
 }

@@ -10,6 +10,7 @@
 #ifndef PTOI_BASE_CONFIG_H
 #define PTOI_BASE_CONFIG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <pto/config.h>
@@ -30,6 +31,8 @@ typedef struct ptoi_settings {
     uint32_t n_workers;
     uint32_t worker_types[PTO_MAX_WORKERS];
     uint32_t caller_types; /* 0: the orchestrating thread runs no kernels */
+    bool
+        trace_is_shared; /* config.trace is the environment's: all runtimes of the process have it */
 } ptoi_settings;
 
 /* `given` may be NULL. PTO_BAD_CONFIG, with *out as it was: the detail names field, variable if the

@@ -60,6 +60,14 @@ const ptoi_option ptoi_options[] = {
      .unit = "steps",
      .help = "Steps of search for one overlap, past which the safe answer is taken. 0 is the "
              "library's own choice, " TEXT(PTO_OVERLAP_BUDGET) "."},
+    {"PTO_TRACE", FIELD(trace), .kind = PTOI_OPTION_TRACE,
+     .help =
+         "Records the run into this file, whose ending says as what: see pto/trace.h. %p is the "
+         "number of the process."},
+    {"PTO_TRACE_LIMIT", FIELD(trace_limit), RANGE(1, POWER(26)), .otherwise = POWER(20),
+     .unit = "tasks",
+     .help = "Tasks of a run that are recorded, about 200 bytes each. Those that come later are "
+             "counted as lost."},
     {"PTO_FIRST_TASK", FIELD(first_task), RANGE(0, POWER(59)), .otherwise = 0, .unit = "tasks",
      .help = "For tests: where the counters of tasks and edges begin."},
     {"PTO_MAP_TWICE", FIELD(map_twice), RANGE(0, 1), .otherwise = 0,
@@ -203,6 +211,9 @@ static ptoi_text decided(const ptoi_option *o, const ptoi_settings *s)
     case PTOI_OPTION_PLACE:
         ptoi_text_add(&t, "%s", ptoi_place_names[s->config.place]);
         break;
+    case PTOI_OPTION_TRACE:
+        ptoi_text_add(&t, "%s", s->config.trace ? s->config.trace : "none");
+        break;
     }
     return t;
 }
@@ -237,6 +248,9 @@ ptoi_text ptoi_option_takes(const ptoi_option *o)
             ptoi_text_add(&t, "%s%s", place > PTO_PLACE_INLINE ? " or " : "",
                           ptoi_place_names[place]);
         }
+        break;
+    case PTOI_OPTION_TRACE:
+        ptoi_text_add(&t, "none, or a file that ends in .html, .json, .dot or .ptrace");
         break;
     }
     return t;

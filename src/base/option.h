@@ -17,6 +17,7 @@ typedef enum ptoi_option_kind {
     PTOI_OPTION_WORKERS, /* threads and their types */
     PTOI_OPTION_TYPES,   /* a set of worker types */
     PTOI_OPTION_PLACE,   /* pto_place */
+    PTOI_OPTION_TRACE,   /* the name of a file */
 } ptoi_option_kind;
 
 typedef enum ptoi_option_round {
@@ -105,6 +106,11 @@ pto_status ptoi_option_read_levels(const ptoi_option *o, const char *variable, u
 pto_status ptoi_option_read_workers(const ptoi_option *o, const char *variable, ptoi_settings *s);
 pto_status ptoi_option_read_types(const ptoi_option *o, const char *variable, uint32_t *types);
 pto_status ptoi_option_read_place(const ptoi_option *o, const char *variable, pto_place *place);
+
+pto_status ptoi_option_read_trace(const ptoi_option *o, const char *variable, const char **path);
+
+/* Whether the name ends in a format that a trace can be written in, and is more than that. */
+bool ptoi_option_is_trace(const char *path);
 
 /* Adds threads that serve `types`; false, and none are added, if they are too many. */
 bool ptoi_settings_add_threads(ptoi_settings *s, uint64_t count, uint32_t types);

@@ -5,6 +5,7 @@
  *     types    type{+type}         "all" is a type, too
  *     threads  types[:number]
  *     workers  number | none | threads{,threads}
+ *     trace    none | the name of a file
  *
  * Letters may be large or small. Nothing may be left out and no blanks put in: what looks like a
  * mistake is one.
@@ -212,4 +213,28 @@ pto_status ptoi_option_read_place(const ptoi_option *o, const char *variable, pt
         }
     }
     return refuse(o, variable, whole, "is no such place");
+}
+
+bool ptoi_option_is_trace(const char *path)
+{
+    static const char *const endings[] = {".html", ".json", ".dot", ".ptrace"};
+    const size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t n = strlen(endings[i]);
+        if (length > n && strcmp(path + length - n, endings[i]) == 0) {
+            return path[length - n - 1] != '/';
+        }
+    }
+    return false;
+}
+
+pto_status ptoi_option_read_trace(const ptoi_option *o, const char *variable, const char **path)
+{
+    const word whole = word_of(variable);
+    if (is_word(whole, "none")) {
+        return PTO_OK;
+    }
+    *path = variable;
+    return ptoi_option_is_trace(variable) ? PTO_OK
+                                          : refuse(o, variable, whole, "ends in no format");
 }

@@ -50,6 +50,11 @@ void ptoi_os_release(void *memory, size_t bytes)
     }
 }
 
+void ptoi_os_want_large_pages(void *memory, size_t bytes)
+{
+    (void)madvise(memory, bytes, MADV_HUGEPAGE); /* if not, then not */
+}
+
 pto_status ptoi_os_file_create(const char *name, size_t bytes, int *file)
 {
     struct rlimit limit; /* beyond it the process would get a signal */

@@ -41,6 +41,9 @@ static inline void ptoi_os_show(void *memory, size_t bytes)
 void *ptoi_os_reserve(size_t bytes);
 void ptoi_os_release(void *memory, size_t bytes);
 
+/* Such memory will be filled from its start on: may its pages be large, so that fewer are met. */
+void ptoi_os_want_large_pages(void *memory, size_t bytes);
+
 /* A file in memory that others can map too. Its pages cost nothing until they are touched. */
 pto_status ptoi_os_file_create(const char *name, size_t bytes, int *file);
 pto_status ptoi_os_file_map(int file, size_t bytes, void **memory);

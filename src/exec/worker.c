@@ -94,6 +94,18 @@ static uint32_t round_of(const ptoi_view *view, const ptoi_slot *slot)
            << PTOI_PHASE_ROUND_SHIFT;
 }
 
+/* The kernel is about to be called. The watcher comes first: his time is not the task's. */
+static __attribute__((noinline)) void tell_started(const ptoi_worker *worker, pto_task task)
+{
+    const pto_watcher *w = &worker->sched->watcher;
+    if (w->started) {
+        w->started(w->user, task, worker->id);
+    }
+    if (worker->log) {
+        worker->log->began = ptoi_ticks();
+    }
+}
+
 static void run(ptoi_worker *worker, uint32_t task)
 {
     ptoi_sched *sched = worker->sched;
@@ -120,8 +132,8 @@ static void run(ptoi_worker *worker, uint32_t task)
     ptoi_set32(&slot->phase, running);
     uint64_t words = ptoi_error_serial();
     worker->running = true;
-    if (__builtin_expect(sched->watched, 0) && sched->watcher.started) {
-        sched->watcher.started(sched->watcher.user, call.task, worker->id);
+    if (__builtin_expect(sched->watched, 0)) {
+        tell_started(worker, call.task);
     }
     bool guarded = sched->guard && ptoi_guard_is_whole(sched, slot); /* if not, it was not us */
     pto_status status = kernel->fn(&call);
@@ -157,6 +169,10 @@ static void run(ptoi_worker *worker, uint32_t task)
     }
     if (phase & PTOI_PHASE_COMPLETED) { /* it was faster than the kernel */
         settle_pending(sched, worker, task, completed_with(phase));
+    } else if (worker->log) { /* whoever completes it does not know when it began, and where */
+        ptoi_log_ran(worker->log,
+                     (ptoi_ran){call.task, worker->log->began, 0, PTOI_RAN_STARTED, 0});
+        worker->log->began = 0;
     }
 }
 
@@ -287,7 +303,9 @@ static void *work(void *context)
             if (ptoi_see32(&sched->stop) || ptoi_worker_sees_work(worker)) {
                 ptoi_park_withdraw(&worker->parker);
             } else {
+                const uint64_t since = ptoi_log_now(worker->log);
                 ptoi_park_sleep(&worker->parker);
+                ptoi_log_parked(worker->log, since);
             }
         }
     }

@@ -10,7 +10,7 @@
  * who uses it, and only then, when room is short, all tasks are looked at one by one.
  */
 #include "base/mutant.h"
-#include "submit/runtime.h"
+#include "observe/trace.h"
 
 void ptoi_retire_completed(pto_runtime *rt, uint32_t level)
 {
@@ -150,6 +150,9 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
     }
     if (n != t->retired) {
         ptoi_ring_give_back(&t->args, ptoi_note_of(t, n - 1)->args_end);
+        if (__builtin_expect(rt->trace != NULL, 0)) {
+            ptoi_trace_retired(rt, level, t->retired, n);
+        }
         t->retired = n;
     }
     ptoi_retire_publish(rt, level);

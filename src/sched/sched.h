@@ -21,6 +21,7 @@
 
 #include <pto/pto.h>
 
+#include "observe/log.h"
 #include "ring/guard.h"
 #include "sched/park.h"
 #include "sched/ready.h"
@@ -40,6 +41,7 @@ typedef struct ptoi_worker {
     pthread_t thread;
     bool started;
     ptoi_worker_line *line; /* in the window: what it runs, and its counts */
+    ptoi_log *log; /* what it writes of a traced run; NULL: nothing. Fixed before it starts */
     ptoi_parker parker;
 } ptoi_worker;
 
@@ -60,8 +62,8 @@ struct ptoi_sched {
     ptoi_worker *workers;
     ptoi_kernel *kernels;
     pto_watcher watcher; /* changes only while there is no task; W1 shows it to the workers */
-    bool watched;
-    ptoi_guard *guard; /* NULL: memory has no guards */
+    bool watched;        /* there is one, or the run is traced: one branch for both */
+    ptoi_guard *guard;   /* NULL: memory has no guards */
     uint32_t max_args;
     size_t worker_bytes, args_bytes, kernel_bytes;
 
@@ -81,7 +83,8 @@ struct ptoi_sched {
     ptoi_worker own; /* the scheduler's thread: serves no type, counts, sleeps */
 
     /* completions by threads that are none of ours */
-    pthread_mutex_t lock; /* of what follows, and of their line in the window */
+    pthread_mutex_t lock;  /* of what follows, and of their line in the window */
+    ptoi_log *foreign_log; /* of a traced run */
     bool has_failure;
     bool told;           /* somebody has waited and heard of it */
     pto_failure failure; /* the first, by order */
@@ -117,6 +120,17 @@ void ptoi_sched_close(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, pto
 
 /* Puts a task that can run where a worker finds it, and wakes one. */
 void ptoi_sched_offer(ptoi_sched *sched, uint32_t task);
+
+/* The scheduler's thread has found a task ready, which is not offered yet: a traced run notes it. */
+static inline void ptoi_sched_tell_ready(const ptoi_sched *sched, uint32_t task)
+{
+    if (__builtin_expect(sched->watched, 0) && sched->own.log) {
+        const ptoi_slot *slot = &sched->view.slots[task];
+        const ptoi_ref ref = ptoi_ref_make(ptoi_get64(&slot->seq), slot->level, false);
+        ptoi_log_ran(sched->own.log,
+                     (ptoi_ran){ptoi_ref_task(ref), ptoi_ticks(), 0, PTOI_RAN_READY, 0});
+    }
+}
 
 /* The orchestrator has put tasks into the inbox. */
 void ptoi_sched_notify(ptoi_sched *sched);

@@ -172,6 +172,9 @@ void ptoi_sched_close(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, pto
         if (!ptoi_sched_look(sched, at)) {
             continue;
         }
+        if (__builtin_expect(sched->watched, 0) && worker == &sched->own) {
+            ptoi_sched_tell_ready(sched, at);
+        }
         if (worker && worker->next == PTOI_NONE && worker->types >> view->slots[at].type & 1) {
             worker->next = at;
         } else {
@@ -180,8 +183,32 @@ void ptoi_sched_close(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, pto
     }
 }
 
+/* The end of a task of a traced run, and its beginning if it ran here. Before it is closed: its slot
+ * is still its own, and whoever begins because of it begins later. */
+static __attribute__((noinline)) void log_end(ptoi_sched *sched, const ptoi_worker *worker,
+                                              uint32_t task, ptoi_outcome outcome)
+{
+    const ptoi_slot *slot = &sched->view.slots[task];
+    ptoi_log *log = worker ? worker->log : sched->foreign_log;
+    const pto_task name = ptoi_ref_task(
+        ptoi_ref_make(ptoi_get64(&slot->seq), slot->level, false));
+    if (!log) {
+        return; /* it is only watched */
+    }
+    if (!worker) {
+        pthread_mutex_lock(&sched->lock);
+    }
+    ptoi_log_end(log, name, outcome);
+    if (!worker) {
+        pthread_mutex_unlock(&sched->lock);
+    }
+}
+
 void ptoi_sched_finish(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, ptoi_outcome outcome)
 {
+    if (__builtin_expect(sched->watched, 0)) {
+        log_end(sched, worker, task, outcome);
+    }
     if (sched->place == PTO_PLACE_THREAD) {
         sched->view.slots[task].outcome = (uint8_t)outcome;
         ptoi_queue_push(&sched->done, task);

@@ -16,6 +16,7 @@ static bool step(ptoi_sched *sched)
         if (task == PTOI_NONE) {
             break;
         }
+        ptoi_sched_tell_ready(sched, task);
         ptoi_sched_offer(sched, task);
         moved = true;
     }
@@ -44,7 +45,9 @@ static void *run(void *context)
             if (sees_work(sched)) {
                 ptoi_park_withdraw(&sched->own.parker);
             } else {
+                const uint64_t since = ptoi_log_now(sched->own.log);
                 ptoi_park_sleep(&sched->own.parker);
+                ptoi_log_parked(sched->own.log, since);
             }
         }
     }

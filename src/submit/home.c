@@ -7,6 +7,7 @@
  *
  * As always there is room for all of it before any of it is taken.
  */
+#include "observe/trace.h"
 #include "submit/draft.h"
 
 /* Gives the buffer an owner. There is room. */
@@ -111,7 +112,10 @@ pto_status ptoi_draft_find_homes(ptoi_draft *d, const char *file, int line)
         ptoi_shortage what = find_all_room(d, &level, &wanted);
         if (what != PTOI_SHORT_NOTHING) {
             ptoi_count64(&rt->view.header->progress[level].stalls[what], 1);
-            PTO_TRY(ptoi_stall(rt, level, what, wanted));
+            const uint64_t since = ptoi_trace_now(rt);
+            const pto_status status = ptoi_stall(rt, level, what, wanted);
+            ptoi_trace_stall(rt, level, what, wanted, since);
+            PTO_TRY(status);
         }
     }
     uint64_t mark = ++rt->attempt;

@@ -244,7 +244,11 @@ bool ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type, const pt
         .site = ptoi_site_of(rt, file, line),
         .list = PTOI_LIST_EMPTY,
     };
-    ptoi_publish(rt, ptoi_write(rt, &task), &edges);
+    const ptoi_slot *slot = ptoi_write(rt, &task);
+    if (UNLIKELY(rt->sched.watched)) {
+        ptoi_tell_submitted(rt, slot, params, n_params);
+    }
+    ptoi_publish(rt, slot, &edges);
     ptoi_map_debug_check(map);
     return true;
 }

@@ -5,9 +5,13 @@
 #include "submit/edge.h"
 
 /* Submits the task, if it is of the usual kind and there is room for it. Otherwise says false, and
- * has done nothing. Kernel and type are right; the runtime is not cancelled, and nobody watches. */
+ * has done nothing. Kernel and type are right; the runtime is not cancelled. */
 bool ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type, const pto_param *params,
                        size_t n_params, const char *file, int line);
+
+/* Somebody watches, or the run is traced (submit.c): the task is written, and not published yet. */
+void ptoi_tell_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_param *params,
+                         size_t n_params);
 
 /* The task is whole: it goes to the scheduler. */
 static inline void ptoi_publish(pto_runtime *rt, const ptoi_slot *slot, const ptoi_edges *edges)

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 
 #include "base/error.h"
+#include "observe/trace.h"
 #include "submit/draft.h"
 
 ptoi_shortage ptoi_draft_shortage(ptoi_draft *d)
@@ -89,6 +90,14 @@ static void wait_for_entries(ptoi_draft *d)
 
 /* ---- All but edges ---- */
 
+static uint64_t wanted_of(const ptoi_draft *d, ptoi_shortage what)
+{
+    return what == PTOI_SHORT_HEAP     ? d->heap_bytes
+           : what == PTOI_SHORT_ARGS   ? d->units * 16
+           : what == PTOI_SHORT_WINDOW ? 1
+                                       : d->n_accesses + d->n_fresh;
+}
+
 static __attribute__((noinline)) pto_status wait_for_room(ptoi_draft *d)
 {
     pto_runtime *rt = d->rt;
@@ -102,12 +111,15 @@ static __attribute__((noinline)) pto_status wait_for_room(ptoi_draft *d)
             counted[what] = true;
             ptoi_count64(&rt->view.header->progress[d->level].stalls[what], 1);
         }
+        const uint64_t since = ptoi_trace_now(rt), wanted = wanted_of(d, what);
+        pto_status status = PTO_OK;
         if (what == PTOI_SHORT_MAP) {
             wait_for_entries(d);
         } else {
-            PTO_TRY(ptoi_stall(rt, d->level, what,
-                               what == PTOI_SHORT_HEAP ? d->heap_bytes : d->units * 16));
+            status = ptoi_stall(rt, d->level, what, wanted);
         }
+        ptoi_trace_stall(rt, d->level, what, wanted, since);
+        PTO_TRY(status);
     }
     return PTO_OK;
 }
@@ -164,6 +176,8 @@ void ptoi_draft_reserve_edges(ptoi_draft *d)
         }
         /* Older tasks of the level give edges back, or fewer are needed. */
         ptoi_wait_tell_room(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count);
+        const uint64_t since = ptoi_trace_now(d->rt);
         ptoi_wait_any(d->rt, complete);
+        ptoi_trace_stall(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count, since);
     }
 }

@@ -2,12 +2,14 @@
 #include "submit/runtime.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/os.h"
 #include "exec/work.h"
+#include "observe/trace.h"
 #include "submit/device.h"
 
 /* How much of a heap is used before its blocks begin to come round again: about what a core's own
@@ -337,6 +339,7 @@ static void dismantle(pto_runtime *rt)
 {
     ptoi_sched *s = &rt->sched;
     stop(rt);
+    ptoi_trace_free(rt);
     for (uint32_t i = 0; s->workers && i <= s->n_workers; i++) {
         ptoi_os_release(s->workers[i].args, s->args_bytes);
     }
@@ -376,6 +379,7 @@ static pto_status create(pto_runtime *rt, const pto_config *config)
     PTO_TRY(create_map(rt));
     PTO_TRY(ptoi_poison_create(rt));
     PTO_TRY(create_workers(rt));
+    PTO_TRY(ptoi_trace_create(rt));
     rt->n_sites = 1; /* 0: not known, at line 0 of "" */
     rt->string_bytes = 1;
     rt->view.kernels[0] = (ptoi_kernel_entry){add_string(rt, "alloc"), 0};
@@ -414,6 +418,18 @@ pto_status pto_runtime_create(pto_runtime **rt, const pto_config *config)
 
 /* ---- Destroy ---- */
 
+/* Writes the trace. That a task failed comes first, in words too; the trace is not lost for it. */
+static pto_status add_trace(pto_runtime *rt, pto_status status)
+{
+    char words[512];
+    snprintf(words, sizeof words, "%s", pto_error_detail());
+    const pto_status written = ptoi_trace_finish(rt);
+    if (status == PTO_OK || written == PTO_OK) {
+        return status == PTO_OK ? written : status;
+    }
+    return ptoi_fail(status, "%s; and the trace is not written: %s", words, pto_error_detail());
+}
+
 pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending)
 {
     if (!rt || !*rt) {
@@ -440,9 +456,11 @@ pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending)
                          old->depth, ptoi_string(&old->view, site->file), site->line);
     }
     ptoi_wait_tell(old, PTOI_WHY_DESTROY);
+    const uint64_t since = ptoi_trace_now(old);
     for (uint32_t l = 0; l < old->levels; l++) {
         ptoi_wait_level(old, l);
     }
+    ptoi_trace_wait(old, 0, since);
     if (old->sched.guard) {
         ptoi_guard_sweep(old);
     }
@@ -454,6 +472,8 @@ pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending)
     while (ptoi_see32(&old->sched.guests)) {
         ptoi_os_yield();
     }
+    stop(old); /* a trace is written when nobody adds to it any more */
+    s = add_trace(old, s);
     dismantle(old);
     *rt = NULL;
     return s;

@@ -156,6 +156,8 @@ struct pto_runtime {
     pto_kernel rearrange_vector, rearrange_accelerator;
     struct ptoi_devices *devices;
 
+    struct ptoi_trace *trace; /* of a run that is recorded (observe/trace.h); NULL: none is */
+
     bool cancel_told; /* somebody has waited and heard of the cancel */
     ptoi_a64 helped;  /* tasks that the orchestrating thread ran */
 

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 #include "base/error.h"
+#include "observe/trace.h"
 #include "submit/draft.h"
 #include "submit/known.h"
 
@@ -51,13 +52,16 @@ static __attribute__((noinline, cold)) pto_status borrow_accesses(ptoi_draft *d)
     return PTO_OK;
 }
 
-static __attribute__((noinline, cold)) void tell_watcher(const ptoi_draft *d, uint32_t kernel)
+void ptoi_tell_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_param *params,
+                         size_t n_params)
 {
-    const pto_runtime *rt = d->rt;
     const pto_watcher *w = &rt->sched.watcher;
     if (w->submitted) {
-        w->submitted(w->user, rt->last, ptoi_string(&rt->view, rt->view.kernels[kernel].name),
-                     d->params, d->n_params);
+        const ptoi_kernel_entry *kernel = &rt->view.kernels[ptoi_get32(&slot->kernel)];
+        w->submitted(w->user, rt->last, ptoi_string(&rt->view, kernel->name), params, n_params);
+    }
+    if (rt->trace) {
+        ptoi_trace_submitted(rt, slot, params, n_params);
     }
 }
 
@@ -84,7 +88,7 @@ static __attribute__((noinline)) pto_status submit_any(pto_runtime *rt, uint32_t
     uint32_t site = ptoi_site_of(rt, file, line);
     const ptoi_slot *slot = ptoi_draft_write(&d, kernel, type, site, PTOI_LIST_EMPTY);
     if (PTOI_UNLIKELY(rt->sched.watched)) {
-        tell_watcher(&d, kernel);
+        ptoi_tell_submitted(rt, slot, params, n_params);
     }
     ptoi_publish(rt, slot, &d.edges);
     if (PTOI_UNLIKELY(d.barrier)) { /* the map does not know it: none may follow before it ends */
@@ -100,6 +104,9 @@ pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_typ
                               const char *file, int line)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "submit"));
+    if (PTOI_UNLIKELY(rt->sched.watched)) {
+        ptoi_trace_called(rt);
+    }
     uint32_t number = kernel ^ rt->first_kernel;
     if (PTOI_UNLIKELY(number == 0 || number >= rt->n_kernels)) {
         return refuse_kernel(rt, number, type);
@@ -116,8 +123,7 @@ pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_typ
         return ptoi_fail(PTO_CANCELLED, "submit: the runtime was cancelled");
     }
 
-    if (PTOI_UNLIKELY(rt->sched.watched) ||
-        !ptoi_submit_known(rt, number, own_type, params, n_params, file, line)) {
+    if (!ptoi_submit_known(rt, number, own_type, params, n_params, file, line)) {
         PTO_TRY(submit_any(rt, number, own_type, params, n_params, file, line));
     }
     if (task) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "observe/trace.h"
 #include "op/rearrange/plan.h"
 #include "submit/handle.h"
 #include "submit/runtime.h"
@@ -90,7 +91,9 @@ static void wait_until(pto_runtime *rt, const aim *a)
             if (is_reached(rt, a) || ptoi_worker_sees_work(caller)) {
                 ptoi_park_withdraw(&caller->parker);
             } else {
+                const uint64_t since = ptoi_log_now(caller->log);
                 ptoi_park_sleep(&caller->parker);
+                ptoi_log_parked(caller->log, since);
             }
             ptoi_set64(&sched->awaited, 0);
         }
@@ -136,12 +139,14 @@ void ptoi_wait_level(pto_runtime *rt, uint32_t level)
 static void wait_all(pto_runtime *rt)
 {
     ptoi_wait_tell(rt, PTOI_WHY_ALL);
+    const uint64_t since = ptoi_trace_now(rt);
     for (uint32_t l = 0; l < rt->levels; l++) {
         ptoi_wait_level(rt, l);
     }
     for (uint32_t l = 0; l < rt->levels; l++) {
         ptoi_retire(rt, l);
     }
+    ptoi_trace_wait(rt, 0, since);
     if (rt->sched.guard) {
         ptoi_guard_sweep(rt);
     }
@@ -187,7 +192,9 @@ pto_status pto_wait_task(pto_runtime *rt, pto_task task)
     bool bad = false;
     if (seq >= rt->track[level].completed) {
         ptoi_wait_tell(rt, PTOI_WHY_TASK);
+        const uint64_t since = ptoi_trace_now(rt);
         ptoi_wait_for(rt, ref);
+        ptoi_trace_wait(rt, task, since);
         bad = ptoi_list_bad(ptoi_acquire64(&ptoi_slot_of(&rt->view, level, seq)->waiters));
     } else {
         bad = ptoi_poison_is_bad(rt, level, seq);
@@ -208,7 +215,7 @@ pto_status pto_watch(pto_runtime *rt, const pto_watcher *watcher)
                          watcher->size, sizeof *watcher);
     }
     wait_all(rt);
-    rt->sched.watched = watcher != NULL;
+    rt->sched.watched = watcher || rt->trace;
     rt->sched.watcher = watcher ? *watcher : (pto_watcher){0};
     return PTO_OK;
 }
@@ -283,7 +290,9 @@ static pto_status wait_for_access(pto_runtime *rt, const pto_tensor *t, pto_map_
     *bad = false;
     for (uint32_t i = 0; i < m.count; i++) {
         ptoi_ref ref = rt->edges[i];
+        const uint64_t since = ptoi_trace_now(rt);
         ptoi_wait_for(rt, ref);
+        ptoi_trace_wait(rt, ptoi_ref_task(ref), since);
         const ptoi_slot *slot = ptoi_slot_of(&rt->view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
         *bad |= ptoi_ref_poisons(ref) && ptoi_list_bad(ptoi_acquire64(&slot->waiters));
     }

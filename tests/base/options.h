@@ -41,13 +41,14 @@ static const number numbers[] = {
     {"PTO_BUFFERS", AT(buffers), 0, 1, 67108864, 65536, AS_IS},
     {"PTO_SPIN", AT(spin), 0, 0, 2147483648, 1024, AS_IS},
     {"PTO_OVERLAP_BUDGET", AT(overlap_budget), 0, 0, UINT64_MAX, 0, AS_IS},
+    {"PTO_TRACE_LIMIT", AT(trace_limit), 0, 1, 67108864, 1048576, AS_IS},
     {"PTO_FIRST_TASK", AT(first_task), 0, 0, 576460752303423488, 0, AS_IS},
     {"PTO_MAP_TWICE", AT(map_twice), 0, 0, 1, 0, AS_IS},
     {"PTO_GUARD", AT(guard), 0, 0, 1, GUARD, AS_IS},
 };
 static const size_t n_numbers = sizeof numbers / sizeof *numbers;
 
-static const char *const words[] = {"PTO_WORKERS", "PTO_CALLER", "PTO_SCHEDULER"};
+static const char *const words[] = {"PTO_WORKERS", "PTO_CALLER", "PTO_SCHEDULER", "PTO_TRACE"};
 static const size_t n_words = sizeof words / sizeof *words;
 
 static inline int forget(void **state)

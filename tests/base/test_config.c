@@ -344,6 +344,28 @@ static void a_variable_that_no_level_needs_may_hold_anything(void **state)
     assert_int_equal(accepted(&config)->config.level_deps[1], 32);
 }
 
+/* ---- The trace ----------------------------------------------------------------------------- */
+
+static void a_trace_is_named_by_struct_or_variable(void **state)
+{
+    (void)state;
+    pto_config config = PTO_CONFIG_INIT;
+    assert_null(accepted(NULL)->config.trace);
+    set("PTO_TRACE", "here.html");
+    assert_string_equal(accepted(NULL)->config.trace, "here.html");
+    assert_true(accepted(NULL)->trace_is_shared);
+    config.trace = "there.dot";
+    assert_string_equal(accepted(&config)->config.trace, "there.dot");
+    assert_false(accepted(&config)->trace_is_shared);
+    set("PTO_TRACE", "None");
+    assert_null(accepted(NULL)->config.trace);
+    set("PTO_TRACE", "here.htm");
+    refused(NULL, "config: PTO_TRACE=\"here.htm\" (field trace): \"here.htm\" ends in no format",
+            "it takes none, or a file that ends in .html, .json, .dot or .ptrace");
+    config.trace = "there";
+    refused(&config, "config: trace = \"there\"", "it takes", ".ptrace");
+}
+
 /* ---- The struct itself --------------------------------------------------------------------- */
 
 static void the_size_of_the_struct_is_checked(void **state)
@@ -419,6 +441,7 @@ int main(void)
         OPTION_TEST(arguments_get_room_for_the_window),
         OPTION_TEST(levels_merge_one_by_one),
         OPTION_TEST(a_variable_that_no_level_needs_may_hold_anything),
+        OPTION_TEST(a_trace_is_named_by_struct_or_variable),
         OPTION_TEST(the_size_of_the_struct_is_checked),
         OPTION_TEST(details_say_all_there_is_to_say),
     };

@@ -101,6 +101,8 @@ static void options_are_printed(void **state)
     has_value(text, "PTO_SCHEDULER", "inline");
     has_value(text, "PTO_SPIN", "1024");
     has_value(text, "PTO_OVERLAP_BUDGET", "0");
+    has_value(text, "PTO_TRACE", "none");
+    has_value(text, "PTO_TRACE_LIMIT", "1048576");
     has_value(text, "PTO_FIRST_TASK", "0");
     has_value(text, "PTO_MAP_TWICE", "0");
     has_value(text, "PTO_GUARD", GUARD ? "1" : "none");

@@ -22,6 +22,7 @@
 #include <pto/op.h>
 #include <pto/pto.h>
 #include <pto/rearrange.h>
+#include <pto/trace.h>
 #include <pto/work.h>
 
 #include "tensor/layout.h"
@@ -592,6 +593,12 @@ static pto_status bad_plan(void)
     return status;
 }
 
+/* This program is no trace. */
+static pto_status bad_file(void)
+{
+    return pto_trace_convert("/proc/self/exe", "test_provoke.json");
+}
+
 /* ---- the table --------------------------------------------------------------------------- */
 
 typedef struct provocation {
@@ -650,6 +657,7 @@ static const provocation provocations[] = {
     [PTO_DEVICES_DIFFER] = {devices_differ, {"cpu", "kunlun", "39"}},
     [PTO_SELF_OVERLAP] = {self_overlap, {"4", "8", "5"}},
     [PTO_BAD_PLAN] = {bad_plan, {"dst", "4", "8"}},
+    [PTO_BAD_FILE] = {bad_file, {"8", "PTOTRACE"}},
 };
 
 /* Whether `word` stands in `text` by itself: the 8 of "18" or of "82" does not count. */

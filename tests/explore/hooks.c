@@ -171,6 +171,12 @@ void ptoi_os_release(void *memory, size_t bytes)
     }
 }
 
+void ptoi_os_want_large_pages(void *memory, size_t bytes)
+{
+    (void)memory;
+    (void)bytes;
+}
+
 static void *file_memory;
 
 pto_status ptoi_os_file_create(const char *name, size_t bytes, int *file)

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PTOI_LINE = 64 }; /* bytes of a cache line */
+#define PTOI_LINE 64 /* bytes of a cache line, as in window/window.h */
 
 /* `count` rows of `bytes` each. Stream: any alignment; lines at the ends of a row are written in part
  * and not streamed. */

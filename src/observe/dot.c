@@ -1,0 +1,59 @@
+/* dot.c - a trace as a graph for Graphviz: a node for each task, an edge for each edge. */
+#include <inttypes.h>
+
+#include "observe/export.h"
+
+/* Inside of quotes; what is no sign of its own becomes a question mark. */
+static void put_text(FILE *out, const char *text)
+{
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        if (*c == '"' || *c == '\\') {
+            fprintf(out, "\\%c", *c);
+        } else {
+            fputc(*c < 0x20 || *c >= 0x7f ? '?' : *c, out);
+        }
+    }
+}
+
+/* The same kernel has the same colour: hues by the golden ratio, which keeps them apart. */
+static void put_node(const ptoi_ptrace *trace, uint64_t i, FILE *out)
+{
+    static const char *const lines[] = {"solid", "bold", "dashed", "dotted"}; /* by outcome */
+    const ptrace_task *t = &trace->tasks[i];
+    const double turn = (t->kernel == PTRACE_NONE ? 0 : t->kernel) * 0.6180339887498949;
+    fprintf(out, "  t%" PRIu64 " [label=\"%" PRIu64 " ", i, i);
+    put_text(out, ptoi_ptrace_kernel(trace, t));
+    fputs("\\n", out);
+    put_text(out, ptoi_ptrace_file(trace, t));
+    fprintf(out, ":%" PRId32, ptoi_ptrace_line(trace, t));
+    if (t->outcome == PTRACE_DONE) {
+        fprintf(out, "\\n%.3f us", (double)ptoi_ptrace_ran(t) / 1000);
+    } else {
+        fputs(t->outcome == PTRACE_FAILED    ? "\\nfailed"
+              : t->outcome == PTRACE_SKIPPED ? "\\nskipped"
+                                             : "\\nnot ended",
+              out);
+    }
+    fprintf(out, "\", style=\"filled,%s\", fillcolor=\"%.3f 0.25 1.0\"%s];\n", lines[t->outcome],
+            turn - (double)(uint64_t)turn, t->outcome == PTRACE_FAILED ? ", color=red" : "");
+}
+
+void ptoi_export_dot(const ptoi_ptrace *trace, FILE *out)
+{
+    static const char *const looks[] = {"", " [style=dashed, label=\"WAR\"]",
+                                        " [style=dotted, label=\"WAW\"]",
+                                        " [color=gray, label=\"after\"]"};
+    fputs("digraph run {\n  node [shape=box, fontname=\"sans-serif\", fontsize=10];\n"
+          "  edge [fontname=\"sans-serif\", fontsize=8];\n",
+          out);
+    for (uint64_t i = 0; i < trace->n_tasks; i++) {
+        put_node(trace, i, out);
+    }
+    for (uint64_t i = 0; i < trace->n_edges; i++) {
+        const ptrace_edge *e = &trace->edges[i];
+        if (e->from != PTRACE_NONE) {
+            fprintf(out, "  t%" PRIu32 " -> t%" PRIu32 "%s;\n", e->from, e->to, looks[e->kind]);
+        }
+    }
+    fputs("}\n", out);
+}

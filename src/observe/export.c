@@ -1,0 +1,253 @@
+/* export.c - a trace becomes a file: .ptrace as it is, .html, .json or .dot. */
+#define _POSIX_C_SOURCE 200809L /* fdopen, O_CLOEXEC */
+#include "observe/export.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <pto/pto.h>
+#include <pto/trace.h>
+
+#include "base/error.h"
+#include "observe/page.h"
+
+/* ---- The bytes of a .ptrace ---- */
+
+typedef void (*writer)(void *context, const void *bytes, size_t n);
+
+static uint64_t padded(uint64_t bytes)
+{
+    return (bytes + 7) & ~UINT64_C(7);
+}
+
+/* One after the other: header, table, sections. */
+static void write_bytes(const ptoi_ptrace *trace, writer put, void *context)
+{
+    static const char zeros[8];
+    static const char magic[] = {PTRACE_MAGIC_LETTERS};
+    struct {
+        ptrace_header header;
+        ptrace_section table[PTRACE_SECTIONS];
+    } start;
+    const void *items[PTRACE_SECTIONS];
+    uint32_t n = 0;
+    uint64_t at = sizeof start;
+    memset(&start, 0, sizeof start);
+#define ADD_SECTION(name, number, field, type)                                                     \
+    items[n] = trace->field;                                                                       \
+    start.table[n++] = (ptrace_section){PTRACE_##name, sizeof(type), at, trace->n_##field};        \
+    at += padded(trace->n_##field * sizeof(type));
+    PTRACE_SECTION_MAP(ADD_SECTION)
+#undef ADD_SECTION
+    memcpy(start.header.magic, magic, sizeof magic);
+    start.header.version = PTRACE_VERSION;
+    start.header.sections = n;
+    start.header.sections_at = sizeof start.header;
+    start.header.bytes = at;
+    start.header.origin_ns = trace->origin_ns;
+    start.header.lost = trace->lost;
+    put(context, &start, sizeof start);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint64_t bytes = start.table[i].count * start.table[i].item_bytes;
+        if (bytes) {
+            put(context, items[i], bytes);
+        }
+        put(context, zeros, padded(bytes) - bytes);
+    }
+}
+
+static void put_plain(void *context, const void *bytes, size_t n)
+{
+    (void)fwrite(bytes, 1, n, context);
+}
+
+void ptoi_export_ptrace(const ptoi_ptrace *trace, FILE *out)
+{
+    write_bytes(trace, put_plain, out);
+}
+
+/* ---- HTML: the page, with those bytes in it ---- */
+
+typedef struct base64 {
+    FILE *out;
+    unsigned char rest[3]; /* bytes that do not make three yet */
+    size_t n_rest, n_text;
+    char text[4096];
+} base64;
+
+static void put_three(base64 *b, const unsigned char *in)
+{
+    static const char signs[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    if (b->n_text == sizeof b->text) { /* not sooner: the last signs may have to change */
+        (void)fwrite(b->text, 1, b->n_text, b->out);
+        b->n_text = 0;
+    }
+    char *to = b->text + b->n_text;
+    to[0] = signs[in[0] >> 2];
+    to[1] = signs[(in[0] & 3) << 4 | in[1] >> 4];
+    to[2] = signs[(in[1] & 15) << 2 | in[2] >> 6];
+    to[3] = signs[in[2] & 63];
+    b->n_text += 4;
+}
+
+static void put_base64(void *context, const void *bytes, size_t n)
+{
+    base64 *b = context;
+    const unsigned char *in = bytes;
+    for (; n && b->n_rest; n--) {
+        b->rest[b->n_rest++] = *in++;
+        if (b->n_rest == 3) {
+            put_three(b, b->rest);
+            b->n_rest = 0;
+        }
+    }
+    for (; n >= 3; n -= 3, in += 3) {
+        put_three(b, in);
+    }
+    memcpy(b->rest + b->n_rest, in, n);
+    b->n_rest += n;
+}
+
+static void end_base64(base64 *b)
+{
+    const size_t left = b->n_rest;
+    if (left) {
+        memset(b->rest + left, 0, 3 - left);
+        put_three(b, b->rest);
+        memset(b->text + b->n_text - (3 - left), '=', 3 - left);
+    }
+    (void)fwrite(b->text, 1, b->n_text, b->out);
+}
+
+void ptoi_export_html(const ptoi_ptrace *trace, FILE *out)
+{
+    static const char mark[] = "@PTRACE_BASE64@";
+    const char *page = (const char *)ptoi_page;
+    const char *at = strstr(page, mark);
+    base64 b = {.out = out, .n_rest = 0, .n_text = 0};
+    (void)fwrite(page, 1, (size_t)(at - page), out);
+    write_bytes(trace, put_base64, &b);
+    end_base64(&b);
+    fputs(at + sizeof mark - 1, out);
+}
+
+/* ---- Files ---- */
+
+typedef struct format {
+    const char *extension;
+    void (*write)(const ptoi_ptrace *trace, FILE *out);
+} format;
+
+static const format formats[] = {
+    {".ptrace", ptoi_export_ptrace},
+    {".html", ptoi_export_html},
+    {".json", ptoi_export_json},
+    {".dot", ptoi_export_dot},
+};
+
+static const format *format_of(const char *path)
+{
+    const size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        const size_t n = strlen(formats[i].extension);
+        if (length > n && strcmp(path + length - n, formats[i].extension) == 0 &&
+            path[length - n - 1] != '/') {
+            return &formats[i];
+        }
+    }
+    return NULL;
+}
+
+static pto_status refuse(const char *what, const char *path, int why)
+{
+    return ptoi_fail(PTO_SYSTEM, "trace: cannot %s '%s': %s", what, path, strerror(why));
+}
+
+/* All of it, on the disk, or an error number. */
+static int write_file(const ptoi_ptrace *trace, const format *f, int file)
+{
+    FILE *out = fdopen(file, "wb");
+    if (!out) {
+        const int why = errno;
+        close(file);
+        return why;
+    }
+    errno = 0;
+    f->write(trace, out);
+    int why = fflush(out) || ferror(out) ? (errno ? errno : EIO) : 0;
+    if (fclose(out) && !why) {
+        why = errno ? errno : EIO;
+    }
+    return why;
+}
+
+/* A device or a pipe is written to as it is: it cannot be replaced. */
+static bool is_special(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode);
+}
+
+/* A new file in the same folder, with the rights that any file of the program gets. */
+static int create_beside(const char *path, char *beside, size_t room)
+{
+    int file = -1;
+    for (int i = 0; i < 100 && file < 0; i++) {
+        snprintf(beside, room, "%s.%ld.%d", path, (long)getpid(), i);
+        file = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file < 0 && errno != EEXIST) {
+            break;
+        }
+    }
+    return file;
+}
+
+pto_status ptoi_export(const ptoi_ptrace *trace, const char *path)
+{
+    const format *f = format_of(path);
+    if (!f) {
+        return ptoi_fail(PTO_BAD_PARAM, "trace: '%s' does not end in .ptrace, .html, .json or .dot",
+                         path);
+    }
+    if (is_special(path)) {
+        const int file = open(path, O_WRONLY | O_CLOEXEC);
+        const int why = file < 0 ? errno : write_file(trace, f, file);
+        return why ? refuse("write", path, why) : PTO_OK;
+    }
+    const size_t room = strlen(path) + 32;
+    char *beside = malloc(room);
+    if (!beside) {
+        return ptoi_fail(PTO_OUT_OF_MEMORY, "trace: %zu bytes for a name", room);
+    }
+    const int file = create_beside(path, beside, room);
+    int why = file < 0 ? errno : write_file(trace, f, file);
+    if (!why && rename(beside, path)) {
+        why = errno;
+    }
+    if (why && file >= 0) {
+        (void)unlink(beside);
+    }
+    free(beside);
+    return why ? refuse("write", path, why) : PTO_OK;
+}
+
+pto_status pto_trace_convert(const char *from, const char *to)
+{
+    if (!from || !to) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "trace: %s is NULL", from ? "to" : "from");
+    }
+    if (!format_of(to)) {
+        return ptoi_fail(PTO_BAD_PARAM, "trace: '%s' does not end in .ptrace, .html, .json or .dot",
+                         to);
+    }
+    ptoi_ptrace trace;
+    PTO_TRY(ptoi_ptrace_open(from, &trace));
+    const pto_status status = ptoi_export(&trace, to);
+    ptoi_ptrace_close(&trace);
+    return status;
+}

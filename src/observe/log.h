@@ -1,0 +1,125 @@
+/* log.h - what the threads of a traced runtime write down, and the clock they read for it.
+ *
+ * A log belongs to one thread: it alone appends, and nobody looks before that thread has ended or
+ * stands still (trace.c says how each is ordered). So there is no lock and nothing is atomic. Its
+ * memory is address space, reserved when the runtime is created, that costs nothing until it is
+ * written; a log that is full drops what comes and counts it.
+ *
+ * The log of threads that are none of ours is the exception: sched->lock is around it.
+ */
+#ifndef PTOI_LOG_H
+#define PTOI_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+/* ---- The clock ---- */
+
+/* Whether the processor's counter runs evenly, everywhere and always; found out once, before the
+ * first log is made, and fixed from then on. */
+extern bool ptoi_ticks_by_counter;
+void ptoi_ticks_init(void);
+
+static inline uint64_t ptoi_clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+/* Now, in some unit. The counter is read when the processor gets to it, which may be a little before
+ * what stands before it in the program is done: image.c knows (PTOI_TICKS_BLUR_NS). */
+static inline uint64_t ptoi_ticks(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_expect(ptoi_ticks_by_counter, 1)) {
+        return __builtin_ia32_rdtsc();
+    }
+#endif
+    return ptoi_clock_ns(CLOCK_MONOTONIC);
+}
+
+#define PTOI_TICKS_BLUR_NS 100
+
+/* ---- The log ---- */
+
+typedef struct ptoi_log {
+    _Alignas(64) char *memory;
+    size_t used, room; /* bytes */
+    uint64_t lost;     /* records that found no room */
+    uint64_t began;    /* of a worker: when the task that it runs began; 0: none does */
+    char *base;        /* the reservation that `memory` lies in */
+    size_t reserved;
+} ptoi_log;
+
+/* Room for `bytes`; NULL, and counted, if there is none. */
+static inline void *ptoi_log_add(ptoi_log *log, size_t bytes)
+{
+    if (__builtin_expect(log->room - log->used < bytes, 0)) {
+        log->lost++;
+        return NULL;
+    }
+    void *at = log->memory + log->used;
+    log->used += bytes;
+    return at;
+}
+
+/* ---- What a thread that runs tasks writes ---- */
+
+typedef enum ptoi_ran_kind {
+    PTOI_RAN_WHOLE, /* the task began `at`, and was complete, by `outcome`, when it `took` so long */
+    PTOI_RAN_STARTED, /* it began `at` */
+    PTOI_RAN_ENDED,   /* it was complete `at` */
+    PTOI_RAN_READY,   /* nothing it waits for was left `at` (the scheduler's thread) */
+    PTOI_RAN_PARKED,  /* no task: the thread slept from `at` to `task` */
+} ptoi_ran_kind;
+
+/* Small, for there is one for each task: memory that is touched first is what they cost most. */
+typedef struct ptoi_ran {
+    uint64_t task;
+    uint64_t at;      /* ticks */
+    uint32_t took;    /* ticks */
+    uint16_t kind;    /* ptoi_ran_kind */
+    uint16_t outcome; /* ptoi_outcome, which ptrace_outcome continues */
+} ptoi_ran;
+
+static inline void ptoi_log_ran(ptoi_log *log, ptoi_ran ran)
+{
+    ptoi_ran *at = ptoi_log_add(log, sizeof *at);
+    if (at) {
+        *at = ran;
+    }
+}
+
+/* The task is complete, now; and it began when log->began says, if it ran here. */
+static inline void ptoi_log_end(ptoi_log *log, uint64_t task, uint32_t outcome)
+{
+    const uint64_t now = ptoi_ticks(), began = log->began, took = now - began;
+    const uint16_t how = (uint16_t)outcome;
+    log->began = 0;
+    if (began && took <= UINT32_MAX) {
+        ptoi_log_ran(log, (ptoi_ran){task, began, (uint32_t)took, PTOI_RAN_WHOLE, how});
+        return;
+    }
+    if (began) {
+        ptoi_log_ran(log, (ptoi_ran){task, began, 0, PTOI_RAN_STARTED, 0});
+    }
+    ptoi_log_ran(log, (ptoi_ran){task, now, 0, PTOI_RAN_ENDED, how});
+}
+
+/* Before and after a thread sleeps; `log` may be NULL. */
+static inline uint64_t ptoi_log_now(const ptoi_log *log)
+{
+    return log ? ptoi_ticks() : 0;
+}
+
+static inline void ptoi_log_parked(ptoi_log *log, uint64_t since)
+{
+    if (log) {
+        ptoi_log_ran(log, (ptoi_ran){ptoi_ticks(), since, 0, PTOI_RAN_PARKED, 0});
+    }
+}
+
+#endif /* PTOI_LOG_H */

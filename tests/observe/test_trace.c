@@ -1,0 +1,515 @@
+/* What a run leaves behind: a known program is recorded and read back, field by field. */
+#define _GNU_SOURCE /* setenv, mkdtemp */
+#include "traces.h"
+
+typedef struct edge {
+    uint32_t from, to;
+    ptrace_edge_kind kind;
+    uint32_t arg_from, arg_to; /* of their tasks */
+    bool same;                 /* region */
+} edge;
+
+static void expect_edges(const ptoi_ptrace *t, const edge *want, size_t n)
+{
+    assert_int_equal(t->n_edges, n);
+    for (size_t i = 0; i < n; i++) {
+        const ptrace_edge *e = &t->edges[i];
+        const ptrace_task *to = &t->tasks[want[i].to];
+        if (e->from != want[i].from || e->to != want[i].to || e->kind != want[i].kind) {
+            fail_msg("edge %zu: %u -> %u kind %u, want %u -> %u kind %u", i, e->from, e->to,
+                     e->kind, want[i].from, want[i].to, want[i].kind);
+        }
+        assert_true(i >= to->first_edge && i < to->first_edge + to->edges);
+        if (want[i].kind == PTRACE_AFTER) {
+            assert_int_equal(e->arg_from, PTRACE_NONE);
+            assert_int_equal(e->arg_to, PTRACE_NONE);
+            continue;
+        }
+        assert_int_equal(e->arg_from, t->tasks[want[i].from].first_arg + want[i].arg_from);
+        assert_int_equal(e->arg_to, to->first_arg + want[i].arg_to);
+        assert_int_equal(e->verdict == PTRACE_SAME_REGION, want[i].same);
+    }
+}
+
+/* The configuration of a runtime that records, and where it does. */
+static pto_config recorded(char path[128])
+{
+    pto_config config = PTO_CONFIG_INIT;
+    config.trace = traces_path("run.ptrace", path);
+    return config;
+}
+
+static void stop(rig *r, pto_status status)
+{
+    expect_status(pto_runtime_destroy(&r->rt, PTO_WAIT), status, (const char *const[]){NULL},
+                  "destroy", __FILE__, __LINE__);
+    assert_null(r->rt);
+    rig_forget_gate(r);
+}
+
+static void expect_arg(const ptoi_ptrace *t, uint32_t task, uint32_t arg, const void *where,
+                       uint64_t bytes, int64_t count, int64_t stride, uint32_t access)
+{
+    assert_true(arg < t->tasks[task].args);
+    const ptrace_arg *a = &t->args[t->tasks[task].first_arg + arg];
+    assert_int_equal(a->where, (uintptr_t)where);
+    assert_int_equal(a->bytes, bytes);
+    assert_int_equal(a->segment, PTRACE_USER);
+    assert_int_equal(a->buffer, 0);
+    assert_int_equal(a->dtype, PTO_UINT8);
+    assert_int_equal(a->access, access);
+    assert_int_equal(a->ndim, 1);
+    assert_int_equal(t->dims[a->dims], count);
+    assert_int_equal(t->dims[a->dims + 1], stride);
+}
+
+/* ---- Fork and join, all kinds of edges ---- */
+
+static void test_every_edge_and_every_field(void **state)
+{
+    const rig_setup *setup = *state;
+    rig r;
+    char path[128], x[8], y[8], z[8];
+    const pto_config config = recorded(path);
+    rig_start(&r, state, &config);
+    pto_tensor tx = rig_bytes(&r, x, 8), ty = rig_bytes(&r, y, 8), tz = rig_bytes(&r, z, 8);
+    const pto_tensor low = rig_slice(&tx, 0, 4);
+    pto_tensor even;
+    expect_ok(pto_tensor_slice(&tx, 0, 0, 8, 2, &even));
+    pto_task task[9];
+    const int line = __LINE__ + 1; /* nobody goes on before the first is done */
+    task[0] = RIG_SUBMIT(&r, r.hold, pto_output(&tx));
+    task[1] = RIG_SUBMIT(&r, r.quick, pto_scalar(7), pto_input(&tx), pto_output(&ty));
+    task[2] = RIG_SUBMIT(&r, r.quick, pto_input(&tx), pto_output(&tz));
+    task[3] = RIG_SUBMIT(&r, r.quick, pto_input(&ty), pto_input(&tz));
+    task[4] = RIG_SUBMIT(&r, r.quick, pto_output(&tx));
+    task[5] = RIG_SUBMIT(&r, r.quick, pto_after(task[3]), pto_after(task[0]));
+    task[6] = RIG_SUBMIT(&r, r.quick, pto_inout(&low));
+    task[7] = RIG_SUBMIT(&r, r.quick, pto_input(&even), pto_output(&ty));
+    task[8] = RIG_SUBMIT(&r, r.quick, pto_nodep(pto_inout(&tx)));
+    const pto_runtime_stats stats = rig_stats(&r);
+    rig_finish(&r, task[0], PTO_OK);
+    expect_ok(pto_wait(r.rt));
+    stop(&r, PTO_OK);
+
+    ptoi_ptrace t;
+    expect_ok(ptoi_ptrace_open(path, &t));
+    assert_int_equal(t.n_tasks, 9);
+    assert_int_equal(t.lost, 0);
+    const edge want[] = {
+        {0, 1, PTRACE_RAW, 0, 1, true},
+        {0, 2, PTRACE_RAW, 0, 0, true},
+        {1, 3, PTRACE_RAW, 2, 0, true},
+        {2, 3, PTRACE_RAW, 1, 1, true},
+        {0, 4, PTRACE_WAW, 0, 0, true},
+        {1, 4, PTRACE_WAR, 1, 0, true},
+        {2, 4, PTRACE_WAR, 0, 0, true},
+        {0, 5, PTRACE_AFTER, 0, 0, false},
+        {3, 5, PTRACE_AFTER, 0, 0, false},
+        {4, 6, PTRACE_RAW, 0, 0, false}, /* writes a part of what 4 wrote */
+        {1, 7, PTRACE_WAW, 2, 1, true},  /* of y */
+        {3, 7, PTRACE_WAR, 0, 1, true},  /* of y */
+        {4, 7, PTRACE_RAW, 0, 0, false}, /* of x */
+        {6, 7, PTRACE_RAW, 0, 0, false}, /* of the part */
+    };
+    expect_edges(&t, want, sizeof want / sizeof *want);
+    /* The runtime found as many itself, while nobody was complete. */
+    assert_int_equal(stats.raw + stats.war + stats.waw + stats.after, t.n_edges);
+    assert_int_equal(t.edges[9].verdict, PTO_STAGE_DENSE);
+    traces_check_times(&t);
+    for (uint32_t i = 0; i < 9; i++) {
+        const ptrace_task *at = &t.tasks[i];
+        assert_int_equal(at->task, task[i]);
+        assert_int_equal(at->outcome, PTRACE_DONE);
+        assert_int_equal(at->level, 0);
+        assert_string_equal(ptoi_ptrace_kernel(&t, at), i ? "quick" : "hold");
+        assert_string_equal(ptoi_ptrace_file(&t, at), __FILE__);
+        assert_int_equal(ptoi_ptrace_line(&t, at), line + (int)i);
+        assert_int_equal(t.kernels[at->kernel].type, PTO_VECTOR);
+        assert_true(t.lanes[at->lane].kind <= PTRACE_LANE_WORKER);
+    }
+    /* 1 became ready by the end of 0, which was somebody else's doing. */
+    assert_true(t.tasks[1].ready >= t.tasks[0].end);
+    assert_int_equal(t.n_lanes, setup->place == PTO_PLACE_THREAD ? 5 : 4);
+    assert_int_equal(t.lanes[0].kind, PTRACE_LANE_ORCHESTRATOR);
+    assert_int_equal(t.lanes[1].kind, PTRACE_LANE_WORKER);
+    assert_int_equal(t.lanes[t.n_lanes - 1].kind, PTRACE_LANE_FOREIGN);
+    assert_string_equal(ptoi_ptrace_string(&t, t.lanes[2].name), "worker 1");
+    expect_arg(&t, 0, 0, x, 8, 8, 1, PTO_PARAM_OUTPUT);
+    expect_arg(&t, 1, 1, x, 8, 8, 1, PTO_PARAM_INPUT);
+    expect_arg(&t, 1, 2, y, 8, 8, 1, PTO_PARAM_OUTPUT);
+    expect_arg(&t, 6, 0, x, 8, 4, 1, PTO_PARAM_INOUT);
+    expect_arg(&t, 7, 0, x, 8, 4, 2, PTO_PARAM_INPUT);
+    expect_arg(&t, 8, 0, x, 8, 8, 1, PTO_PARAM_INOUT | PTRACE_NODEP);
+    const ptrace_arg *scalar = &t.args[t.tasks[1].first_arg];
+    assert_int_equal(scalar->access, PTO_PARAM_SCALAR);
+    assert_int_equal(scalar->where, 7);
+    assert_int_equal(scalar->ndim, 0);
+    assert_int_equal(t.tasks[5].args, 0); /* `after` is no argument */
+    assert_int_equal(t.n_caps, 4 * PTRACE_RING_KINDS);
+    assert_int_equal(t.caps[0].capacity, 1024);
+    ptoi_ptrace_close(&t);
+}
+
+/* ---- Failures ---- */
+
+static void test_failed_and_skipped(void **state)
+{
+    rig r;
+    char path[128], x[8], y[8], z[8];
+    const pto_config config = recorded(path);
+    rig_start(&r, state, &config);
+    pto_tensor tx = rig_bytes(&r, x, 8), ty = rig_bytes(&r, y, 8), tz = rig_bytes(&r, z, 8);
+    RIG_SUBMIT(&r, r.fails, pto_output(&tx));
+    RIG_SUBMIT(&r, r.quick, pto_input(&tx), pto_output(&ty));
+    RIG_SUBMIT(&r, r.quick, pto_input(&ty));
+    RIG_SUBMIT(&r, r.quick, pto_output(&tz));
+    stop(&r, PTO_TASK_FAILED); /* it says so, and writes the trace all the same */
+
+    ptoi_ptrace t;
+    static const uint8_t outcomes[] = {PTRACE_FAILED, PTRACE_SKIPPED, PTRACE_SKIPPED, PTRACE_DONE};
+    expect_ok(ptoi_ptrace_open(path, &t));
+    assert_int_equal(t.n_tasks, 4);
+    traces_check_times(&t);
+    for (uint32_t i = 0; i < 4; i++) {
+        const bool ran = outcomes[i] != PTRACE_SKIPPED;
+        assert_int_equal(t.tasks[i].outcome, outcomes[i]);
+        assert_int_equal(t.tasks[i].start != PTRACE_UNKNOWN, ran);
+        assert_int_equal(t.tasks[i].lane != PTRACE_NONE, ran);
+    }
+    ptoi_ptrace_close(&t);
+}
+
+/* ---- Stalls and waits ---- */
+
+static void test_stalls_and_waits(void **state)
+{
+    rig r;
+    char path[128], x[8];
+    pto_config config = recorded(path);
+    config.window = 4;
+    config.workers = PTO_NO_WORKERS;
+    rig_start(&r, state, &config);
+    pto_tensor tx = rig_bytes(&r, x, 8);
+    pto_task last = 0;
+    for (int i = 0; i < 40; i++) {
+        last = RIG_SUBMIT(&r, r.quick, pto_inout(&tx));
+    }
+    expect_ok(pto_wait_task(r.rt, last));
+    char out[8];
+    expect_ok(pto_read(r.rt, &tx, out, 8));
+    expect_ok(pto_wait(r.rt));
+    stop(&r, PTO_OK);
+
+    ptoi_ptrace t;
+    uint64_t stalls = 0, waits = 0, stalled = 0, blocked = 0, most = 0;
+    bool for_last = false;
+    expect_ok(ptoi_ptrace_open(path, &t));
+    assert_int_equal(t.n_tasks, 40);
+    traces_check_times(&t);
+    for (uint64_t i = 0; i < t.n_events; i++) {
+        const ptrace_event *e = &t.events[i];
+        if (e->kind == PTRACE_STALL_SLOTS) {
+            assert_int_equal(e->lane, 0);
+            assert_int_equal(e->level, 0);
+            assert_int_equal(e->value, 1);
+            stalls++;
+            stalled += e->end - e->begin;
+        }
+        waits += e->kind == PTRACE_WAIT;
+        for_last |= e->kind == PTRACE_WAIT && e->value == last;
+    }
+    for (uint64_t i = 0; i < t.n_tasks; i++) {
+        blocked += t.tasks[i].blocked;
+        assert_int_equal(t.tasks[i].lane, 0);
+        assert_int_equal(t.tasks[i].edges, i ? 1 : 0);
+    }
+    for (uint64_t i = 0; i < t.n_rings; i++) {
+        if (t.rings[i].ring == PTRACE_RING_SLOTS && t.rings[i].used > most) {
+            most = t.rings[i].used;
+        }
+    }
+    assert_true(stalls > 0);
+    assert_int_equal(blocked, stalled);
+    assert_true(for_last);
+    assert_true(waits >= 2);
+    assert_true(most > 0 && most <= 4);
+    assert_int_equal(t.caps[PTRACE_RING_SLOTS].capacity, 4);
+    ptoi_ptrace_close(&t);
+}
+
+/* ---- Managed memory ---- */
+
+/* Buffers that come and go use the same bytes of the heap: that orders nobody. */
+static void test_buffers_are_told_apart(void **state)
+{
+    rig r;
+    char path[128], x[64];
+    pto_config config = recorded(path);
+    config.level_heap_bytes[1] = 128;
+    rig_start(&r, state, &config);
+    pto_tensor tx = rig_bytes(&r, x, 64);
+    enum { ROUNDS = 20 };
+    for (int i = 0; i < ROUNDS; i++) {
+        PTO_BOUNDARY(r.rt) {
+            pto_tensor temp = rig_temp(&r, 64);
+            RIG_SUBMIT(&r, r.quick, pto_input(&tx), pto_output(&temp));
+            const pto_tensor half = rig_slice(&temp, 32, 64);
+            RIG_SUBMIT(&r, r.quick, pto_inout(&half));
+        }
+        expect_ok(pto_wait(r.rt)); /* so that memory comes round */
+    }
+    stop(&r, PTO_OK);
+
+    ptoi_ptrace t;
+    expect_ok(ptoi_ptrace_open(path, &t));
+    assert_int_equal(t.n_tasks, 2 * ROUNDS);
+    assert_int_equal(t.n_edges, ROUNDS);
+    traces_check_times(&t);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        const ptrace_edge *e = &t.edges[i];
+        const ptrace_arg *whole = &t.args[e->arg_from], *half = &t.args[e->arg_to];
+        assert_int_equal(e->from, 2 * i);
+        assert_int_equal(e->to, 2 * i + 1);
+        assert_int_equal(e->kind, PTRACE_RAW);
+        assert_int_equal(whole->segment, 1);
+        assert_true(whole->where < 128); /* where there is room for two of the twenty */
+        assert_int_equal(half->buffer, whole->buffer);
+        assert_int_equal(half->where, whole->where + 32);
+        assert_int_equal(half->bytes, 64);
+        assert_int_equal(t.tasks[2 * i].level, 1);
+        if (i) {
+            assert_int_not_equal(whole->buffer, t.args[t.edges[i - 1].arg_from].buffer);
+        }
+    }
+    ptoi_ptrace_close(&t);
+}
+
+/* ---- Many tasks ---- */
+
+typedef struct tile {
+    uint32_t writer;       /* task plus one */
+    uint32_t readers[600]; /* since */
+    uint32_t n_readers;
+} tile;
+
+/* Says that task `to` comes after `from`, by the stronger of the reasons. */
+static void note(uint8_t *kinds, uint32_t from, ptrace_edge_kind kind)
+{
+    static const uint8_t rank[] = {[PTRACE_RAW] = 3, [PTRACE_WAW] = 2, [PTRACE_WAR] = 1};
+    if (rank[kind] > (kinds[from] ? rank[kinds[from] - 1] : 0)) {
+        kinds[from] = (uint8_t)(kind + 1);
+    }
+}
+
+static void test_many_tasks_as_a_model_says(void **state)
+{
+    enum { TILES = 8, TASKS = 600, ARGS = 3 };
+    static tile tiles[TILES];
+    static uint8_t want[TASKS][TASKS];
+    rig r;
+    char path[128], memory[TILES][16];
+    pto_config config = recorded(path);
+    config.workers = 3;
+    config.window = 32;
+    rig_start(&r, state, &config);
+    memset(tiles, 0, sizeof tiles);
+    memset(want, 0, sizeof want);
+    test_rng rng = test_rng_make(801);
+    for (uint32_t i = 0; i < TASKS; i++) {
+        pto_tensor t[ARGS];
+        pto_param params[ARGS];
+        uint32_t which[ARGS];
+        for (uint32_t a = 0; a < ARGS; a++) {
+            do { /* each tile once */
+                which[a] = (uint32_t)(test_next(&rng) % TILES);
+            } while ((a && which[a] == which[0]) || (a == 2 && which[a] == which[1]));
+            t[a] = rig_bytes(&r, memory[which[a]], 16);
+            const uint64_t kind = test_next(&rng) % 4;
+            params[a] = kind == 0   ? pto_output(&t[a])
+                        : kind == 1 ? pto_inout(&t[a])
+                                    : pto_input(&t[a]);
+            tile *at = &tiles[which[a]];
+            if (at->writer) {
+                note(want[i], at->writer - 1,
+                     params[a].kind == PTO_PARAM_OUTPUT ? PTRACE_WAW : PTRACE_RAW);
+            }
+            for (uint32_t n = 0; params[a].kind != PTO_PARAM_INPUT && n < at->n_readers; n++) {
+                note(want[i], at->readers[n], PTRACE_WAR);
+            }
+        }
+        for (uint32_t a = 0; a < ARGS; a++) {
+            tile *at = &tiles[which[a]];
+            if (params[a].kind == PTO_PARAM_INPUT) {
+                at->readers[at->n_readers++] = i;
+            } else {
+                at->writer = i + 1;
+                at->n_readers = 0;
+            }
+        }
+        rig_submit(&r, r.quick, params, ARGS, __FILE__, __LINE__);
+    }
+    stop(&r, PTO_OK);
+
+    ptoi_ptrace t;
+    uint64_t n_want = 0;
+    expect_ok(ptoi_ptrace_open(path, &t));
+    assert_int_equal(t.n_tasks, TASKS);
+    assert_int_equal(t.lost, 0);
+    traces_check_times(&t);
+    for (uint64_t e = 0; e < t.n_edges; e++) {
+        assert_int_equal(want[t.edges[e].to][t.edges[e].from], t.edges[e].kind + 1);
+    }
+    for (uint32_t i = 0; i < TASKS; i++) {
+        assert_int_equal(t.tasks[i].outcome, PTRACE_DONE);
+        for (uint32_t from = 0; from < i; from++) {
+            n_want += want[i][from] != 0;
+        }
+    }
+    assert_int_equal(t.n_edges, n_want);
+    ptoi_ptrace_close(&t);
+}
+
+/* ---- Limits ---- */
+
+static void test_a_full_log_counts_what_it_loses(void **state)
+{
+    rig r;
+    char path[128], x[8];
+    pto_config config = recorded(path);
+    config.trace_limit = 4;
+    rig_start(&r, state, &config);
+    pto_tensor tx = rig_bytes(&r, x, 8);
+    for (int i = 0; i < 10; i++) {
+        RIG_SUBMIT(&r, r.quick, pto_inout(&tx));
+    }
+    expect_ok(pto_wait(r.rt));
+    stop(&r, PTO_OK);
+    ptoi_ptrace t;
+    expect_ok(ptoi_ptrace_open(path, &t));
+    assert_int_equal(t.n_tasks, 4);
+    assert_int_equal(t.lost, 6);
+    assert_int_equal(t.lanes[0].lost, 6);
+    traces_check_times(&t);
+    ptoi_ptrace_close(&t);
+}
+
+/* Whoever watches is served as well. */
+static void count_start(void *user, pto_task task, uint32_t worker)
+{
+    (void)task;
+    (void)worker;
+    atomic_fetch_add((atomic_int *)user, 1);
+}
+
+static void test_watched_and_traced(void **state)
+{
+    rig r;
+    char path[128], x[8];
+    atomic_int started;
+    const pto_config config = recorded(path);
+    atomic_init(&started, 0);
+    rig_start(&r, state, &config);
+    pto_tensor tx = rig_bytes(&r, x, 8);
+    RIG_SUBMIT(&r, r.quick, pto_inout(&tx));
+    pto_watcher watcher = {.size = sizeof watcher, .user = &started, .started = count_start};
+    expect_ok(pto_watch(r.rt, &watcher));
+    RIG_SUBMIT(&r, r.quick, pto_inout(&tx));
+    RIG_SUBMIT(&r, r.quick, pto_inout(&tx));
+    expect_ok(pto_watch(r.rt, NULL));
+    /* Arguments that differ in one thing only are not taken for each other. */
+    const pto_tensor low = rig_slice(&tx, 0, 4);
+    pto_tensor even;
+    expect_ok(pto_tensor_slice(&tx, 0, 0, 8, 2, &even));
+    RIG_SUBMIT(&r, r.quick, pto_inout(&low));
+    RIG_SUBMIT(&r, r.quick, pto_inout(&even));
+    stop(&r, PTO_OK);
+    assert_int_equal(atomic_load(&started), 2);
+    ptoi_ptrace t;
+    expect_ok(ptoi_ptrace_open(path, &t));
+    assert_int_equal(t.n_tasks, 5);
+    expect_arg(&t, 3, 0, x, 8, 4, 1, PTO_PARAM_INOUT);
+    expect_arg(&t, 4, 0, x, 8, 4, 2, PTO_PARAM_INOUT);
+    traces_check_times(&t);
+    ptoi_ptrace_close(&t);
+}
+
+/* ---- Files that cannot be ---- */
+
+static void test_a_trace_that_cannot_be_written(void **state)
+{
+    rig r;
+    char path[128], x[8], full[128];
+    pto_config config = recorded(path);
+    config.trace = "/nowhere/at/all.json";
+    rig_start(&r, state, &config);
+    expect_fail(pto_runtime_destroy(&r.rt, PTO_WAIT), PTO_SYSTEM, "/nowhere/at/all.json",
+                "No such file");
+    assert_null(r.rt);
+    rig_forget_gate(&r);
+
+    /* A disk that is full, and a task that failed: both are told. */
+    config.trace = traces_path("full.dot", full);
+    (void)unlink(full);
+    assert_int_equal(symlink("/dev/full", full), 0);
+    rig_start(&r, state, &config);
+    pto_tensor tx = rig_bytes(&r, x, 8);
+    RIG_SUBMIT(&r, r.fails, pto_inout(&tx));
+    expect_fail(pto_runtime_destroy(&r.rt, PTO_WAIT), PTO_TASK_FAILED, "no luck", "full.dot",
+                "No space left");
+    assert_null(r.rt);
+    rig_forget_gate(&r);
+    assert_int_equal(unlink(full), 0); /* still there: it was not replaced */
+
+    /* A name that says no format is refused at once. */
+    pto_runtime *rt = NULL;
+    static const char *const names[] = {"run.txt", "run", ".json", "folder/.dot", ""};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        pto_config c = PTO_CONFIG_INIT;
+        c.trace = names[i];
+        expect_fail(pto_runtime_create(&rt, &c), PTO_BAD_CONFIG, "trace", ".ptrace");
+        assert_null(rt);
+    }
+}
+
+/* ---- The environment ---- */
+
+static void test_runtimes_of_a_process_are_told_apart(void **state)
+{
+    char pattern[128], name[160];
+    (void)state;
+    assert_int_equal(setenv("PTO_TRACE", traces_path("env-%p.ptrace", pattern), 1), 0);
+    pto_runtime *a = NULL, *b = NULL;
+    pto_config config = PTO_CONFIG_INIT;
+    config.workers = 1;
+    expect_ok(pto_runtime_create(&a, &config));
+    expect_ok(pto_runtime_create(&b, &config));
+    assert_int_equal(unsetenv("PTO_TRACE"), 0); /* was read at creation */
+    expect_ok(pto_runtime_destroy(&b, PTO_WAIT));
+    expect_ok(pto_runtime_destroy(&a, PTO_WAIT));
+    for (int i = 1; i <= 2; i++) {
+        ptoi_ptrace t;
+        snprintf(name, sizeof name, "%s/env-%ld%s.ptrace", traces_folder, (long)getpid(),
+                 i == 1 ? "" : ".2");
+        expect_ok(ptoi_ptrace_open(name, &t));
+        assert_int_equal(t.n_tasks, 0);
+        assert_int_equal(t.n_lanes, 2);
+        ptoi_ptrace_close(&t);
+    }
+}
+
+int main(void)
+{
+    const rig_case cases[] = {
+        RIG_CASE(test_every_edge_and_every_field),
+        RIG_CASE(test_failed_and_skipped),
+        RIG_CASE(test_stalls_and_waits),
+        RIG_CASE(test_buffers_are_told_apart),
+        RIG_CASE(test_many_tasks_as_a_model_says),
+        RIG_CASE_SLOW(test_a_full_log_counts_what_it_loses),
+        RIG_CASE_SLOW(test_watched_and_traced),
+        RIG_CASE_SLOW(test_a_trace_that_cannot_be_written),
+        {"test_runtimes_of_a_process_are_told_apart", test_runtimes_of_a_process_are_told_apart, 1},
+    };
+    return rig_run("trace", cases, sizeof cases / sizeof *cases);
+}
