@@ -78,6 +78,8 @@ pto_test(install.examples "${PROJECT_SOURCE_DIR}/tests/install/examples.sh"
 pto_test(tools.run "${PROJECT_SOURCE_DIR}/tests/tools/run.sh" $<TARGET_FILE:pto_tool>
     ${PTO_SANITIZE})
 pto_test(tools.top "${PROJECT_SOURCE_DIR}/tests/tools/top.sh" $<TARGET_FILE:pto_tool>)
+pto_test(tools.trace "${PROJECT_SOURCE_DIR}/tests/tools/trace.sh" $<TARGET_FILE:pto_tool>
+    "${PROJECT_SOURCE_DIR}/tests/data")
 pto_test(tools.errors "${PROJECT_SOURCE_DIR}/tests/tools/errors.sh" $<TARGET_FILE:pto_tool>)
 
 # Sanitizers call for much that the library does not.

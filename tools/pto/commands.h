@@ -3,6 +3,8 @@
 #ifndef TOOL_COMMANDS_H
 #define TOOL_COMMANDS_H
 
+int command_trace(int argc, char **argv);
+int command_explain(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_info(int argc, char **argv);

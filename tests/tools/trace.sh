@@ -1,0 +1,88 @@
+#!/bin/sh
+# trace.sh PTO DATA
+#
+# `pto trace` and `pto explain` on a kept trace, DATA/v1.ptrace: what they say, and how they end when
+# there is nothing to say.
+set -u
+
+pto=$1
+data=$2
+bad=0
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cp "$data/v1.ptrace" "$work/run.ptrace" || exit 1
+cd "$work" || exit 1
+unset PTO_TRACE PTO_TRACE_LIMIT
+
+# expect STATUS TEXT COMMAND...: it ends with STATUS, and TEXT is in what it says
+expect() {
+    want=$1
+    text=$2
+    shift 2
+    said=$(timeout 120 "$@" 2>&1 </dev/null)
+    got=$?
+    if [ $got -eq "$want" ] && printf '%s\n' "$said" | grep -qF -- "$text"; then
+        return
+    fi
+    echo "$*: status $got, not $want; or does not say '$text':"
+    printf '%s\n' "$said" | sed 's/^/    /'
+    bad=1
+}
+
+# ---- report ----
+expect 0 "tasks          5: 3 done, 1 failed, 1 skipped, 0 not ended" "$pto" trace report run.ptrace
+expect 0 "edges          4: 3 RAW, 1 WAR, 0 WAW, 0 after" "$pto" trace report run.ptrace
+expect 0 "lost           0 records" "$pto" trace report run.ptrace
+expect 0 "slots of level 0" "$pto" trace report run.ptrace
+expect 0 "orchestrator                  4" "$pto" trace report run.ptrace
+
+# ---- other formats ----
+for format in html json dot ptrace; do
+    expect 0 "out.$format" "$pto" trace $format run.ptrace -o out.$format
+    [ -s out.$format ] || { echo "no out.$format"; bad=1; }
+done
+expect 0 "run.dot" "$pto" trace dot run.ptrace
+cmp -s out.dot run.dot || { echo "run.dot is not out.dot"; bad=1; }
+cmp -s out.ptrace run.ptrace || { echo "a copy differs"; bad=1; }
+expect 0 "makespan" "$pto" trace diff run.ptrace out.ptrace
+
+# ---- explain ----
+expect 0 "task 1 (fails@golden.c:2) comes after task 0 (quick@golden.c:1), by an edge:" \
+    "$pto" explain run.ptrace 0 1
+expect 0 "by an edge:" "$pto" explain run.ptrace 1 0
+expect 0 "0 -> task 1 (fails@golden.c:2): RAW, the same region" "$pto" explain run.ptrace quick fails
+expect 0 "1 reads argument 0: uint8[8] strides (1) at 0x" "$pto" explain run.ptrace 0 fails@golden.c
+expect 0 "both dense" "$pto" explain run.ptrace quick#1 2
+expect 0 "by 2 edges" "$pto" explain run.ptrace quick@golden.c:1#1 quick@golden.c:4
+expect 0 "Nothing orders task 3" "$pto" explain run.ptrace 3 4
+expect 2 "there are 5" "$pto" explain run.ptrace 0 5
+expect 2 "3 are so named" "$pto" explain run.ptrace 0 quick#4
+expect 2 "0 are so named" "$pto" explain run.ptrace 0 quick@other.c
+expect 2 "names no task" "$pto" explain run.ptrace 0 '@'
+expect 2 "names no task" "$pto" explain run.ptrace 0 'quick@golden.c:x'
+expect 2 "are the same task, 0" "$pto" explain run.ptrace 0 quick
+
+# ---- what it does not understand ----
+expect 2 "usage: pto trace" "$pto" trace
+expect 0 "usage: pto trace" "$pto" trace --help
+expect 2 "usage: pto explain" "$pto" explain run.ptrace 1
+expect 0 "usage: pto explain" "$pto" explain --help
+expect 2 "did you mean 'report'" "$pto" trace repot run.ptrace
+expect 2 "takes one file" "$pto" trace report
+expect 2 "takes two files" "$pto" trace diff run.ptrace
+expect 2 "does not end in .json" "$pto" trace json run.ptrace -o x.html
+expect 1 "No such file" "$pto" trace report nowhere.ptrace
+expect 1 "no trace" "$pto" trace report "$pto"
+head -c 1000 run.ptrace >cut.ptrace
+expect 1 "1000 bytes of the" "$pto" trace report cut.ptrace
+expect 1 "1000 bytes of the" "$pto" explain cut.ptrace 0 1
+expect 1 "1000 bytes of the" "$pto" trace diff run.ptrace cut.ptrace
+expect 1 "cannot write '/nowhere/x.json'" "$pto" trace json run.ptrace -o /nowhere/x.json
+
+# ---- a run of today ----
+PTO_TRACE=today.ptrace "$pto" run reduce --small --workers 2 >/dev/null 2>&1 || {
+    echo "pto run reduce: fails when it is recorded"
+    bad=1
+}
+expect 0 "lost           0 records" "$pto" trace report today.ptrace
+exit $bad

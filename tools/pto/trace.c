@@ -1,0 +1,401 @@
+/* trace.c - `pto trace`: a recorded run in words, as another file, and beside another run. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <pto/config.h>
+#include <pto/trace.h>
+
+#include "commands.h"
+#include "trace.h"
+#include "words.h"
+
+static void print_help(FILE *out)
+{
+    fputs("usage: pto trace report FILE              what happened, in words\n"
+          "       pto trace html FILE [-o OUT]       a page to look at\n"
+          "       pto trace json FILE [-o OUT]       for Perfetto and chrome://tracing\n"
+          "       pto trace dot FILE [-o OUT]        the graph of tasks, for Graphviz\n"
+          "       pto trace ptrace FILE [-o OUT]     the same again, checked\n"
+          "       pto trace diff FILE OTHER          two runs, kernel by kernel\n"
+          "\n"
+          "FILE is a .ptrace: PTO_TRACE=run.ptrace ./program records one. OUT is FILE with\n"
+          "another ending unless it is given.\n",
+          out);
+}
+
+bool trace_open(const char *who, const char *path, ptoi_ptrace *trace)
+{
+    if (ptoi_ptrace_open(path, trace) == PTO_OK) {
+        return true;
+    }
+    fprintf(stderr, "%s: %s\n", who, pto_error_detail());
+    return false;
+}
+
+static int no_memory(const char *who)
+{
+    fprintf(stderr, "%s: no memory\n", who);
+    return 1;
+}
+
+static words time_of(uint64_t ns)
+{
+    return words_time((double)ns * 1e-9);
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* ---- report ---- */
+
+/* A line of META; "" if it is not there. */
+static const char *meta(const ptoi_ptrace *trace, const char *key, char *text, size_t size)
+{
+    const size_t length = strlen(key);
+    const char *line = trace->meta, *end = trace->meta + trace->n_meta;
+    text[0] = '\0';
+    while (line < end) {
+        const char *next = memchr(line, '\n', (size_t)(end - line));
+        next = next ? next : end;
+        if ((size_t)(next - line) > length && line[length] == '=' &&
+            strncmp(line, key, length) == 0) {
+            snprintf(text, size, "%.*s", (int)(next - line - (ptrdiff_t)length - 1),
+                     line + length + 1);
+            break;
+        }
+        line = next + 1;
+    }
+    return text;
+}
+
+static void print_totals(const ptoi_ptrace *trace, const trace_stats *s)
+{
+    char a[64], b[64], c[64], d[128];
+    const uint64_t makespan = ptoi_ptrace_span(s->begin, s->end);
+    printf("%s, %s workers, scheduler %s, %s\n\n", meta(trace, "program", a, sizeof a),
+           meta(trace, "workers", b, sizeof b), meta(trace, "scheduler", c, sizeof c),
+           meta(trace, "cpu", d, sizeof d));
+    printf("tasks          %" PRIu64 ": %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64
+           " skipped, %" PRIu64 " not ended\n",
+           trace->n_tasks, s->outcomes[0], s->outcomes[1], s->outcomes[2], s->outcomes[3]);
+    printf("edges          %" PRIu64 ": %" PRIu64 " RAW, %" PRIu64 " WAR, %" PRIu64 " WAW, %" PRIu64
+           " after\n",
+           trace->n_edges, s->edges[0], s->edges[1], s->edges[2], s->edges[3]);
+    printf("makespan       %s, from the first submit to the last end\n", time_of(makespan).s);
+    printf("work           %s in kernels: %.2f at once\n", time_of(s->work).s,
+           makespan ? (double)s->work / (double)makespan : 0);
+    printf("critical path  %s in %zu tasks: %.0f %% of the makespan\n", time_of(s->critical).s,
+           s->n_path, percent(s->critical, makespan));
+    printf("lost           %" PRIu64 " records%s\n", trace->lost,
+           trace->lost ? "; raise PTO_TRACE_LIMIT" : "");
+}
+
+/* Its kernels, and the first and last of its tasks by number. */
+static bool print_path(const ptoi_ptrace *trace, const trace_stats *s)
+{
+    uint64_t *total = calloc(trace->n_kernels + 1, 2 * sizeof *total);
+    if (!total) {
+        return false;
+    }
+    uint64_t *count = total + trace->n_kernels + 1;
+    for (size_t i = 0; i < s->n_path; i++) {
+        const ptrace_task *t = &trace->tasks[s->path[i]];
+        if (t->kernel != PTRACE_NONE) {
+            total[t->kernel] += ptoi_ptrace_ran(t);
+            count[t->kernel]++;
+        }
+    }
+    printf("\non the critical path        tasks      time   share\n");
+    for (uint64_t k = 0; k < trace->n_kernels; k++) {
+        if (count[k]) {
+            printf("  %-22s %8" PRIu64 " %9s  %5.1f %%\n",
+                   trace_plain(ptoi_ptrace_string(trace, trace->kernels[k].name)).s, count[k],
+                   time_of(total[k]).s, percent(total[k], s->critical));
+        }
+    }
+    free(total);
+    printf("  tasks");
+    for (size_t i = 0; i < s->n_path; i++) {
+        if (s->n_path > 12 && i == 6) {
+            printf(" ...");
+            i = s->n_path - 6;
+        }
+        printf(" %" PRIu32, s->path[i]);
+    }
+    putchar('\n');
+    return true;
+}
+
+static void print_kernels(const trace_stats *s)
+{
+    printf("\nkernel                      tasks     total      mean       p50       p99       "
+           "max\n");
+    for (size_t i = 0; i < s->n_kernels; i++) {
+        const trace_kernel *k = &s->kernels[i];
+        printf("  %-22s %8" PRIu64 " %9s %9s %9s %9s %9s\n", trace_plain(k->name).s, k->count,
+               time_of(k->total).s, time_of(k->total / k->count).s, time_of(k->p50).s,
+               time_of(k->p99).s, time_of(k->max).s);
+    }
+}
+
+static bool print_lanes(const ptoi_ptrace *trace, const trace_stats *s)
+{
+    typedef struct lane {
+        uint64_t tasks, busy, asleep, waited;
+    } lane;
+    lane *lanes = calloc(trace->n_lanes + 1, sizeof *lanes);
+    if (!lanes) {
+        return false;
+    }
+    for (uint64_t i = 0; i < trace->n_tasks; i++) {
+        const ptrace_task *t = &trace->tasks[i];
+        if (t->lane != PTRACE_NONE) {
+            lanes[t->lane].tasks++;
+            lanes[t->lane].busy += ptoi_ptrace_ran(t);
+        }
+    }
+    for (uint64_t i = 0; i < trace->n_events; i++) {
+        const ptrace_event *e = &trace->events[i];
+        lane *l = &lanes[e->lane];
+        *(e->kind == PTRACE_PARKED ? &l->asleep : &l->waited) += ptoi_ptrace_span(e->begin, e->end);
+    }
+    printf("\nthread                      tasks   running    of all    asleep   waiting      "
+           "lost\n");
+    for (uint64_t i = 0; i < trace->n_lanes; i++) {
+        const lane *l = &lanes[i];
+        printf("  %-22s %8" PRIu64 " %9s  %6.1f %% %9s %9s %9" PRIu64 "\n",
+               trace_plain(ptoi_ptrace_string(trace, trace->lanes[i].name)).s, l->tasks,
+               time_of(l->busy).s, percent(l->busy, ptoi_ptrace_span(s->begin, s->end)),
+               time_of(l->asleep).s, time_of(l->waited).s, trace->lanes[i].lost);
+    }
+    free(lanes);
+    return true;
+}
+
+static void print_stalls(const ptoi_ptrace *trace)
+{
+    static const char *const rings[] = {
+#define RING_TEXT(name, text) text,
+        PTRACE_RING_MAP(RING_TEXT)
+#undef RING_TEXT
+    };
+    struct {
+        uint64_t count, total, longest, most;
+    } stalls[PTO_MAX_LEVELS][PTRACE_RING_KINDS];
+    uint64_t all = 0;
+    memset(stalls, 0, sizeof stalls);
+    for (uint64_t i = 0; i < trace->n_events; i++) {
+        const ptrace_event *e = &trace->events[i];
+        if (e->kind < PTRACE_RING_KINDS) {
+            const uint64_t ns = ptoi_ptrace_span(e->begin, e->end);
+            all++;
+            stalls[e->level][e->kind].count++;
+            stalls[e->level][e->kind].total += ns;
+            if (ns > stalls[e->level][e->kind].longest) {
+                stalls[e->level][e->kind].longest = ns;
+            }
+        }
+    }
+    for (uint64_t i = 0; i < trace->n_rings; i++) {
+        const ptrace_ring_sample *r = &trace->rings[i];
+        if (r->used > stalls[r->level][r->ring].most) {
+            stalls[r->level][r->ring].most = r->used;
+        }
+    }
+    printf("\nring                       stalls     total   longest      most seen of capacity\n");
+    for (uint64_t i = 0; i < trace->n_caps; i++) {
+        const ptrace_cap *c = &trace->caps[i];
+        if (stalls[c->level][c->ring].count || stalls[c->level][c->ring].most) {
+            printf("  %-5s of level %-2" PRIu32 "      %8" PRIu64 " %9s %9s %14" PRIu64
+                   " of %" PRIu64 "\n",
+                   rings[c->ring], c->level, stalls[c->level][c->ring].count,
+                   time_of(stalls[c->level][c->ring].total).s,
+                   time_of(stalls[c->level][c->ring].longest).s, stalls[c->level][c->ring].most,
+                   c->capacity);
+        }
+    }
+    if (!all) {
+        printf("  no submit had to wait for room\n");
+    }
+}
+
+static int report(const char *path)
+{
+    ptoi_ptrace trace;
+    trace_stats stats;
+    if (!trace_open("pto trace report", path, &trace)) {
+        return 1;
+    }
+    bool good = trace_count(&trace, &stats);
+    if (good) {
+        print_totals(&trace, &stats);
+        print_kernels(&stats);
+        good = print_path(&trace, &stats) && print_lanes(&trace, &stats);
+        print_stalls(&trace);
+        trace_stats_free(&stats);
+    }
+    ptoi_ptrace_close(&trace);
+    return good ? 0 : no_memory("pto trace report");
+}
+
+/* ---- diff ---- */
+
+static void print_pair(const char *name, uint64_t a, uint64_t b)
+{
+    printf("  %-22s %12s %12s", name, time_of(a).s, time_of(b).s);
+    if (a) {
+        printf(" %+8.1f %%\n", 100.0 * ((double)b / (double)a - 1));
+    } else {
+        printf("%s\n", b ? "        new" : "");
+    }
+}
+
+static const trace_kernel *kernel_named(const trace_stats *s, const char *name)
+{
+    for (size_t i = 0; i < s->n_kernels; i++) {
+        if (strcmp(s->kernels[i].name, name) == 0) {
+            return &s->kernels[i];
+        }
+    }
+    return NULL;
+}
+
+static void print_diff(const ptoi_ptrace t[2], const trace_stats s[2])
+{
+    printf("                              before        after     change\n");
+    printf("  %-22s %12" PRIu64 " %12" PRIu64 "\n", "tasks", t[0].n_tasks, t[1].n_tasks);
+    printf("  %-22s %12" PRIu64 " %12" PRIu64 "\n", "edges", t[0].n_edges, t[1].n_edges);
+    print_pair("makespan", ptoi_ptrace_span(s[0].begin, s[0].end),
+               ptoi_ptrace_span(s[1].begin, s[1].end));
+    print_pair("work", s[0].work, s[1].work);
+    print_pair("critical path", s[0].critical, s[1].critical);
+    print_pair("waited for room", s[0].blocked, s[1].blocked);
+    printf("\nkernel, mean time\n");
+    for (size_t i = 0; i < s[0].n_kernels; i++) {
+        const trace_kernel *a = &s[0].kernels[i], *b = kernel_named(&s[1], a->name);
+        if (b) {
+            print_pair(trace_plain(a->name).s, a->total / a->count, b->total / b->count);
+        } else {
+            printf("  %-22s %12s %12s       gone\n", trace_plain(a->name).s,
+                   time_of(a->total / a->count).s, "-");
+        }
+    }
+    for (size_t i = 0; i < s[1].n_kernels; i++) {
+        const trace_kernel *b = &s[1].kernels[i];
+        if (!kernel_named(&s[0], b->name)) {
+            printf("  %-22s %12s %12s        new\n", trace_plain(b->name).s, "-",
+                   time_of(b->total / b->count).s);
+        }
+    }
+}
+
+static int diff(const char *before, const char *after)
+{
+    ptoi_ptrace t[2];
+    trace_stats s[2];
+    if (!trace_open("pto trace diff", before, &t[0])) {
+        return 1;
+    }
+    if (!trace_open("pto trace diff", after, &t[1])) {
+        ptoi_ptrace_close(&t[0]);
+        return 1;
+    }
+    const bool first = trace_count(&t[0], &s[0]), second = first && trace_count(&t[1], &s[1]);
+    if (second) {
+        print_diff(t, s);
+        trace_stats_free(&s[1]);
+    }
+    if (first) {
+        trace_stats_free(&s[0]);
+    }
+    ptoi_ptrace_close(&t[0]);
+    ptoi_ptrace_close(&t[1]);
+    return second ? 0 : no_memory("pto trace diff");
+}
+
+/* ---- Other formats ---- */
+
+static int convert(const char *ending, const char *from, const char *to)
+{
+    char *made = NULL;
+    if (!to) {
+        const char *slash = strrchr(from, '/'), *dot = strrchr(from, '.');
+        const size_t stem = dot && dot > (slash ? slash + 1 : from) ? (size_t)(dot - from)
+                                                                    : strlen(from);
+        const size_t room = stem + strlen(ending) + 2;
+        made = malloc(room);
+        if (!made) {
+            return no_memory("pto trace");
+        }
+        snprintf(made, room, "%.*s.%s", (int)stem, from, ending);
+        to = made;
+    }
+    const size_t length = strlen(to), n = strlen(ending);
+    int status = 0;
+    if (length <= n || to[length - n - 1] != '.' || strcmp(to + length - n, ending) != 0) {
+        fprintf(stderr, "pto trace %s: '%s' does not end in .%s\n", ending, to, ending);
+        status = 2;
+    } else if (pto_trace_convert(from, to) != PTO_OK) {
+        fprintf(stderr, "pto trace %s: %s\n", ending, pto_error_detail());
+        status = 1;
+    } else {
+        printf("%s\n", to);
+    }
+    free(made);
+    return status;
+}
+
+/* ---- The command ---- */
+
+int command_trace(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"help", no_argument, NULL, 'h'}, {"output", required_argument, NULL, 'o'}, {0}};
+    static const char *const names[] = {"report", "html", "json", "dot", "ptrace", "diff"};
+    enum { REPORT, DIFF = 5, NAMES };
+    const char *to = NULL;
+    optind = 0; /* from the start, whoever has used it before */
+    for (int c; (c = getopt_long(argc, argv, "ho:", options, NULL)) != -1;) {
+        if (c == 'h') {
+            print_help(stdout);
+            return 0;
+        }
+        if (c != 'o') {
+            fputs("try: pto trace --help\n", stderr);
+            return 2;
+        }
+        to = optarg;
+    }
+    const int left = argc - optind;
+    char **word = argv + optind;
+    int which = 0;
+    while (left > 0 && which < NAMES && strcmp(word[0], names[which]) != 0) {
+        which++;
+    }
+    if (left == 0) {
+        print_help(stderr);
+        return 2;
+    }
+    if (which == NAMES) {
+        const char *nearest = words_nearest(word[0], names, NAMES);
+        fprintf(stderr, "pto trace: no '%s'%s%s%s\n", word[0], nearest ? "; did you mean '" : "",
+                nearest ? nearest : "", nearest ? "'?" : "");
+        return 2;
+    }
+    if (left != (which == DIFF ? 3 : 2) || (to && (which == REPORT || which == DIFF))) {
+        fprintf(stderr, "pto trace %s: takes %s\n", names[which],
+                which == DIFF     ? "two files"
+                : which == REPORT ? "one file"
+                                  : "one file, and -o OUT");
+        return 2;
+    }
+    if (which == REPORT) {
+        return report(word[1]);
+    }
+    return which == DIFF ? diff(word[1], word[2]) : convert(names[which], word[1], to);
+}

@@ -1,0 +1,146 @@
+/* trace_stats.c - counting in a trace: kernels, and the chain that nothing could have shortened. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace.h"
+
+/* ---- Kernels ---- */
+
+typedef struct ran {
+    uint32_t kernel;
+    uint64_t ns;
+} ran;
+
+static int by_kernel_and_time(const void *a, const void *b)
+{
+    const ran *x = a, *y = b;
+    if (x->kernel != y->kernel) {
+        return x->kernel < y->kernel ? -1 : 1;
+    }
+    return (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+static int by_total(const void *a, const void *b)
+{
+    const trace_kernel *x = a, *y = b;
+    if (x->total != y->total) {
+        return x->total > y->total ? -1 : 1;
+    }
+    return strcmp(x->name, y->name);
+}
+
+/* The smallest value that `percent` of them are not above. */
+static uint64_t percentile(const ran *sorted, size_t n, size_t percent)
+{
+    const size_t at = (n * percent + 99) / 100;
+    return sorted[at ? at - 1 : 0].ns;
+}
+
+static bool count_kernels(const ptoi_ptrace *trace, trace_stats *stats)
+{
+    ran *all = malloc((trace->n_tasks + 1) * sizeof *all);
+    size_t n = 0;
+    stats->kernels = calloc(trace->n_kernels + 1, sizeof *stats->kernels);
+    if (!all || !stats->kernels) {
+        free(all);
+        return false;
+    }
+    for (uint64_t i = 0; i < trace->n_tasks; i++) {
+        const ptrace_task *t = &trace->tasks[i];
+        if (t->kernel != PTRACE_NONE && t->start != PTRACE_UNKNOWN && t->end != PTRACE_UNKNOWN) {
+            all[n++] = (ran){t->kernel, ptoi_ptrace_ran(t)};
+        }
+    }
+    qsort(all, n, sizeof *all, by_kernel_and_time);
+    for (size_t first = 0, next; first < n; first = next) {
+        trace_kernel *k = &stats->kernels[stats->n_kernels++];
+        k->name = ptoi_ptrace_string(trace, trace->kernels[all[first].kernel].name);
+        for (next = first; next < n && all[next].kernel == all[first].kernel; next++) {
+            k->total += all[next].ns;
+        }
+        k->count = next - first;
+        k->p50 = percentile(all + first, next - first, 50);
+        k->p99 = percentile(all + first, next - first, 99);
+        k->max = all[next - 1].ns;
+        stats->work += k->total;
+    }
+    free(all);
+    qsort(stats->kernels, stats->n_kernels, sizeof *stats->kernels, by_total);
+    return true;
+}
+
+/* ---- The critical path ---- */
+
+/* Tasks stand in order and edges lead forward, so one pass finds the longest way to each. */
+static bool find_path(const ptoi_ptrace *trace, trace_stats *stats)
+{
+    const size_t n = trace->n_tasks;
+    uint64_t *longest = malloc((n + 1) * sizeof *longest);
+    uint32_t *before = calloc(n + 1, sizeof *before);
+    uint32_t last = PTRACE_NONE;
+    stats->path = calloc(n + 1, sizeof *stats->path);
+    const bool good = longest && before && stats->path;
+    for (uint32_t i = 0; good && i < n; i++) {
+        const ptrace_task *t = &trace->tasks[i];
+        longest[i] = 0;
+        before[i] = PTRACE_NONE;
+        for (uint32_t e = t->first_edge; e < t->first_edge + t->edges; e++) {
+            const uint32_t from = trace->edges[e].from;
+            if (from != PTRACE_NONE && (before[i] == PTRACE_NONE || longest[from] > longest[i])) {
+                longest[i] = longest[from];
+                before[i] = from;
+            }
+        }
+        longest[i] += ptoi_ptrace_ran(t);
+        if (last == PTRACE_NONE || longest[i] > longest[last]) {
+            last = i;
+        }
+    }
+    if (good && last != PTRACE_NONE) {
+        stats->critical = longest[last];
+        for (uint32_t i = last; i != PTRACE_NONE; i = before[i]) {
+            stats->path[stats->n_path++] = i;
+        }
+        for (size_t i = 0; i < stats->n_path / 2; i++) { /* the first one first */
+            const uint32_t task = stats->path[i];
+            stats->path[i] = stats->path[stats->n_path - 1 - i];
+            stats->path[stats->n_path - 1 - i] = task;
+        }
+    }
+    free(longest);
+    free(before);
+    return good;
+}
+
+/* ---- All ---- */
+
+bool trace_count(const ptoi_ptrace *trace, trace_stats *stats)
+{
+    memset(stats, 0, sizeof *stats);
+    stats->begin = trace->n_tasks ? UINT64_MAX : 0;
+    for (uint64_t i = 0; i < trace->n_tasks; i++) {
+        const ptrace_task *t = &trace->tasks[i];
+        stats->outcomes[t->outcome]++;
+        stats->blocked += t->blocked;
+        stats->begin = t->called < stats->begin ? t->called : stats->begin;
+        if (t->end != PTRACE_UNKNOWN && t->end > stats->end) {
+            stats->end = t->end;
+        }
+    }
+    for (uint64_t i = 0; i < trace->n_edges; i++) {
+        stats->edges[trace->edges[i].kind]++;
+    }
+    if (count_kernels(trace, stats) && find_path(trace, stats)) {
+        return true;
+    }
+    trace_stats_free(stats);
+    return false;
+}
+
+void trace_stats_free(trace_stats *stats)
+{
+    free(stats->kernels);
+    free(stats->path);
+    stats->kernels = NULL;
+    stats->path = NULL;
+}
