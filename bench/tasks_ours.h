@@ -180,7 +180,7 @@ enum { PLACES = 2 };
 static const char *const place_names[PLACES] = {"inline", "thread"};
 static const pto_place places[PLACES] = {PTO_PLACE_INLINE, PTO_PLACE_THREAD};
 
-static pto_runtime *runtime_make(pto_place place)
+static inline pto_runtime *runtime_make(pto_place place)
 {
     pto_config config = PTO_CONFIG_INIT;
     pto_runtime *rt;
