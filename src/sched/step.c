@@ -190,8 +190,7 @@ static __attribute__((noinline)) void log_end(ptoi_sched *sched, const ptoi_work
 {
     const ptoi_slot *slot = &sched->view.slots[task];
     ptoi_log *log = worker ? worker->log : sched->foreign_log;
-    const pto_task name = ptoi_ref_task(
-        ptoi_ref_make(ptoi_get64(&slot->seq), slot->level, false));
+    const pto_task name = ptoi_ref_task(ptoi_ref_make(ptoi_get64(&slot->seq), slot->level, false));
     if (!log) {
         return; /* it is only watched */
     }
