@@ -4,8 +4,6 @@ include(GNUInstallDirs)
 
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.c")
 # The page that shows a trace, as an array of bytes.
-set(page "${PROJECT_SOURCE_DIR}/src/observe/page.html")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${page}")
 file(READ "${page}" bytes HEX)
 string(REGEX REPLACE "................................" "\\0\n" bytes "${bytes}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")

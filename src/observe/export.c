@@ -77,15 +77,25 @@ typedef struct base64 {
     FILE *out;
     unsigned char rest[3]; /* bytes that do not make three yet */
     size_t n_rest, n_text;
+    size_t n_part; /* signs in this element of the page */
     char text[4096];
 } base64;
+
+/* A browser takes an element of the page as one piece, so a long trace comes in several: the page shows
+ * the first while the others are still read. */
+#define PART_SIGNS ((size_t)16 << 20)
 
 static void put_three(base64 *b, const unsigned char *in)
 {
     static const char signs[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     if (b->n_text == sizeof b->text) { /* not sooner: the last signs may have to change */
         (void)fwrite(b->text, 1, b->n_text, b->out);
+        b->n_part += b->n_text;
         b->n_text = 0;
+        if (b->n_part >= PART_SIGNS) {
+            (void)fputs("</script>\n<script type=\"application/octet-stream\">", b->out);
+            b->n_part = 0;
+        }
     }
     char *to = b->text + b->n_text;
     to[0] = signs[in[0] >> 2];
@@ -129,7 +139,7 @@ void ptoi_export_html(const ptoi_ptrace *trace, FILE *out)
     static const char mark[] = "@PTRACE_BASE64@";
     const char *page = (const char *)ptoi_page;
     const char *at = strstr(page, mark);
-    base64 b = {.out = out, .n_rest = 0, .n_text = 0};
+    base64 b = {.out = out};
     (void)fwrite(page, 1, (size_t)(at - page), out);
     write_bytes(trace, put_base64, &b);
     end_base64(&b);
