@@ -20,7 +20,7 @@ endfunction()
 # named test_fault*.c these calls come by tests/support/fault.h, which lets them fail; base.sites
 # says when one is missing here.
 set(fault_sites malloc calloc realloc aligned_alloc posix_memalign free mmap munmap memfd_create
-    ftruncate close pthread_create pthread_join pthread_key_create pthread_setspecific
+    ftruncate close open fopen fdopen fclose pthread_create pthread_join pthread_key_create pthread_setspecific
     pthread_atfork atexit __sched_cpualloc)
 
 file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*/*.c")

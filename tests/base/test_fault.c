@@ -15,6 +15,7 @@
 #include <pto/op.h>
 #include <pto/pto.h>
 #include <pto/rearrange.h>
+#include <pto/trace.h>
 #include <pto/work.h>
 
 #include "fault.h"
@@ -88,8 +89,11 @@ static void live(const pto_config *config, void (*with)(pto_runtime *rt))
         CHECK(pto_runtime_create(&rt, config) == PTO_OK);
     }
     with(rt);
-    CHECK(pto_runtime_destroy(&rt, PTO_WAIT) == PTO_OK);
+    words = ptoi_error_serial();
+    s = pto_runtime_destroy(&rt, PTO_WAIT);
     CHECK(rt == NULL);
+    /* It ends in any case; only what was recorded may be lost, and is said to be. */
+    CHECK(s == PTO_OK || (config && config->trace && fault_excuses(s, words)));
 }
 
 static void create_inline(void)
@@ -131,6 +135,36 @@ static void create_guarded(void)
     pto_config config = configuration(PTO_PLACE_INLINE, 1);
     config.guard = 1;
     live(&config, use);
+}
+
+static char trace_path[] = "/tmp/pto-fault-XXXXXX.ptrace";
+
+/* Recorded, and made into something else. */
+static void create_traced(void)
+{
+    pto_config config = configuration(PTO_PLACE_INLINE, 1);
+    config.trace = trace_path;
+    live(&config, use);
+}
+
+static void convert(void)
+{
+    static char page[sizeof trace_path + 5];
+    snprintf(page, sizeof page, "%s.html", trace_path);
+    TRY(pto_trace_convert(trace_path, page));
+    (void)unlink(page);
+}
+
+static void test_trace(void **state)
+{
+    (void)state;
+    const int file = mkstemps(trace_path, 7);
+    assert_true(file >= 0);
+    (void)__real_close(file);
+    fault_everywhere(create_traced);
+    create_traced(); /* whole */
+    fault_everywhere(convert);
+    (void)unlink(trace_path);
 }
 
 static void create_default(void)
@@ -496,9 +530,8 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_time), /* while there is one thread, and nothing was used */
-        cmocka_unit_test(test_create),
-        cmocka_unit_test(test_runtime),
-        cmocka_unit_test(test_without_a_runtime),
+        cmocka_unit_test(test_create),     cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_runtime),    cmocka_unit_test(test_without_a_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,11 @@ static pto_status remember(const pto_call *call)
  * has to wait for `reader`, which another thread ends after it has looked at the memory. */
 static void press(rig *r, pto_task reader, const unsigned char *bytes, size_t count, int blocks)
 {
-    rig_later later = {.status = PTO_OK, .look = bytes, .look_bytes = count, .expected = 0xa5};
+    rig_later later = {.status = PTO_OK,
+                       .look = bytes,
+                       .look_bytes = count,
+                       .expected = 0xa5,
+                       .until_stall = true};
     for (int i = 0; i < blocks; i++) {
         expect_ok(pto_scope_begin(r->rt));
         pto_tensor t = rig_temp(r, QUARTER);

@@ -380,13 +380,31 @@ typedef struct rig_later {
     size_t look_bytes;
     unsigned char expected; /* each of them */
     bool intact;
+    bool until_stall; /* not before a submit waits for heap */
+    uint64_t stalls;
     atomic_bool ending;
     pthread_t thread;
 } rig_later;
 
+static inline uint64_t rig_heap_stalls(rig *r)
+{
+    pto_runtime_stats stats;
+    uint64_t stalls = 0;
+    (void)pto_stats(r->rt, &stats);
+    for (uint32_t l = 0; l < stats.levels; l++) {
+        stalls += stats.level[l].stalls_heap;
+    }
+    return stalls;
+}
+
 static inline void *rig_later_run(void *argument)
 {
     rig_later *later = argument;
+    const uint64_t began = rig_now_ms();
+    while (later->until_stall && rig_heap_stalls(later->r) == later->stalls &&
+           rig_now_ms() - began < RIG_PATIENCE_MS) {
+        rig_sleep_us(100);
+    }
     rig_sleep_us(later->after_us);
     later->intact = true;
     for (size_t i = 0; i < later->look_bytes; i++) {
@@ -403,6 +421,7 @@ static inline void rig_later_start(rig_later *later, rig *r, pto_task task, uint
     later->r = r;
     later->task = task;
     later->after_us = after_us;
+    later->stalls = rig_heap_stalls(r);
     atomic_init(&later->ending, false);
     assert_int_equal(pthread_create(&later->thread, NULL, rig_later_run, later), 0);
 }

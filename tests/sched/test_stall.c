@@ -245,8 +245,8 @@ static void test_a_slow_kernel_is_no_stall(void **state)
     RIG_SUBMIT(&r, r.quick, pto_output(&t));
     pto_task reader = RIG_SUBMIT(&r, r.hold, pto_input(&t));
     expect_ok(pto_scope_end(r.rt));
-    rig_later holder = {.status = PTO_OK};
-    rig_later_start(&holder, &r, reader, 500000);
+    rig_later holder = {.status = PTO_OK, .until_stall = true};
+    rig_later_start(&holder, &r, reader, 20000);
     expect_ok(pto_scope_begin(r.rt));
     next = rig_temp(&r, heap);
     RIG_SUBMIT(&r, r.quick, pto_output(&next));

@@ -197,6 +197,44 @@ FAULT_WRAP(int, ftruncate, int file, off_t bytes)
     return __real_ftruncate(file, bytes);
 }
 
+/* The library never opens a file that it does not write the rights for. */
+FAULT_WRAP(int, open, const char *path, int flags, ...)
+{
+    if (fault_strikes("open")) {
+        errno = EMFILE;
+        return -1;
+    }
+    int made = __real_open(path, flags, 0666);
+    atomic_fetch_add(&fault.files, made >= 0);
+    return made;
+}
+
+FAULT_WRAP(FILE *, fopen, const char *path, const char *mode)
+{
+    if (fault_strikes("fopen")) {
+        errno = EMFILE;
+        return NULL;
+    }
+    FILE *made = __real_fopen(path, mode);
+    atomic_fetch_add(&fault.files, made != NULL);
+    return made;
+}
+
+FAULT_WRAP(FILE *, fdopen, int file, const char *mode)
+{
+    if (fault_strikes("fdopen")) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return __real_fdopen(file, mode);
+}
+
+FAULT_WRAP(int, fclose, FILE *file)
+{
+    atomic_fetch_sub(&fault.files, 1);
+    return __real_fclose(file);
+}
+
 FAULT_WRAP(int, close, int file)
 {
     atomic_fetch_sub(&fault.files, 1);
