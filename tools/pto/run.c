@@ -87,7 +87,8 @@ static int tell_failure(const runner *r, pto_status status, int answer)
 {
     fprintf(stderr, "pto run %s: %s: %s\n  hint: %s\n", r->o->what->name, pto_status_text(status),
             pto_error_detail(), pto_status_hint(status));
-    return answer;
+    /* Sizes and rings are what was asked for: such that can never do are bad input. */
+    return status == PTO_TOO_LARGE || status == PTO_STALLED ? BAD_INPUT : answer;
 }
 
 static int tell_interrupt(const runner *r, double seconds)
