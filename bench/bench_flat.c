@@ -6,8 +6,9 @@
  * edge is a real one, and the same happens each time; with workers it is what users see. Sizes take
  * turns; a figure is the median of all runs of one size.
  *
- * A row is flat if no size costs much more than any smaller one does: what counts is the worst such
- * ratio. (A larger size may cost less: what a task costs by itself is shared by more edges then.)
+ * A row is flat if no size costs much more than another: what counts is the ratio of the dearest to
+ * the cheapest. Where what a task costs by itself is shared by ever more edges a larger size may cost
+ * less, so there it is the dearest to the cheapest of those that are smaller.
  */
 #include "bench.h"
 
@@ -107,15 +108,17 @@ static void measure_all(const options *o)
     }
     for (int i = 0; i < ROWS * MODES; i++) {
         series *s = &all[i / MODES][i % MODES];
-        double least = 0;
+        double least = 0, grown = 0, most = 0;
         for (int size = 0; size < MAX_SIZES; size++) {
             measure *m = &s->size[size];
             if (m->runs) {
                 m->median = bench_median(m->ns, m->runs);
                 least = least > 0 && least < m->median ? least : m->median;
-                s->ratio = m->median / least > s->ratio ? m->median / least : s->ratio;
+                most = most > m->median ? most : m->median;
+                grown = grown > m->median / least ? grown : m->median / least;
             }
         }
+        s->ratio = rows[i / MODES].shares ? grown : s->wanted ? most / least : 0;
     }
 }
 

@@ -28,7 +28,9 @@ typedef struct row_info {
     bool (*is_long)(const run_info *run); /* takes seconds: two rounds are enough */
     int pattern;                          /* of rows about a pattern */
     bool deep;                            /* rings for tens of thousands of tasks */
-    bool heads;                           /* only the submits of tasks with many edges are timed */
+    uint32_t edges, entries;              /* for each task of the window; 0: more than enough */
+    bool shares; /* what a task costs by itself is shared by more edges at larger sizes */
+    bool heads;  /* only the submits of tasks with many edges are timed */
 } row_info;
 
 static bool never_long(const run_info *run)
@@ -37,7 +39,9 @@ static bool never_long(const run_info *run)
     return false;
 }
 
-/* Default rings, or such that neither tasks nor edges nor accesses run short. */
+static void run_window(const row_info *row, run_info *run);
+
+/* Default rings, or such that neither tasks nor edges nor accesses run short unless they should. */
 static pto_runtime *row_runtime(const row_info *row, const run_info *run)
 {
     pto_config config = PTO_CONFIG_INIT;
@@ -46,9 +50,14 @@ static pto_runtime *row_runtime(const row_info *row, const run_info *run)
     config.workers = run->mode == ALONE ? PTO_NO_WORKERS : 0;
     if (row->deep) {
         config.window = 1 << 16;
-        config.deps = 1 << 18;
-        config.map_entries = 1 << 18;
-        config.arg_bytes = 1 << 26;
+    }
+    if (row->run == run_window) {
+        config.window = (uint32_t)run->size;
+    }
+    if (config.window) {
+        config.deps = config.window * (row->edges ? row->edges : 16);
+        config.map_entries = config.window * (row->entries ? row->entries : 8);
+        config.arg_bytes = config.window * UINT64_C(1024);
     }
     must(pto_runtime_create(&rt, &config));
     return rt;
@@ -133,6 +142,24 @@ static void run_tiles(const row_info *row, run_info *run)
     run_pattern(row, run, &d,
                 tasks > cholesky_tasks(run->size) ? tasks : cholesky_tasks(run->size));
     data_free(&d);
+}
+
+/* ---- The size of the window ------------------------------------------------------------------ */
+
+enum { WINDOW_TASKS = 50000 };
+
+/* Random tiles, so that there is a bit of everything. With few edges or entries every submit finds
+ * them short, for all others hold theirs as long as the window is full. */
+static void run_window(const row_info *row, run_info *run)
+{
+    data d = scattered_data(0);
+    run_pattern(row, run, &d, WINDOW_TASKS);
+    data_free(&d);
+}
+
+static bool is_long_window(const run_info *run)
+{
+    return run->size > 4096;
 }
 
 /* ---- Scopes --------------------------------------------------------------------------------- */
@@ -356,7 +383,11 @@ static void run_fan_war(const row_info *row, run_info *run)
     .unit = "task", .sizes = {1, 4, 16, 64}, .most = 64, .quick_most = 64, .is_long = never_long
 #define WIDTHS(largest)                                                                            \
     .unit = "edge", .sizes = {10, 100, 1000, (largest) > 1000 ? (largest) : 0}, .most = (largest), \
-    .quick_most = (largest), .is_long = never_long, .deep = true
+    .quick_most = (largest), .is_long = never_long, .deep = true, .shares = true
+
+#define WINDOWS                                                                                    \
+    .unit = "task", .by = "tasks in the window", .sizes = {256, 1024, 4096, 16384, 65536},         \
+    .most = 16384, .quick_most = 4096, .run = run_window, .is_long = is_long_window, .pattern = 5
 
 static const row_info rows[] = {
     {.name = "length P1", .text = "independent tasks", LENGTHS, .pattern = 0},
@@ -373,6 +404,12 @@ static const row_info rows[] = {
      .text = "Cholesky on one matrix, rings for 65,536 tasks",
      TILES,
      .deep = true},
+    {.name = "window", .text = "random tiles, edges and entries for all", WINDOWS},
+    {.name = "few edges", .text = "random tiles, two edges for each task", WINDOWS, .edges = 2},
+    {.name = "few entries",
+     .text = "random tiles, two map entries for each task",
+     WINDOWS,
+     .entries = 2},
     {.name = "scopes",
      .text = "tasks in nested scopes",
      .by = "scopes",
