@@ -98,6 +98,14 @@ static void call_clock(stand *s)
     }
 }
 
+static void call_pause(stand *s)
+{
+    (void)s;
+    for (int i = 0; i < CALLS; i++) {
+        ptoi_relax();
+    }
+}
+
 typedef struct call_cost {
     const char *name;
     void (*run)(stand *s);
@@ -113,6 +121,7 @@ static const call_cost calls[] = {
     {"pto_tensor_view", call_view},
     {"pto_external_tensor", call_external},
     {"(one look at the clock of this bench)", call_clock},
+    {"(one pause, of which a look for work has up to 15)", call_pause},
 };
 enum { N_CALLS = sizeof calls / sizeof *calls };
 
