@@ -238,7 +238,7 @@ static const char usage[] =
     "The environment variables of the runtime (PTO_WORKERS and so on) are honoured where a row\n"
     "does not set them.\n";
 
-static void refuse(const char *what, const char *value)
+static _Noreturn void refuse(const char *what, const char *value)
 {
     fprintf(stderr, "bench_flat: %s '%s'\n\n%s", what, value, usage);
     exit(2);
@@ -267,7 +267,17 @@ static int find_place(const char *value)
         }
     }
     refuse("no such place:", value);
-    return -1;
+}
+
+/* What comes after option *i. */
+static const char *next_value(char **argv, int *i)
+{
+    const char *value = argv[*i + 1];
+    if (!value) {
+        refuse("a value is missing after", argv[*i]);
+    }
+    ++*i;
+    return value;
 }
 
 static options parse(int argc, char **argv)
@@ -275,20 +285,15 @@ static options parse(int argc, char **argv)
     options o = {.row = -1, .place = -1};
     for (int i = 1; i < argc; i++) {
         const char *option = argv[i];
-        const bool has_value = !strcmp(option, "--row") || !strcmp(option, "--size") ||
-                               !strcmp(option, "--place");
-        const char *value = has_value ? argv[++i] : NULL;
-        if (has_value && !value) {
-            refuse("a value is missing after", option);
-        }
         if (!strcmp(option, "--help") || !strcmp(option, "-h")) {
             fputs(usage, stdout);
             exit(0);
         } else if (!strcmp(option, "--row")) {
-            o.row = find_row(value);
+            o.row = find_row(next_value(argv, &i));
         } else if (!strcmp(option, "--place")) {
-            o.place = find_place(value);
+            o.place = find_place(next_value(argv, &i));
         } else if (!strcmp(option, "--size")) {
+            const char *value = next_value(argv, &i);
             o.size = strtoull(value, NULL, 10);
             if (!o.size || value[strspn(value, "0123456789")]) {
                 refuse("--size takes a number, not", value);

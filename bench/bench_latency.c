@@ -191,7 +191,7 @@ static const char usage[] = "usage: ./dev bench latency [OPTIONS]\n"
                             "  --json                  for a program to read\n"
                             "  --help\n";
 
-static void refuse(const char *what, const char *value)
+static _Noreturn void refuse(const char *what, const char *value)
 {
     fprintf(stderr, "bench_latency: %s '%s'\n\n%s", what, value, usage);
     exit(2);

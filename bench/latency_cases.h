@@ -87,14 +87,20 @@ static void probe_init(probe *p)
                          NULL, 0));
 }
 
+/* There may be more threads than cores: now and then another one may have this one. */
+static void breathe(uint32_t look)
+{
+    if (look % 64 == 63) {
+        (void)sched_yield();
+    } else {
+        ptoi_relax();
+    }
+}
+
 static void wait_set(const ptoi_a64 *word)
 {
     for (uint32_t i = 0; !ptoi_acquire64(word); i++) {
-        if (i % 64 == 63) { /* there may be more threads than cores */
-            (void)sched_yield();
-        } else {
-            ptoi_relax();
-        }
+        breathe(i);
     }
 }
 
@@ -272,8 +278,8 @@ static void start_half_busy(int place, size_t n, samples *out)
             wait_set(&ring[at].ended);
             add(&out[0], ns_between(asked[at], ptoi_get64(&ring[at].began)));
         }
-        while ((asked[at] = ptoi_ticks()) < due) {
-            ptoi_relax();
+        for (uint32_t look = 0; (asked[at] = ptoi_ticks()) < due; look++) {
+            breathe(look);
         }
         due = asked[at] + (uint64_t)(2000 / ns_per_tick);
         probe_submit(&b, b.cube, &ring[at], NULL);
