@@ -3,8 +3,9 @@
  *
  * Each row is one program at several sizes (flat_rows.h), run by one thread alone and with workers.
  * Alone, nothing runs before the program waits or a ring is full: as much is alive as can be, every
- * edge is a real one, and the same happens each time; with workers it is what users see. Sizes take
- * turns; a figure is the median of all runs of one size.
+ * edge is a real one, and the same happens each time; with workers it is what users see. The one
+ * thread is asked for its processor time, several are for the time that passes. Sizes take turns; a
+ * figure is the median of all runs of one size.
  *
  * A row is flat if no size costs much more than another: what counts is the ratio of the dearest to
  * the cheapest. Where what a task costs by itself is shared by ever more edges a larger size may cost
@@ -85,7 +86,7 @@ static void visit(const options *o, int row, int mode, int size, size_t round)
     const row_info *r = &rows[row];
     measure *m = &all[row][mode].size[size];
     run_info run = {.mode = mode, .size = r->sizes[size], .quick = o->quick};
-    if (round >= (o->quick ? 3 : ROUNDS) || (r->is_long(&run) && round >= 2)) {
+    if (round >= (o->quick ? 3 : ROUNDS) || (r->is_long(&run) && round >= 3)) {
         return;
     }
     run.samples = m->ns + m->runs;
