@@ -187,7 +187,7 @@ static void print_json(const options *o)
 
 static const char usage[] = "usage: ./dev bench latency [OPTIONS]\n"
                             "  --place inline|thread   only with the scheduler there\n"
-                            "  --quick                 a tenth of the samples\n"
+                            "  --quick                 a twentieth of the samples\n"
                             "  --json                  for a program to read\n"
                             "  --help\n";
 
