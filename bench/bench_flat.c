@@ -1,5 +1,7 @@
-/* bench_flat.c - what a task or an edge costs must not grow: with the length of a run, with the
- * tiles of a matrix, with the depth of scopes, with how many wait for one or one for how many.
+/* bench_flat.c - whether a task or an edge costs the same however many there are.
+ *
+ * With the length of a run, with the tiles of a matrix, with the window, with the depth of scopes,
+ * with how many wait for one or one for how many.
  *
  * Each row is one program at several sizes (flat_rows.h), run by one thread alone and with workers.
  * Alone, nothing runs before the program waits or a ring is full: as much is alive as can be, every
