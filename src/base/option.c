@@ -54,7 +54,7 @@ const ptoi_option ptoi_options[] = {
     {"PTO_SCHEDULER", FIELD(place), .kind = PTOI_OPTION_PLACE, .otherwise = PTO_PLACE_INLINE,
      .help = "Who takes the scheduler's steps: whoever submits or completes a task, or a thread of "
              "its own."},
-    {"PTO_SPIN", FIELD(spin), RANGE(0, POWER(31)), .may_be_none = true, .otherwise = 1024,
+    {"PTO_SPIN", FIELD(spin), RANGE(0, POWER(31)), .may_be_none = true, .otherwise = 512,
      .unit = "looks", .help = "Looks for work before a thread goes to sleep."},
     {"PTO_OVERLAP_BUDGET", FIELD(overlap_budget), RANGE(0, UINT64_MAX), .otherwise = 0,
      .unit = "steps",

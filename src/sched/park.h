@@ -34,7 +34,7 @@ static inline void ptoi_park_spin(uint32_t idle)
     if (idle % 64 == 63) {
         ptoi_os_yield();
     } else {
-        for (uint32_t i = 0; i < PTOI_BREATH / 4; i++) {
+        for (uint32_t i = 0; i < PTOI_BREATH / 2; i++) {
             ptoi_relax();
         }
     }

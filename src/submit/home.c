@@ -25,6 +25,7 @@ static void take_memory(pto_runtime *rt, ptoi_buffer *b, uint32_t site)
     (void)ptoi_draft_shortage(&d); /* where it lies */
     if (d.base + d.scopes < rt->depth && home->level == rt->level && !home->pinned) {
         home->pinned = d.seq;
+        rt->track[home->level].pins++;
     }
     (void)ptoi_draft_write(&d, 0, 0, site, PTOI_LIST_CLOSED);
     b->seq = d.seq;

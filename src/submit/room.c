@@ -177,7 +177,10 @@ void ptoi_draft_reserve_edges(ptoi_draft *d)
         /* Older tasks of the level give edges back, or fewer are needed. */
         ptoi_wait_tell_room(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count);
         const uint64_t since = ptoi_trace_now(d->rt);
-        ptoi_wait_any(d->rt, complete);
+        /* Many at once: each look at what is complete goes through all tasks. */
+        if (!ptoi_help(d->rt, 1 + (t->mask + 1) / 16)) {
+            ptoi_wait_any(d->rt, complete);
+        }
         ptoi_trace_stall(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count, since);
     }
 }

@@ -57,6 +57,7 @@ typedef struct ptoi_track {
     ptoi_heap heap;
     ptoi_ring args, deps;
     ptoi_ref blocker; /* an unfinished task that holds the memory of the oldest; 0: none known */
+    uint32_t pins;    /* open lifetimes that have `pinned` something here */
 } ptoi_track;
 
 /* Why a submit has to wait. */

@@ -72,8 +72,9 @@ pto_status pto_scope_end(pto_runtime *rt)
     if (scope->base == rt->depth) {
         /* The lifetime ends. Tasks of an outer one that shares the ring, if any, go first. */
         ptoi_track *t = &rt->track[scope->level];
+        t->pins -= scope->pinned != 0;
         if (t->released >= scope->seq) {
-            t->released = first_pinned(rt, scope->level);
+            t->released = t->pins ? first_pinned(rt, scope->level) : t->head;
         }
         rt->n_buffers = scope->buffers;
         ptoi_set64(&rt->view.header->buffers, rt->n_buffers);
