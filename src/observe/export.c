@@ -36,14 +36,20 @@ static void write_bytes(const ptoi_ptrace *trace, writer put, void *context)
     } start;
     const void *items[PTRACE_SECTIONS];
     uint32_t n = 0;
-    uint64_t at = sizeof start;
     memset(&start, 0, sizeof start);
 #define ADD_SECTION(name, number, field, type)                                                     \
-    items[n] = trace->field;                                                                       \
-    start.table[n++] = (ptrace_section){PTRACE_##name, sizeof(type), at, trace->n_##field};        \
-    at += padded(trace->n_##field * sizeof(type));
+    if (trace->n_##field || PTRACE_##name <= PTRACE_FIRST_SECTIONS) {                              \
+        items[n] = trace->field;                                                                   \
+        start.table[n++] = (ptrace_section){PTRACE_##name, sizeof(type), 0, trace->n_##field};     \
+    }
     PTRACE_SECTION_MAP(ADD_SECTION)
 #undef ADD_SECTION
+    const size_t before = sizeof start.header + n * sizeof *start.table;
+    uint64_t at = before;
+    for (uint32_t i = 0; i < n; i++) {
+        start.table[i].at = at;
+        at += padded(start.table[i].count * start.table[i].item_bytes);
+    }
     memcpy(start.header.magic, magic, sizeof magic);
     start.header.version = PTRACE_VERSION;
     start.header.sections = n;
@@ -51,7 +57,7 @@ static void write_bytes(const ptoi_ptrace *trace, writer put, void *context)
     start.header.bytes = at;
     start.header.origin_ns = trace->origin_ns;
     start.header.lost = trace->lost;
-    put(context, &start, sizeof start);
+    put(context, &start, before);
     for (uint32_t i = 0; i < n; i++) {
         const uint64_t bytes = start.table[i].count * start.table[i].item_bytes;
         if (bytes) {

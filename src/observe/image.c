@@ -286,7 +286,7 @@ static PTO_PRINTF(2, 3) uint32_t add_text(texts *t, const char *format, ...)
 static uint64_t lost_by_orchestrator(const ptoi_trace *log)
 {
     return log->tasks.lost + log->forms.lost + log->dims.lost + log->events.lost +
-           log->retires.lost + log->samples.lost;
+           log->retires.lost + log->samples.lost + log->lives.lost;
 }
 
 /* Lane of a log: the orchestrating thread, the last of the workers, comes first. */
@@ -461,6 +461,20 @@ static pto_status make_rings(maker *m)
     return PTO_OK;
 }
 
+/* ---- Lifetimes ---- */
+
+/* In place: the log is of no use to anybody after this. */
+static void make_lives(maker *m)
+{
+    ptrace_life *lives = (ptrace_life *)(void *)m->log->lives.memory;
+    const uint64_t n = m->log->lives.used / sizeof *lives;
+    for (uint64_t i = 0; i < n; i++) {
+        lives[i].at = time_ns(m, lives[i].at);
+    }
+    m->image->trace.lives = lives;
+    m->image->trace.n_lives = n;
+}
+
 /* ---- The rest ---- */
 
 /* The first line of a file that begins with `key`, from after its colon on; "" if there is none. */
@@ -532,6 +546,7 @@ static pto_status make(maker *m)
     PTO_TRY(make_events(m));
     PTO_TRY(make_rings(m));
     take_retires(m);
+    make_lives(m);
     PTO_TRY(ptoi_edges_find(m->image, m->tasks, &afters, m->rt->settings.config.overlap_budget));
     find_ready(m);
     return PTO_OK;

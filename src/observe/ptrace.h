@@ -68,13 +68,16 @@ typedef struct ptrace_section {
     X(DIMS, 9, dims, int64_t)                                                                      \
     X(EVENTS, 10, events, ptrace_event)                                                            \
     X(RINGS, 11, rings, ptrace_ring_sample)                                                        \
-    X(CAPS, 12, caps, ptrace_cap)
+    X(CAPS, 12, caps, ptrace_cap)                                                                  \
+    X(LIVES, 13, lives, ptrace_life)
 
 enum {
 #define PTRACE_SECTION_ENUM(name, number, field, type) PTRACE_##name = (number),
     PTRACE_SECTION_MAP(PTRACE_SECTION_ENUM)
 #undef PTRACE_SECTION_ENUM
-        PTRACE_SECTIONS = 12
+        PTRACE_SECTIONS = 13,
+    PTRACE_FIRST_SECTIONS =
+        12 /* that every file has; the others only if there is something in them */
 };
 
 typedef struct ptrace_kernel {
@@ -230,11 +233,30 @@ typedef struct ptrace_cap {
     uint32_t ring;
 } ptrace_cap;
 
+typedef enum ptrace_life_kind {
+    PTRACE_SCOPED,   /* a scope is opened where none was: tasks are held from here on */
+    PTRACE_UNSCOPED, /* the last one is ended: tasks that follow are held by none */
+    PTRACE_RELEASED, /* no scope holds a task of this level any more whose handle is below `task` */
+    PTRACE_MEMORY,   /* a block of `bytes` for `buffer`, in the place of a task that runs nothing:
+                        its handle would be `task` */
+    PTRACE_LIFE_KINDS
+} ptrace_life_kind;
+
+/* How long memory lives, as the orchestrating thread says it, by time. Handles of a level rise. */
+typedef struct ptrace_life {
+    uint64_t at;
+    uint64_t task;
+    uint64_t bytes;
+    uint32_t buffer;
+    uint16_t level;
+    uint16_t kind; /* ptrace_life_kind */
+} ptrace_life;
+
 _Static_assert(sizeof(ptrace_header) == 64 && sizeof(ptrace_section) == 24 &&
                    sizeof(ptrace_lane) == 24 && sizeof(ptrace_task) == 96 &&
                    sizeof(ptrace_edge) == 20 && sizeof(ptrace_arg) == 32 &&
                    sizeof(ptrace_event) == 32 && sizeof(ptrace_ring_sample) == 24 &&
-                   sizeof(ptrace_cap) == 16,
+                   sizeof(ptrace_cap) == 16 && sizeof(ptrace_life) == 32,
                "the file is what the compiler makes of these structs");
 
 #endif /* PTOI_PTRACE_H */

@@ -247,6 +247,10 @@ static pto_status check_events(const reader *r)
         BELOW("CAPS", i, &t->caps[i], level, (uint64_t)PTO_MAX_LEVELS)
         BELOW("CAPS", i, &t->caps[i], ring, (uint64_t)PTRACE_RING_KINDS)
     }
+    for (uint64_t i = 0; i < t->n_lives; i++) {
+        BELOW("LIVES", i, &t->lives[i], level, (uint64_t)PTO_MAX_LEVELS)
+        BELOW("LIVES", i, &t->lives[i], kind, (uint64_t)PTRACE_LIFE_KINDS)
+    }
     return PTO_OK;
 }
 

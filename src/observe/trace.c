@@ -68,7 +68,8 @@ static bool reserve_all(ptoi_trace *trace)
                 reserve(&trace->dims, limit * 4 + few, sizeof(int64_t), false) &&
                 reserve(&trace->events, limit + few, sizeof(ptrace_event), false) &&
                 reserve(&trace->retires, limit + few, sizeof(ptoi_traced_retire), false) &&
-                reserve(&trace->samples, limit + few, sizeof(ptoi_traced_sample), false);
+                reserve(&trace->samples, limit + few, sizeof(ptoi_traced_sample), false) &&
+                reserve(&trace->lives, limit + few, sizeof(ptrace_life), false);
     for (uint32_t i = 0; good && i < trace->n_ran; i++) {
         good = reserve(&trace->ran[i], limit * 2 + few, sizeof(ptoi_ran), true);
     }
@@ -143,8 +144,8 @@ void ptoi_trace_free(pto_runtime *rt)
     if (!trace) {
         return;
     }
-    ptoi_log *const logs[] = {&trace->tasks,  &trace->forms,   &trace->dims,
-                              &trace->events, &trace->retires, &trace->samples};
+    ptoi_log *const logs[] = {&trace->tasks,   &trace->forms,   &trace->dims, &trace->events,
+                              &trace->retires, &trace->samples, &trace->lives};
     for (size_t i = 0; i < sizeof logs / sizeof(ptoi_log *); i++) {
         release(logs[i]);
     }
@@ -358,6 +359,15 @@ void ptoi_trace_retired(pto_runtime *rt, uint32_t level, uint64_t begin, uint64_
     ptoi_traced_retire *retire = ptoi_log_add(&rt->trace->retires, sizeof *retire);
     if (retire) {
         *retire = (ptoi_traced_retire){begin, end, ptoi_ticks(), level};
+    }
+}
+
+void ptoi_trace_life(pto_runtime *rt, ptrace_life_kind kind, uint32_t level, pto_task task,
+                     uint32_t buffer, uint64_t bytes)
+{
+    ptrace_life *life = ptoi_log_add(&rt->trace->lives, sizeof *life);
+    if (life) {
+        *life = (ptrace_life){ptoi_ticks(), task, bytes, buffer, (uint16_t)level, (uint16_t)kind};
     }
 }
 

@@ -2,6 +2,7 @@
  *
  *     orchestrator   called ─> submitted         tasks, forms, dims: what was submitted
  *                    stall, wait, retired        events, retires
+ *                    scopes, memory              lives
  *                    every so often              samples of the rings
  *     workers, scheduler, others                 a log each (log.h): started, ended, ready, parked
  *                       │
@@ -81,6 +82,7 @@ typedef struct ptoi_trace {
     ptoi_log events;                    /* ptrace_event, times in ticks */
     ptoi_log retires;                   /* ptoi_traced_retire */
     ptoi_log samples;                   /* ptoi_traced_sample */
+    ptoi_log lives;                     /* ptrace_life, times in ticks */
     uint32_t known[PTOI_TRACE_FORMS];   /* by hash: such a form, plus one */
     uint32_t guess[PTOI_TRACE_GUESSES]; /* by kernel and argument: its last form, plus one */
     uint32_t n_tasks;
@@ -126,6 +128,11 @@ static inline uint64_t ptoi_trace_now(const pto_runtime *rt)
 void ptoi_trace_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted,
                       uint64_t since);
 void ptoi_trace_wait(pto_runtime *rt, pto_task task, uint64_t since);
+
+/* ---- Called by scopes, and where memory is given an owner of its own ---- */
+
+void ptoi_trace_life(pto_runtime *rt, ptrace_life_kind kind, uint32_t level, pto_task task,
+                     uint32_t buffer, uint64_t bytes);
 
 /* ---- Called by retire ---- */
 

@@ -24,6 +24,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* How much of it is used before its blocks begin to come round again: about what a core's own cache
+ * holds. More is used when more is alive. */
+#define PTOI_HEAP_WARM (UINT64_C(2) << 20)
+
 /* With so many runs the newest one is not left any more while it can grow. */
 #define PTOI_HEAP_FEW_RUNS 4
 

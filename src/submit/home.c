@@ -30,6 +30,9 @@ static void take_memory(pto_runtime *rt, ptoi_buffer *b, uint32_t site)
     (void)ptoi_draft_write(&d, 0, 0, site, PTOI_LIST_CLOSED);
     b->seq = d.seq;
     b->level = d.level;
+    if (rt->trace) {
+        ptoi_trace_life(rt, PTRACE_MEMORY, d.level, rt->last, (uint32_t)b->life, b->bytes);
+    }
     b->at = ptoi_guard_place(rt->sched.guard, d.heap_at);
     ptoi_guard_memory(rt, b);
 }

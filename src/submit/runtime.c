@@ -12,10 +12,6 @@
 #include "observe/trace.h"
 #include "submit/device.h"
 
-/* How much of a heap is used before its blocks begin to come round again: about what a core's own
- * cache holds. More is used when more is alive. */
-#define WARM_BYTES (UINT64_C(2) << 20)
-
 #define SITE_BUCKETS (UINT32_C(2) * PTOI_MAX_SITES)
 #define MOST_PARAMS (UINT64_C(1) << 20) /* of one task */
 
@@ -234,7 +230,7 @@ static pto_status create_tracks(pto_runtime *rt)
         t->notes = rt->notes + h->level[l].first_slot;
         t->held_until = rt->held_until + (size_t)h->level[l].first_slot * rt->levels;
         /* Twice as many as tasks: a power of two, and more than there are blocks. */
-        ptoi_heap_init(&t->heap, h->level[l].heap_bytes, WARM_BYTES,
+        ptoi_heap_init(&t->heap, h->level[l].heap_bytes, PTOI_HEAP_WARM,
                        rt->runs + 2 * (size_t)h->level[l].first_slot, 2 * h->level[l].slots);
         ptoi_ring_init(&t->args, h->level[l].arg_units);
         ptoi_ring_init(&t->deps, h->level[l].deps);

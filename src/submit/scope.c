@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/mutant.h"
+#include "observe/trace.h"
 #include "submit/runtime.h"
 
 pto_status pto_scope_begin_at(pto_runtime *rt, uint32_t flags, const char *file, int line)
@@ -40,6 +41,9 @@ pto_status pto_scope_begin_at(pto_runtime *rt, uint32_t flags, const char *file,
     scope->site = ptoi_site_of(rt, file, line);
     rt->level = scope->level;
     rt->depth++;
+    if (rt->trace && rt->depth == 1) {
+        ptoi_trace_life(rt, PTRACE_SCOPED, 0, 0, 0, 0);
+    }
     ptoi_set64(&rt->view.header->scope_depth, rt->depth);
     return PTO_OK;
 }
@@ -62,6 +66,17 @@ static uint64_t first_pinned(const pto_runtime *rt, uint32_t level)
     return first;
 }
 
+/* What a lifetime that ended leaves to be held, if anything, for a trace. */
+static __attribute__((noinline, cold)) void tell(pto_runtime *rt, uint32_t level)
+{
+    const uint64_t released = rt->track[level].released;
+    ptoi_trace_life(rt, PTRACE_RELEASED, level,
+                    ptoi_ref_task(ptoi_ref_make(released, level, false)), 0, 0);
+    if (rt->depth == 0) {
+        ptoi_trace_life(rt, PTRACE_UNSCOPED, 0, 0, 0, 0);
+    }
+}
+
 pto_status pto_scope_end(pto_runtime *rt)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "end a scope"));
@@ -81,6 +96,9 @@ pto_status pto_scope_end(pto_runtime *rt)
     }
     if (PTOI_MUTANT(SCOPE_TWICE) && scope->base != rt->depth) {
         rt->track[scope->level].released = rt->track[scope->level].head;
+    }
+    if (rt->trace && scope->base == rt->depth) {
+        tell(rt, scope->level);
     }
     rt->level = rt->depth ? rt->scopes[rt->depth - 1].level : 0;
     ptoi_set64(&rt->view.header->scope_depth, rt->depth);

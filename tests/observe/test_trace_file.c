@@ -207,14 +207,15 @@ static void test_larger_items_and_unknown_sections_are_passed_over(void **state)
     char *bytes = traces_bytes(golden(path), &n);
     ptrace_header header;
     memcpy(&header, bytes, sizeof header);
-    ptrace_section table[PTRACE_SECTIONS + 1];
-    memcpy(table, bytes + header.sections_at, PTRACE_SECTIONS * sizeof *table);
+    ptrace_section table[PTRACE_FIRST_SECTIONS + 1];
+    assert_int_equal(header.sections, PTRACE_FIRST_SECTIONS);
+    memcpy(table, bytes + header.sections_at, PTRACE_FIRST_SECTIONS * sizeof *table);
     FILE *out = open_memstream(&later, &n_later);
     assert_non_null(out);
     /* The old bytes stay; items of tasks and edges come again, eight bytes larger, then a section. */
     (void)fwrite(bytes, 1, n, out);
     uint64_t at = n;
-    for (uint32_t s = 0; s < PTRACE_SECTIONS; s++) {
+    for (uint32_t s = 0; s < PTRACE_FIRST_SECTIONS; s++) {
         if (table[s].kind != PTRACE_TASKS && table[s].kind != PTRACE_EDGES) {
             continue;
         }
@@ -230,8 +231,8 @@ static void test_larger_items_and_unknown_sections_are_passed_over(void **state)
             fputc(0, out);
         }
     }
-    table[PTRACE_SECTIONS] = (ptrace_section){4711, 3, at, UINT64_MAX};
-    header.sections = PTRACE_SECTIONS + 1;
+    table[PTRACE_FIRST_SECTIONS] = (ptrace_section){4711, 3, at, UINT64_MAX};
+    header.sections = PTRACE_FIRST_SECTIONS + 1;
     header.sections_at = at;
     header.bytes = at + sizeof table;
     (void)fwrite(table, 1, sizeof table, out);
