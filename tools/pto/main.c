@@ -110,6 +110,7 @@ static const command commands[] = {
     {"run", "run a workload, time it and check its result", command_run},
     {"trace", "look at a recorded run, or make another file of it", command_trace},
     {"explain", "why two tasks of a recorded run are ordered, or not", command_explain},
+    {"replay", "a recorded run on other workers and in smaller rings", command_replay},
     {"top", "a running program, live: rates, rings, workers", command_top},
     {"doctor", "what a program that hangs waits for", command_doctor},
     {"info", "this build, this machine and every option with its value", command_info},

@@ -1,0 +1,561 @@
+/* replay_plan.c - what a trace says about its program: the steps of the orchestrating thread, what
+ * each task needs, whom it waits for and whose memory it uses. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <pto/pto.h>
+
+#include "replay.h"
+
+#define MOST_NS (UINT64_C(1) << 50)   /* of anything that was recorded: 13 days */
+#define MOST_HEAP (UINT64_C(1) << 47) /* more than any heap has */
+
+typedef struct maker {
+    replay_plan *plan;
+    const ptoi_ptrace *trace;
+    size_t room_nodes, room_ops, room_levels[PTO_MAX_LEVELS], room_owners;
+    uint64_t *handles[PTO_MAX_LEVELS]; /* of the nodes of a level, by number */
+    size_t room_handles[PTO_MAX_LEVELS];
+    uint32_t *known; /* hash of managed buffers: the node that owns one, plus one */
+    uint32_t *buffers;
+    uint32_t mask;
+    uint64_t now, own; /* where we are in time, and what the program did since its last step */
+    uint64_t event, life;
+    bool short_of_memory;
+} maker;
+
+static uint64_t span(uint64_t from, uint64_t to)
+{
+    const uint64_t ns = ptoi_ptrace_span(from, to);
+    return ns < MOST_NS ? ns : MOST_NS;
+}
+
+/* One item more; NULL, and noted, if there is no memory. */
+static void *add(maker *m, void **items, size_t *room, size_t count, size_t item)
+{
+    if (count == *room) {
+        const size_t larger = *room ? *room * 2 : 1024;
+        void *memory = realloc(*items, larger * item);
+        if (!memory) {
+            m->short_of_memory = true;
+            return NULL;
+        }
+        *items = memory;
+        *room = larger;
+    }
+    return (char *)*items + count * item;
+}
+
+/* ---- Who owns a buffer ---- */
+
+/* The place in the hash of a buffer that is there, or is to be. */
+static uint32_t place_of(const maker *m, uint32_t buffer)
+{
+    uint32_t at = (uint32_t)(buffer * UINT64_C(0x9E3779B97F4A7C15) >> 32) & m->mask;
+    while (m->known[at] && m->buffers[at] != buffer) {
+        at = (at + 1) & m->mask;
+    }
+    return at;
+}
+
+static uint32_t owner_of(const maker *m, uint32_t buffer)
+{
+    return m->known[place_of(m, buffer)] - 1; /* PTRACE_NONE if there is none */
+}
+
+static void own(const maker *m, uint32_t buffer, uint32_t node)
+{
+    const uint32_t at = place_of(m, buffer);
+    m->buffers[at] = buffer;
+    m->known[at] = node + 1;
+}
+
+static bool make_hash(maker *m)
+{
+    uint64_t count = 16;
+    for (uint64_t i = 0; i < m->trace->n_args; i++) {
+        count += m->trace->args[i].buffer != 0;
+    }
+    count += m->trace->n_lives;
+    m->mask = 1;
+    while (m->mask < 2 * count && m->mask < UINT32_C(1) << 31) {
+        m->mask = m->mask * 2 + 1;
+    }
+    m->known = calloc((size_t)m->mask + 1, sizeof *m->known);
+    m->buffers = calloc((size_t)m->mask + 1, sizeof *m->buffers);
+    return m->known && m->buffers;
+}
+
+/* ---- Steps ---- */
+
+static void step(maker *m, replay_what what, uint32_t node, uint32_t level, uint64_t cost)
+{
+    replay_plan *p = m->plan;
+    replay_op *op = add(m, (void **)&p->ops, &m->room_ops, p->n_ops, sizeof *op);
+    if (op) {
+        *op = (replay_op){m->own, cost, node, (uint8_t)what, (uint8_t)level};
+        p->n_ops++;
+        m->own = 0;
+    }
+}
+
+/* The program worked for itself until then. */
+static void advance(maker *m, uint64_t to)
+{
+    if (to != PTRACE_UNKNOWN && to > m->now) {
+        m->own += span(m->now, to);
+        m->now = to;
+    }
+}
+
+/* The node is the next of its level. */
+static void enter(maker *m, uint32_t node, uint64_t handle)
+{
+    replay_plan *p = m->plan;
+    const uint32_t l = p->nodes[node].level, n = p->n_level[l];
+    uint32_t *at = add(m, (void **)&p->level[l], &m->room_levels[l], n, sizeof *at);
+    uint64_t *h = add(m, (void **)&m->handles[l], &m->room_handles[l], n, sizeof *h);
+    if (at && h) {
+        *at = node;
+        *h = handle;
+        p->nodes[node].number = n;
+        p->n_level[l]++;
+    }
+}
+
+/* A block that no task owns: whose it is now is the node. */
+static void add_block(maker *m, uint32_t level, uint32_t buffer, uint64_t bytes, uint64_t handle)
+{
+    replay_plan *p = m->plan;
+    replay_node *node = add(m, (void **)&p->nodes, &m->room_nodes, p->n_nodes, sizeof *node);
+    if (node) {
+        *node = (replay_node){.heap = ((bytes < MOST_HEAP ? bytes : MOST_HEAP) + 63) &
+                                      ~UINT64_C(63),
+                              .level = (uint8_t)level,
+                              .is_block = true};
+        own(m, buffer, p->n_nodes);
+        enter(m, p->n_nodes, handle);
+        step(m, REPLAY_BLOCK, p->n_nodes, level, 0);
+        p->n_nodes++;
+    }
+}
+
+/* How many nodes of the level have lower handles: they rise. */
+static uint32_t count_below(const maker *m, uint32_t level, uint64_t handle)
+{
+    uint32_t low = 0, high = m->plan->n_level[level];
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (m->handles[level][middle] < handle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static void take_life(maker *m, const ptrace_life *life)
+{
+    advance(m, life->at);
+    switch ((ptrace_life_kind)life->kind) {
+    case PTRACE_SCOPED:
+        step(m, REPLAY_SCOPED, 0, 0, 0);
+        break;
+    case PTRACE_UNSCOPED:
+        step(m, REPLAY_UNSCOPED, 0, 0, 0);
+        break;
+    case PTRACE_RELEASED:
+        step(m, REPLAY_RELEASE, count_below(m, life->level, life->task), life->level, 0);
+        break;
+    default:
+        add_block(m, life->level, life->buffer, life->bytes, life->task);
+    }
+}
+
+/* The task that has this handle, among those submitted so far. */
+static uint32_t task_of(const maker *m, uint64_t handle, uint32_t submitted)
+{
+    for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
+        const uint32_t at = count_below(m, l, handle);
+        const uint32_t node = at < m->plan->n_level[l] ? m->plan->level[l][at] : PTRACE_NONE;
+        if (node < submitted && m->trace->tasks[node].task == handle) {
+            return node;
+        }
+    }
+    return PTRACE_NONE;
+}
+
+static void take_event(maker *m, const ptrace_event *e, uint32_t submitted)
+{
+    if (e->kind > PTRACE_WAIT) {
+        return;
+    }
+    advance(m, e->begin);
+    if (e->kind == PTRACE_WAIT) {
+        const uint32_t task = e->value ? task_of(m, e->value, submitted) : PTRACE_NONE;
+        if (!e->value || task != PTRACE_NONE) {
+            step(m, REPLAY_WAIT, task, 0, 0);
+        }
+    }
+    /* What was waited is not the program's. */
+    if (e->end != PTRACE_UNKNOWN && e->end > m->now) {
+        m->now = e->end;
+    }
+}
+
+/* All that was noted before `until`, in order. */
+static void take_notes(maker *m, uint64_t until, uint32_t submitted)
+{
+    const ptoi_ptrace *t = m->trace;
+    for (;;) {
+        const ptrace_event *e = m->event < t->n_events ? &t->events[m->event] : NULL;
+        const ptrace_life *l = m->life < t->n_lives ? &t->lives[m->life] : NULL;
+        if (e && e->begin < until && (!l || e->begin <= l->at)) {
+            take_event(m, e, submitted);
+            m->event++;
+        } else if (l && l->at < until) {
+            take_life(m, l);
+            m->life++;
+        } else {
+            return;
+        }
+    }
+}
+
+/* ---- Tasks ---- */
+
+static bool is_empty(const ptoi_ptrace *t, const ptrace_arg *a)
+{
+    for (uint32_t d = 0; d < a->ndim; d++) {
+        if (t->dims[a->dims + d] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whose memory the task uses, once each. False: nobody's that is known. */
+static bool use_buffer(maker *m, uint32_t task, const ptrace_arg *a)
+{
+    replay_plan *p = m->plan;
+    const uint32_t owner = owner_of(m, a->buffer);
+    if (owner == PTRACE_NONE) {
+        return false;
+    }
+    replay_lists *o = &p->owners;
+    for (uint32_t i = o->at[task]; i < o->at[task + 1]; i++) {
+        if (o->list[i] == owner) {
+            return true;
+        }
+    }
+    uint32_t *at = owner == task
+                       ? NULL
+                       : add(m, (void **)&o->list, &m->room_owners, o->at[task + 1], sizeof *at);
+    if (at) {
+        *at = owner;
+        o->at[task + 1]++;
+    }
+    return true;
+}
+
+static void take_arg(maker *m, uint32_t task, const ptrace_arg *a)
+{
+    replay_node *node = &m->plan->nodes[task];
+    const uint32_t access = a->access & ~PTRACE_NODEP;
+    node->args += 1u + a->ndim;
+    if (access == PTO_PARAM_SCALAR) {
+        return;
+    }
+    if (!(a->access & PTRACE_NODEP) && !is_empty(m->trace, a)) {
+        node->entries++;
+    }
+    if (!a->buffer || use_buffer(m, task, a)) {
+        return;
+    }
+    if (access == PTO_PARAM_OUTPUT && (a->segment == node->level || a->segment == PTRACE_USER)) {
+        const uint64_t bytes = a->bytes < MOST_HEAP ? a->bytes : MOST_HEAP;
+        node->heap += (bytes + 63) & ~UINT64_C(63);
+        node->heap = node->heap < MOST_HEAP ? node->heap : MOST_HEAP;
+        own(m, a->buffer, task);
+    } else if (!m->trace->n_lives && a->segment != PTRACE_USER) {
+        /* Nothing was noted of blocks: here must have been one. */
+        add_block(m, a->segment, a->buffer, a->bytes, 0);
+        (void)use_buffer(m, task, a);
+    }
+}
+
+static void take_task(maker *m, uint32_t i)
+{
+    const ptoi_ptrace *t = m->trace;
+    const ptrace_task *task = &t->tasks[i];
+    replay_plan *p = m->plan;
+    take_notes(m, task->called, i);
+    advance(m, task->called);
+    const uint64_t before = m->own;
+    m->own = 0;
+    take_notes(m, task->submitted, i); /* it may have begun with blocks; its own waits are none */
+    advance(m, task->submitted);
+    const uint64_t cost = m->own;
+    const bool ran = task->start != PTRACE_UNKNOWN && task->end != PTRACE_UNKNOWN;
+    m->own = before;
+    p->nodes[i] = (replay_node){
+        .ran = span(task->start, task->end),
+        .held = span(task->start, task->end),
+        .level = task->level,
+        .runs = ran,
+        .type = task->kernel == PTRACE_NONE ? 0 : (uint8_t)t->kernels[task->kernel].type};
+    p->owners.at[i + 1] = p->owners.at[i];
+    for (uint32_t a = task->first_arg; a < task->first_arg + task->args; a++) {
+        take_arg(m, i, &t->args[a]);
+    }
+    enter(m, i, task->task);
+    step(m, REPLAY_SUBMIT, i, task->level, cost);
+    p->open += task->outcome == PTRACE_OPEN;
+    p->types |= ran ? 1u << p->nodes[i].type : 0;
+}
+
+static bool take_steps(maker *m)
+{
+    const ptoi_ptrace *t = m->trace;
+    replay_plan *p = m->plan;
+    const uint64_t begin = t->n_tasks ? t->tasks[0].called : 0;
+    m->now = begin; /* what was before takes no time */
+    for (uint32_t i = 0; i < t->n_tasks && !m->short_of_memory; i++) {
+        take_task(m, i);
+    }
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        p->submitting += p->ops[i].before + p->ops[i].cost;
+    }
+    take_notes(m, PTRACE_UNKNOWN, p->n_tasks);
+    m->own = 0;
+    step(m, REPLAY_WAIT, PTRACE_NONE, 0, 0);
+    return !m->short_of_memory;
+}
+
+/* ---- Edges ---- */
+
+static bool make_lists(maker *m)
+{
+    const ptoi_ptrace *t = m->trace;
+    replay_plan *p = m->plan;
+    const size_t n = (size_t)p->n_nodes + 2;
+    p->before.at = calloc(n, sizeof *p->before.at);
+    p->after.at = calloc(n, sizeof *p->after.at);
+    p->before.list = calloc(t->n_edges + 1, sizeof *p->before.list);
+    p->after.list = calloc(t->n_edges + 1, sizeof *p->after.list);
+    if (!p->before.at || !p->after.at || !p->before.list || !p->after.list) {
+        return false;
+    }
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < p->n_tasks; i++) {
+        const ptrace_task *task = &t->tasks[i];
+        for (uint32_t e = task->first_edge; e < task->first_edge + task->edges; e++) {
+            if (t->edges[e].from != PTRACE_NONE && count < t->n_edges) {
+                p->before.list[count++] = t->edges[e].from;
+                p->after.at[t->edges[e].from + 2]++;
+            }
+        }
+        p->before.at[i + 1] = count;
+    }
+    for (uint32_t i = p->n_tasks; i < p->n_nodes; i++) {
+        p->before.at[i + 1] = count;
+    }
+    for (size_t i = 2; i < n; i++) {
+        p->after.at[i] += p->after.at[i - 1];
+    }
+    for (uint32_t i = 0; i < p->n_tasks; i++) {
+        for (uint32_t e = p->before.at[i]; e < p->before.at[i + 1]; e++) {
+            p->after.list[p->after.at[p->before.list[e] + 1]++] = i;
+        }
+    }
+    return true;
+}
+
+/* ---- Threads ---- */
+
+typedef struct ran {
+    uint32_t lane, task;
+    uint64_t start;
+} ran;
+
+static int by_lane_and_start(const void *a, const void *b)
+{
+    const ran *x = a, *y = b;
+    if (x->lane != y->lane) {
+        return x->lane < y->lane ? -1 : 1;
+    }
+    return x->start != y->start ? (x->start < y->start ? -1 : 1)
+                                : (x->task > y->task) - (x->task < y->task);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static uint64_t median(uint64_t *values, size_t n)
+{
+    qsort(values, n, sizeof *values, by_value);
+    return n ? values[(n - 1) / 2] : 0;
+}
+
+/* Medians of what was recorded. */
+typedef enum gap {
+    NEXT,
+    FIND,
+    WAKE,
+    PATIENCE,
+    GAPS,
+} gap;
+
+typedef struct threads {
+    ran *ran, *parks; /* tasks by thread and start; sleeps by thread and begin */
+    size_t n_ran, n_parks;
+    uint64_t *gaps[GAPS];
+    size_t n_gaps[GAPS];
+} threads;
+
+static void note_gap(threads *t, gap which, uint64_t from, uint64_t to)
+{
+    t->gaps[which][t->n_gaps[which]++] = span(from, to);
+}
+
+/* Two tasks of one thread, one after the other. What did not end before the next one began had left
+ * the thread: it was pending. *park is the first sleep that may lie between them. */
+static void look_between(maker *m, threads *t, const ran *one, const ran *two, size_t *park)
+{
+    const ptrace_task *last = &m->trace->tasks[one->task], *task = &m->trace->tasks[two->task];
+    if (last->end > task->start) {
+        m->plan->nodes[one->task].held = span(last->start, task->start);
+        return;
+    }
+    if (task->ready <= last->end) {
+        note_gap(t, NEXT, last->end, task->start);
+        return;
+    }
+    if (m->trace->lanes[two->lane].kind != PTRACE_LANE_WORKER) {
+        return;
+    }
+    const ran *p = t->parks;
+    while (*park < t->n_parks && (p[*park].lane < one->lane ||
+                                  (p[*park].lane == one->lane && p[*park].start < last->end))) {
+        ++*park;
+    }
+    const bool slept = *park < t->n_parks && p[*park].lane == one->lane &&
+                       p[*park].start < task->start;
+    note_gap(t, slept ? WAKE : FIND, task->ready, task->start);
+    if (slept) {
+        note_gap(t, PATIENCE, last->end, p[*park].start);
+    }
+}
+
+static bool make_threads(const maker *m, threads *t)
+{
+    const ptoi_ptrace *trace = m->trace;
+    const size_t n = (size_t)m->plan->n_tasks + 1;
+    bool good = true;
+    t->ran = calloc(n, sizeof *t->ran);
+    t->parks = calloc(trace->n_events + 1, sizeof *t->parks);
+    for (gap g = 0; g < GAPS; g++) {
+        t->gaps[g] = calloc(n, sizeof *t->gaps[g]);
+        good = good && t->gaps[g];
+    }
+    if (!good || !t->ran || !t->parks) {
+        return false;
+    }
+    for (uint32_t i = 0; i < m->plan->n_tasks; i++) {
+        if (trace->tasks[i].lane != PTRACE_NONE && m->plan->nodes[i].runs) {
+            t->ran[t->n_ran++] = (ran){trace->tasks[i].lane, i, trace->tasks[i].start};
+        }
+    }
+    for (uint64_t i = 0; i < trace->n_events; i++) {
+        if (trace->events[i].kind == PTRACE_PARKED) {
+            t->parks[t->n_parks++] = (ran){trace->events[i].lane, 0, trace->events[i].begin};
+        }
+    }
+    qsort(t->ran, t->n_ran, sizeof *t->ran, by_lane_and_start);
+    qsort(t->parks, t->n_parks, sizeof *t->parks, by_lane_and_start);
+    return true;
+}
+
+static bool look_at_threads(maker *m)
+{
+    replay_plan *p = m->plan;
+    threads t = {0};
+    size_t park = 0;
+    const bool good = make_threads(m, &t);
+    for (size_t i = 1; good && i < t.n_ran; i++) {
+        if (t.ran[i].lane == t.ran[i - 1].lane) {
+            look_between(m, &t, &t.ran[i - 1], &t.ran[i], &park);
+        }
+    }
+    if (good) {
+        p->next_ns = median(t.gaps[NEXT], t.n_gaps[NEXT]);
+        p->find_ns = median(t.gaps[FIND], t.n_gaps[FIND]);
+        p->wake_ns = median(t.gaps[WAKE], t.n_gaps[WAKE]);
+        p->patience_ns = t.n_gaps[WAKE] ? median(t.gaps[PATIENCE], t.n_gaps[PATIENCE])
+                                        : UINT64_MAX; /* none was seen to sleep */
+    }
+    for (gap g = 0; g < GAPS; g++) {
+        free(t.gaps[g]);
+    }
+    free(t.ran);
+    free(t.parks);
+    return good;
+}
+
+/* ---- All ---- */
+
+static bool make(maker *m)
+{
+    const ptoi_ptrace *t = m->trace;
+    replay_plan *p = m->plan;
+    trace_stats stats;
+    if (!trace_count(t, &stats)) {
+        return false;
+    }
+    p->recorded = ptoi_ptrace_span(stats.begin, stats.end);
+    p->work = stats.work;
+    p->critical = stats.critical;
+    trace_stats_free(&stats);
+    p->n_nodes = p->n_tasks = (uint32_t)t->n_tasks;
+    m->room_nodes = (size_t)p->n_tasks + 64;
+    p->nodes = calloc(m->room_nodes, sizeof *p->nodes);
+    p->owners.at = calloc((size_t)p->n_tasks + 1, sizeof *p->owners.at);
+    return p->nodes && p->owners.at && make_hash(m) && take_steps(m) && make_lists(m) &&
+           look_at_threads(m);
+}
+
+bool replay_plan_make(const ptoi_ptrace *trace, replay_plan *plan)
+{
+    memset(plan, 0, sizeof *plan);
+    plan->trace = trace;
+    maker m = {.plan = plan, .trace = trace};
+    const bool good = make(&m);
+    for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
+        free(m.handles[l]);
+    }
+    free(m.known);
+    free(m.buffers);
+    if (!good) {
+        replay_plan_free(plan);
+    }
+    return good;
+}
+
+void replay_plan_free(replay_plan *plan)
+{
+    free(plan->nodes);
+    free(plan->ops);
+    replay_lists *const lists[] = {&plan->before, &plan->after, &plan->owners};
+    for (size_t i = 0; i < sizeof lists / sizeof(replay_lists *); i++) {
+        free(lists[i]->at);
+        free(lists[i]->list);
+    }
+    for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
+        free(plan->level[l]);
+    }
+    memset(plan, 0, sizeof *plan);
+}
