@@ -20,6 +20,13 @@ foreach(file ${fuzz_files})
         target_sources(${target} PRIVATE "${workloads}/json.c" "${workloads}/safetensors.c")
         target_include_directories(${target} PRIVATE "${workloads}")
     endif()
+    if(name STREQUAL "trace") # with the commands that read one
+        foreach(part arguments explain json_write replay replay_plan replay_rings replay_run trace
+                trace_stats trace_words words)
+            target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tools/pto/${part}.c")
+        endforeach()
+        target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tools/pto")
+    endif()
     if(PTO_FUZZ)
         target_link_options(${target} PRIVATE -fsanitize=fuzzer)
     else()

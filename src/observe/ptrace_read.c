@@ -184,6 +184,7 @@ static pto_status check_tasks(const reader *r)
                         " arguments: more than can be numbered",
                         r->name, t->n_tasks, t->n_edges, t->n_args);
     }
+    uint64_t args = 0; /* nobody has those of another */
     for (uint64_t i = 0; i < t->n_tasks; i++) {
         const ptrace_task *task = &t->tasks[i];
         INDEX("TASKS", i, task, kernel, t->n_kernels)
@@ -191,6 +192,10 @@ static pto_status check_tasks(const reader *r)
         INDEX("TASKS", i, task, lane, t->n_lanes)
         PIECE("TASKS", i, task->first_edge, "first_edge + edges", task->edges, t->n_edges)
         PIECE("TASKS", i, task->first_arg, "first_arg + args", task->args, t->n_args)
+        if (task->args && task->first_arg < args) {
+            return bad(r, "TASKS", i, "first_arg", task->first_arg, args);
+        }
+        args = task->args ? (uint64_t)task->first_arg + task->args : args;
         BELOW("TASKS", i, task, level, (uint64_t)PTO_MAX_LEVELS)
         BELOW("TASKS", i, task, outcome, (uint64_t)PTRACE_OPEN + 1)
         for (uint64_t e = task->first_edge; e < (uint64_t)task->first_edge + task->edges; e++) {

@@ -41,6 +41,7 @@ typedef struct replay_node {
     uint32_t args;    /* units of its arguments */
     uint32_t entries; /* of the map */
     uint32_t number;  /* on its level, from 0 on */
+    uint32_t user;    /* the last task that uses its memory, plus one */
     uint8_t level;
     uint8_t type;  /* of workers */
     bool runs;     /* else it is complete when it could run */

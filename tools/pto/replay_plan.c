@@ -243,15 +243,12 @@ static bool use_buffer(maker *m, uint32_t task, const ptrace_arg *a)
     if (owner == PTRACE_NONE) {
         return false;
     }
-    replay_lists *o = &p->owners;
-    for (uint32_t i = o->at[task]; i < o->at[task + 1]; i++) {
-        if (o->list[i] == owner) {
-            return true;
-        }
+    if (owner == task || p->nodes[owner].user == task + 1) {
+        return true;
     }
-    uint32_t *at = owner == task
-                       ? NULL
-                       : add(m, (void **)&o->list, &m->room_owners, o->at[task + 1], sizeof *at);
+    replay_lists *o = &p->owners;
+    p->nodes[owner].user = task + 1;
+    uint32_t *at = add(m, (void **)&o->list, &m->room_owners, o->at[task + 1], sizeof *at);
     if (at) {
         *at = owner;
         o->at[task + 1]++;

@@ -1,0 +1,581 @@
+/* test_replay.c - the replay of runs whose answers are known: chains, forks, types, scopes; bounds that
+ * hold for any graph; and rings of which one grain less is too small, in the model and in the
+ * runtime. */
+#include "replay.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <pto/pto.h>
+
+#include "support.h"
+
+enum { TASKS = 400, ARGS = 1200, EDGES = 2400, LIVES = 1200 };
+
+/* A trace that is written by hand. */
+static struct {
+    ptrace_task tasks[TASKS];
+    ptrace_edge edges[EDGES];
+    ptrace_arg args[ARGS];
+    ptrace_life lives[LIVES];
+    ptrace_kernel kernels[PTO_WORKER_TYPES];
+    ptrace_lane lanes[4];
+    uint64_t now;
+    ptoi_ptrace trace;
+} made;
+
+static void begin(void)
+{
+    memset(&made, 0, sizeof made);
+    for (uint32_t k = 0; k < PTO_WORKER_TYPES; k++) {
+        made.kernels[k].type = k;
+    }
+    made.trace = (ptoi_ptrace){.tasks = made.tasks,
+                               .edges = made.edges,
+                               .args = made.args,
+                               .lives = made.lives,
+                               .kernels = made.kernels,
+                               .n_kernels = PTO_WORKER_TYPES,
+                               .lanes = made.lanes};
+}
+
+/* It ran for so long, at no time that matters. */
+static uint32_t add_task(uint32_t type, uint64_t ns, uint32_t level)
+{
+    const uint32_t i = (uint32_t)made.trace.n_tasks++;
+    assert_in_range(i, 0, TASKS - 1);
+    made.tasks[i] = (ptrace_task){.task = (uint64_t)(i + 1) * 2 * 8 + level,
+                                  .called = made.now,
+                                  .submitted = made.now,
+                                  .start = 1000000,
+                                  .end = 1000000 + ns,
+                                  .kernel = type,
+                                  .site = PTRACE_NONE,
+                                  .lane = PTRACE_NONE,
+                                  .first_edge = (uint32_t)made.trace.n_edges,
+                                  .first_arg = (uint32_t)made.trace.n_args,
+                                  .level = (uint8_t)level};
+    return i;
+}
+
+/* The last task comes after this one. */
+static void add_edge(uint32_t from)
+{
+    const uint32_t to = (uint32_t)made.trace.n_tasks - 1;
+    assert_in_range(made.trace.n_edges, 0, EDGES - 1);
+    made.edges[made.trace.n_edges++] = (ptrace_edge){
+        .from = from, .to = to, .arg_from = PTRACE_NONE, .arg_to = PTRACE_NONE};
+    made.tasks[to].edges++;
+}
+
+/* The last task uses a managed buffer. */
+static void add_arg(uint32_t buffer, uint64_t bytes, pto_param_kind access)
+{
+    ptrace_task *task = &made.tasks[made.trace.n_tasks - 1];
+    assert_in_range(made.trace.n_args, 0, ARGS - 1);
+    made.args[made.trace.n_args++] = (ptrace_arg){.bytes = bytes,
+                                                  .buffer = buffer,
+                                                  .segment = task->level,
+                                                  .access = (uint8_t)access,
+                                                  .dims = PTRACE_NONE};
+    task->args++;
+}
+
+static void add_life(ptrace_life_kind kind, uint32_t level, uint32_t buffer, uint64_t bytes)
+{
+    assert_in_range(made.trace.n_lives, 0, LIVES - 1);
+    made.lives[made.trace.n_lives++] = (ptrace_life){.at = made.now,
+                                                     .task = (made.trace.n_tasks * 2 + 1) * 8 +
+                                                             level,
+                                                     .bytes = bytes,
+                                                     .buffer = buffer,
+                                                     .level = (uint16_t)level,
+                                                     .kind = (uint16_t)kind};
+    made.now++; /* what is noted before a task is before it in time */
+}
+
+static replay_machine machine(uint32_t types, uint32_t workers)
+{
+    replay_machine m = {.caller = 0};
+    m.workers[types] = workers;
+    return m;
+}
+
+static replay_result run(const replay_machine *m)
+{
+    replay_plan plan;
+    replay_result result;
+    assert_true(replay_plan_make(&made.trace, &plan));
+    replay_run(&plan, m, NULL, &result);
+    replay_plan_free(&plan);
+    return result;
+}
+
+static uint64_t makespan(const replay_machine *m)
+{
+    const replay_result result = run(m);
+    assert_int_equal(result.end, REPLAY_DONE);
+    return result.makespan;
+}
+
+static uint64_t makespan_on(uint32_t workers)
+{
+    const replay_machine m = machine(PTO_ALL_TYPES, workers);
+    return makespan(&m);
+}
+
+/* ---- Known answers ---- */
+
+static void test_nothing(void **state)
+{
+    (void)state;
+    begin();
+    assert_int_equal(makespan_on(1), 0);
+    assert_int_equal(makespan_on(0), 0);
+}
+
+static void test_chain(void **state)
+{
+    (void)state;
+    begin();
+    for (uint32_t i = 0; i < 50; i++) {
+        add_task(PTO_VECTOR, 10 + i, 0);
+        if (i) {
+            add_edge(i - 1);
+        }
+    }
+    for (uint32_t workers = 1; workers <= 8; workers *= 2) {
+        assert_int_equal(makespan_on(workers), 50 * 10 + 49 * 50 / 2);
+    }
+}
+
+static void test_independent(void **state)
+{
+    (void)state;
+    begin();
+    for (uint32_t i = 0; i < 48; i++) {
+        add_task(PTO_CUBE, 100, 0);
+    }
+    for (uint32_t workers = 1; workers <= 50; workers++) {
+        assert_int_equal(makespan_on(workers), (48 + workers - 1) / workers * 100);
+    }
+}
+
+static void test_fork_and_join(void **state)
+{
+    (void)state;
+    begin();
+    add_task(PTO_CUBE, 70, 0);
+    for (uint32_t i = 1; i <= 12; i++) {
+        add_task(PTO_CUBE, 30, 0);
+        add_edge(0);
+    }
+    add_task(PTO_CUBE, 11, 0);
+    for (uint32_t i = 1; i <= 12; i++) {
+        add_edge(i);
+    }
+    assert_int_equal(makespan_on(1), 70 + 12 * 30 + 11);
+    assert_int_equal(makespan_on(4), 70 + 3 * 30 + 11);
+    assert_int_equal(makespan_on(12), 70 + 30 + 11);
+    assert_int_equal(makespan_on(100), 70 + 30 + 11);
+}
+
+static void test_types(void **state)
+{
+    (void)state;
+    begin();
+    for (uint32_t i = 0; i < 8; i++) {
+        add_task(PTO_CUBE, 100, 0);
+        add_task(PTO_VECTOR, 10, 0);
+    }
+    replay_machine m = machine(1u << PTO_CUBE, 2);
+    m.workers[1u << PTO_VECTOR] = 1;
+    assert_int_equal(makespan(&m), 400);
+    m.workers[1u << PTO_CUBE] = 8;
+    assert_int_equal(makespan(&m), 100);
+    m.workers[1u << PTO_CUBE] = 1;
+    assert_int_equal(makespan(&m), 800);
+    /* Nobody for one of them. */
+    m.workers[1u << PTO_VECTOR] = 0;
+    const replay_result result = run(&m);
+    assert_int_equal(result.end, REPLAY_NO_WORKER);
+    assert_int_equal(result.node, 1);
+}
+
+static void test_caller_helps_while_it_waits(void **state)
+{
+    (void)state;
+    begin();
+    for (uint32_t i = 0; i < 10; i++) {
+        add_task(PTO_CUBE, 100, 0);
+    }
+    replay_machine m = machine(PTO_ALL_TYPES, 1);
+    assert_int_equal(makespan(&m), 1000);
+    m.caller = PTO_ALL_TYPES;
+    assert_int_equal(makespan(&m), 500);
+    m.workers[PTO_ALL_TYPES] = 0;
+    assert_int_equal(makespan(&m), 1000);
+    /* With what it does not serve, it does not. */
+    m.caller = 1u << PTO_VECTOR;
+    m.workers[PTO_ALL_TYPES] = 1;
+    assert_int_equal(makespan(&m), 1000);
+}
+
+static void test_submits_take_their_time(void **state)
+{
+    (void)state;
+    begin();
+    for (uint32_t i = 0; i < 10; i++) {
+        const uint32_t task = add_task(PTO_CUBE, 5, 0);
+        made.tasks[task].submitted = made.now + 20;
+        made.now += 50; /* 30 of other work */
+    }
+    assert_int_equal(makespan_on(1), 9 * 50 + 20 + 5);
+    assert_int_equal(makespan_on(9), 9 * 50 + 20 + 5);
+}
+
+static void test_time_that_was_waited_is_nobodys(void **state)
+{
+    (void)state;
+    begin();
+    static ptrace_event events[2];
+    add_task(PTO_CUBE, 5, 0);
+    events[0] = (ptrace_event){10, 1000, 0, PTRACE_WAIT, 0, 0};
+    made.now = 1010; /* 10 before the wait, 10 after it */
+    const uint32_t task = add_task(PTO_CUBE, 5, 0);
+    events[1] = (ptrace_event){1015, 2000, 0, PTRACE_STALL_SLOTS, 0, 1};
+    made.tasks[task].submitted = 2003; /* 5 before, 3 after */
+    made.tasks[task].blocked = 985;
+    made.trace.events = events;
+    made.trace.n_events = 2;
+    made.trace.n_lanes = 1;
+    assert_int_equal(makespan_on(1), 10 + 10 + 5 + 3 + 5);
+    made.tasks[0].end += 95; /* the wait is as long as the task */
+    assert_int_equal(makespan_on(1), 100 + 10 + 5 + 3 + 5);
+}
+
+static void test_pending_tasks_leave_their_worker(void **state)
+{
+    (void)state;
+    begin();
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t task = add_task(PTO_ACCELERATOR, 1000, 0);
+        made.tasks[task].start = 1000000 + 10 * i; /* the next one began when this had not ended */
+        made.tasks[task].end = made.tasks[task].start + 1000;
+        made.tasks[task].lane = 0;
+    }
+    made.lanes[0].kind = PTRACE_LANE_WORKER;
+    made.trace.n_lanes = 1;
+    assert_int_equal(makespan_on(1), 30 + 1000);
+}
+
+static void test_skipped_tasks_take_no_worker(void **state)
+{
+    (void)state;
+    begin();
+    add_task(PTO_CUBE, 100, 0);
+    for (uint32_t i = 1; i < 6; i++) {
+        const uint32_t task = add_task(PTO_CUBE, 100, 0);
+        add_edge(i - 1);
+        made.tasks[task].start = PTRACE_UNKNOWN;
+        made.tasks[task].outcome = PTRACE_SKIPPED;
+    }
+    assert_int_equal(makespan_on(1), 100);
+}
+
+/* ---- Any graph ---- */
+
+static void make_random(test_rng *rng, bool managed)
+{
+    const uint32_t tasks = (uint32_t)test_between(rng, 1, 120);
+    uint32_t first = 0, depth = 0, n_buffers = 0, oldest = 0;
+    begin();
+    for (uint32_t i = 0; i < tasks; i++) {
+        if (managed && test_between(rng, 0, 5) == 0) {
+            if (depth) {
+                add_life(PTRACE_RELEASED, 0, 0, 0);
+                add_life(PTRACE_UNSCOPED, 0, 0, 0);
+                oldest = n_buffers;
+            } else {
+                add_life(PTRACE_SCOPED, 0, 0, 0);
+            }
+            depth = !depth;
+        }
+        if (managed && depth && test_between(rng, 0, 7) == 0) {
+            add_life(PTRACE_MEMORY, 0, ++n_buffers, (uint64_t)test_between(rng, 1, 500));
+        }
+        add_task((uint32_t)test_between(rng, 0, 3), (uint64_t)test_between(rng, 1, 300), 0);
+        for (int64_t e = test_between(rng, 0, 3); e > 0 && i; e--) {
+            const uint32_t from = (uint32_t)test_between(rng, first, i - 1);
+            bool known = false;
+            for (uint32_t k = 0; k < made.tasks[i].edges; k++) {
+                known |= made.edges[made.tasks[i].first_edge + k].from == from;
+            }
+            if (!known) {
+                add_edge(from);
+            }
+        }
+        for (int64_t a = managed && depth ? test_between(rng, 0, 3) : 0; a > 0; a--) {
+            if (n_buffers > oldest && test_between(rng, 0, 1)) {
+                add_arg((uint32_t)test_between(rng, oldest + 1, n_buffers), 1, PTO_PARAM_INPUT);
+            } else {
+                add_arg(++n_buffers, (uint64_t)test_between(rng, 0, 1000), PTO_PARAM_OUTPUT);
+            }
+        }
+        first = test_between(rng, 0, 9) ? first : i;
+    }
+}
+
+/* Graham: whoever never lets a worker idle while a task is ready takes at most work/m and a part of
+ * the critical path; and nobody takes less than each. With a worker for each task it is the critical
+ * path itself. */
+static void test_bounds_hold(void **state)
+{
+    test_rng rng = test_rng_make(test_seed());
+    (void)state;
+    for (uint64_t n = test_effort(200); n > 0; n--) {
+        make_random(&rng, false);
+        trace_stats stats;
+        assert_true(trace_count(&made.trace, &stats));
+        for (uint32_t workers = 1; workers <= 16; workers *= 2) {
+            const uint64_t ns = makespan_on(workers);
+            assert_true(ns >= stats.critical && ns * workers >= stats.work);
+            assert_true(ns * workers <= stats.work + (workers - 1) * stats.critical);
+        }
+        assert_int_equal(makespan_on(1), stats.work);
+        assert_int_equal(makespan_on(TASKS), stats.critical);
+        trace_stats_free(&stats);
+    }
+}
+
+static uint64_t count_waits(const replay_result *r)
+{
+    uint64_t waits = 0;
+    for (uint32_t i = 0; i < PTO_MAX_LEVELS * PTRACE_RING_KINDS; i++) {
+        waits += r->waits[i / PTRACE_RING_KINDS][i % PTRACE_RING_KINDS];
+    }
+    return waits;
+}
+
+static uint64_t less(uint32_t ring, uint64_t size)
+{
+    return replay_grain(ring) ? size - replay_grain(ring) : size / 2;
+}
+
+/* In any of them one grain less makes a submit wait; together none does. */
+static void test_rings_are_the_smallest(void **state)
+{
+    test_rng rng = test_rng_make(test_seed() + 1);
+    uint64_t tried = 0;
+    (void)state;
+    for (uint64_t n = test_effort(100); n > 0; n--) {
+        make_random(&rng, true);
+        replay_plan plan;
+        replay_sizes sizes;
+        replay_result result;
+        replay_machine m = machine(PTO_ALL_TYPES, (uint32_t)test_between(&rng, 1, 4));
+        m.caller = test_between(&rng, 0, 1) ? PTO_ALL_TYPES : 0;
+        assert_true(replay_plan_make(&made.trace, &plan));
+        assert_true(replay_rings_find(&plan, &m, &sizes));
+        assert_int_equal(sizes.with_free.end, REPLAY_DONE);
+        assert_int_equal(count_waits(&sizes.with_free), 0);
+        assert_int_equal(sizes.with_good.end, REPLAY_DONE);
+        assert_int_equal(sizes.with_least.end, REPLAY_DONE);
+        replay_run(&plan, &m, NULL, &result); /* without bounds: no longer, no shorter */
+        assert_int_equal(result.makespan, sizes.with_free.makespan);
+        assert_true(sizes.with_good.makespan <= result.makespan + result.makespan / 100);
+        for (uint32_t r = 0; r < PTRACE_RING_KINDS; r++) {
+            m.rings = sizes.free;
+            if (sizes.free.size[0][r] > replay_smallest(r)) {
+                m.rings.size[0][r] = less(r, sizes.free.size[0][r]);
+                replay_run(&plan, &m, NULL, &result);
+                assert_true(result.end == REPLAY_STALLED || result.waits[0][r] > 0);
+                tried++;
+            }
+        }
+        replay_plan_free(&plan);
+    }
+    assert_true(tried > 0);
+}
+
+/* ---- Lifetimes ---- */
+
+static replay_sizes sizes_of(uint32_t workers)
+{
+    replay_plan plan;
+    replay_sizes sizes;
+    const replay_machine m = machine(PTO_ALL_TYPES, workers);
+    assert_true(replay_plan_make(&made.trace, &plan));
+    assert_true(replay_rings_find(&plan, &m, &sizes));
+    replay_plan_free(&plan);
+    return sizes;
+}
+
+static void test_scopes_hold_tasks(void **state)
+{
+    (void)state;
+    for (int scoped = 0; scoped < 2; scoped++) {
+        begin();
+        for (uint32_t round = 0; round < 5; round++) {
+            if (scoped) {
+                add_life(PTRACE_SCOPED, 0, 0, 0);
+            }
+            for (uint32_t i = 0; i < 10; i++) {
+                add_task(PTO_CUBE, 100, 0);
+                add_arg(round * 10 + i + 1, 100, PTO_PARAM_OUTPUT);
+            }
+            if (scoped) {
+                add_life(PTRACE_RELEASED, 0, 0, 0);
+                add_life(PTRACE_UNSCOPED, 0, 0, 0);
+            }
+        }
+        const replay_sizes sizes = sizes_of(1);
+        assert_int_equal(sizes.free.size[0][PTRACE_RING_SLOTS], 64);
+        assert_int_equal(sizes.free.size[0][PTRACE_RING_HEAP], 50 * 128);
+        assert_int_equal(sizes.least.size[0][PTRACE_RING_SLOTS], scoped ? 16 : 2);
+        assert_int_equal(sizes.least.size[0][PTRACE_RING_HEAP], scoped ? 10 * 128 : 128);
+        assert_int_equal(sizes.least.size[0][PTRACE_RING_ARG_BYTES], scoped ? 192 : 64);
+        /* One less stalls for ever, and says where. */
+        for (uint32_t r = 0; scoped && r <= PTRACE_RING_ARG_BYTES; r++) {
+            replay_machine m = machine(PTO_ALL_TYPES, 1);
+            m.rings = sizes.least;
+            m.rings.size[0][r] = less(r, m.rings.size[0][r]);
+            const replay_result result = run(&m);
+            assert_int_equal(result.end, REPLAY_STALLED);
+            assert_int_equal(result.ring, r);
+        }
+    }
+}
+
+/* A owns memory that B uses for long: C, which wants as much, waits for B, not for A alone. */
+static void test_memory_lives_as_long_as_it_is_used(void **state)
+{
+    (void)state;
+    begin();
+    add_task(PTO_CUBE, 10, 0);
+    add_arg(1, 64, PTO_PARAM_OUTPUT);
+    add_task(PTO_CUBE, 1000, 0);
+    add_edge(0);
+    add_arg(1, 64, PTO_PARAM_INPUT);
+    add_task(PTO_CUBE, 5, 0);
+    add_arg(2, 64, PTO_PARAM_OUTPUT);
+    replay_machine m = machine(PTO_ALL_TYPES, 3);
+    assert_int_equal(makespan(&m), 1010);
+    m.rings.size[0][PTRACE_RING_HEAP] = 64;
+    const replay_result result = run(&m);
+    assert_int_equal(result.end, REPLAY_DONE);
+    assert_int_equal(result.makespan, 10 + 1000 + 5);
+    assert_int_equal(result.waits[0][PTRACE_RING_HEAP], 1);
+    assert_int_equal(result.waited, 1010);
+}
+
+/* ---- The runtime itself ---- */
+
+static pto_status nothing(const pto_call *call)
+{
+    (void)call;
+    return PTO_OK;
+}
+
+/* Scopes of several tasks each, with memory of several sizes, some of it before its first task. */
+static pto_status program(const pto_config *config)
+{
+    pto_runtime *rt = NULL;
+    pto_kernel kernel;
+    pto_status status = pto_runtime_create(&rt, config);
+    assert_int_equal(status, PTO_OK);
+    assert_int_equal(pto_kernel_register(rt, "nothing", PTO_CUBE, nothing, NULL, &kernel), PTO_OK);
+    for (uint32_t round = 0; round < 6 && status == PTO_OK; round++) {
+        PTO_BOUNDARY(rt) {
+            pto_tensor old;
+            status = pto_alloc(rt, PTO_UINT8, 1, (int64_t[]){200 + 10 * (int64_t)round}, &old);
+            for (int64_t i = 0; i < 7 + round && status == PTO_OK; i++) {
+                pto_buffer buffer;
+                pto_tensor t;
+                assert_int_equal(pto_create_buffer(rt, (uint64_t)(50 * i + 8), &buffer), PTO_OK);
+                const int64_t shape[] = {50 * i + 8};
+                assert_int_equal(pto_managed_tensor(rt, &buffer, 0, PTO_UINT8, 1, shape, &t),
+                                 PTO_OK);
+                status = pto_submit(rt, kernel, pto_inout(&old), pto_output(&t));
+                old = t;
+            }
+        }
+    }
+    assert_int_equal(pto_runtime_destroy(&rt, status == PTO_OK ? PTO_WAIT : PTO_CANCEL), PTO_OK);
+    return status;
+}
+
+static pto_config config_of(const replay_rings *rings, const char *trace)
+{
+    pto_config config = PTO_CONFIG_INIT;
+    config.levels = 2;
+    config.workers = PTO_NO_WORKERS;
+    config.guard = PTO_NO_GUARD;
+    config.trace = trace;
+    if (rings) {
+        config.level_window[1] = (uint32_t)rings->size[1][PTRACE_RING_SLOTS];
+        config.level_heap_bytes[1] = rings->size[1][PTRACE_RING_HEAP];
+        config.level_arg_bytes[1] = rings->size[1][PTRACE_RING_ARG_BYTES];
+    }
+    return config;
+}
+
+/* What replay says of a recorded run is what the runtime does: at the least it gets to its end, and
+ * with one grain less in any ring it reports a stall. */
+static void test_the_runtime_agrees(void **state)
+{
+    char path[] = "/tmp/pto_replay.XXXXXX.ptrace";
+    const int file = mkstemps(path, 7);
+    ptoi_ptrace trace;
+    replay_plan plan;
+    replay_machine m;
+    replay_sizes sizes;
+    (void)state;
+    assert_true(file >= 0);
+    close(file);
+    pto_config config = config_of(NULL, path);
+    assert_int_equal(program(&config), PTO_OK);
+    assert_int_equal(ptoi_ptrace_open(path, &trace), PTO_OK);
+    unlink(path);
+    assert_true(replay_plan_make(&trace, &plan));
+    assert_int_equal(plan.n_nodes - plan.n_tasks, 6);
+    replay_machine_recorded(&plan, &m);
+    assert_true(replay_rings_find(&plan, &m, &sizes));
+    config = config_of(&sizes.least, NULL);
+    assert_int_equal(program(&config), PTO_OK);
+    for (uint32_t r = 0; r <= PTRACE_RING_ARG_BYTES; r++) {
+        replay_rings rings = sizes.least;
+        rings.size[1][r] = less(r, rings.size[1][r]);
+        config = config_of(&rings, NULL);
+        assert_int_equal(program(&config), PTO_STALLED);
+    }
+    replay_plan_free(&plan);
+    ptoi_ptrace_close(&trace);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_independent),
+        cmocka_unit_test(test_fork_and_join),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_caller_helps_while_it_waits),
+        cmocka_unit_test(test_submits_take_their_time),
+        cmocka_unit_test(test_time_that_was_waited_is_nobodys),
+        cmocka_unit_test(test_pending_tasks_leave_their_worker),
+        cmocka_unit_test(test_skipped_tasks_take_no_worker),
+        cmocka_unit_test(test_bounds_hold),
+        cmocka_unit_test(test_rings_are_the_smallest),
+        cmocka_unit_test(test_scopes_hold_tasks),
+        cmocka_unit_test(test_memory_lives_as_long_as_it_is_used),
+        cmocka_unit_test(test_the_runtime_agrees),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
