@@ -207,6 +207,24 @@ static void test_types(void **state)
     assert_int_equal(result.node, 1);
 }
 
+/* P, which A made ready, goes before Q, which has waited longer: so R, which waits for P, runs beside
+ * Q and not after it. */
+static void test_workers_go_on_with_what_they_made_ready(void **state)
+{
+    (void)state;
+    begin();
+    const uint32_t a = add_task(PTO_CUBE, 10, 0), v = add_task(PTO_VECTOR, 5, 0);
+    add_task(PTO_CUBE, 100, 0); /* Q */
+    add_edge(v);
+    const uint32_t p = add_task(PTO_CUBE, 10, 0);
+    add_edge(a);
+    add_task(PTO_VECTOR, 100, 0); /* R */
+    add_edge(p);
+    replay_machine m = machine(1u << PTO_CUBE, 1);
+    m.workers[1u << PTO_VECTOR] = 1;
+    assert_int_equal(makespan(&m), 10 + 10 + 100);
+}
+
 static void test_caller_helps_while_it_waits(void **state)
 {
     (void)state;
@@ -566,6 +584,7 @@ int main(void)
         cmocka_unit_test(test_independent),
         cmocka_unit_test(test_fork_and_join),
         cmocka_unit_test(test_types),
+        cmocka_unit_test(test_workers_go_on_with_what_they_made_ready),
         cmocka_unit_test(test_caller_helps_while_it_waits),
         cmocka_unit_test(test_submits_take_their_time),
         cmocka_unit_test(test_time_that_was_waited_is_nobodys),

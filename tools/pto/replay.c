@@ -160,7 +160,7 @@ static bool read_kinds(const char *text, size_t length, replay_machine *m)
         m->workers[1u << type] = count;
         at += part_length + 1;
     }
-    return length > 0;
+    return length > 0 && text[length - 1] != '+';
 }
 
 static bool read_workers(answer *a, const char *text)

@@ -259,13 +259,13 @@ static void retire_completed(sim *s, level *l, const uint32_t *nodes)
     }
 }
 
+/* Of the level, when it is known who is complete. */
 static void retire(sim *s, uint32_t number)
 {
     level *l = &s->level[number];
     const uint32_t *nodes = s->plan->level[number];
     const uint32_t from = l->retired;
     uint32_t block = PTRACE_NONE;
-    retire_completed(s, l, nodes);
     const uint32_t end = l->completed < l->released ? l->completed : l->released;
     for (; l->retired < end && !s->nodes[nodes[l->retired]].users; l->retired++) {
         if (s->plan->nodes[nodes[l->retired]].heap) {

@@ -57,7 +57,7 @@ static double percent(uint64_t part, uint64_t whole)
 static const char *meta(const ptoi_ptrace *trace, const char *key, char *text, size_t size)
 {
     const size_t length = strlen(key);
-    const char *line = trace->meta, *end = trace->meta + trace->n_meta;
+    const char *line = trace->n_meta ? trace->meta : "", *end = line + trace->n_meta;
     text[0] = '\0';
     while (line < end) {
         const char *next = memchr(line, '\n', (size_t)(end - line));

@@ -1,0 +1,70 @@
+#!/bin/sh
+# replay.sh PTO DATA
+#
+# `pto replay` from the shell: what it says of a kept trace, DATA/v1.ptrace, and of a run of today, in
+# the smallest rings that it names, and how it ends when there is nothing to say.
+set -u
+
+pto=$1
+data=$2
+bad=0
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cp "$data/v1.ptrace" "$work/run.ptrace" || exit 1
+cd "$work" || exit 1
+unset PTO_TRACE PTO_TRACE_LIMIT PTO_WINDOW PTO_HEAP PTO_ARGS PTO_DEPS PTO_MAP_ENTRIES PTO_LEVELS
+
+# expect STATUS TEXT COMMAND...: it ends with STATUS, and TEXT is in what it says
+expect() {
+    want=$1
+    text=$2
+    shift 2
+    said=$(timeout 120 "$@" 2>&1 </dev/null)
+    got=$?
+    if [ $got -eq "$want" ] && printf '%s\n' "$said" | grep -qF -- "$text"; then
+        return
+    fi
+    echo "$*: status $got, not $want; or does not say '$text':"
+    printf '%s\n' "$said" | sed 's/^/    /'
+    bad=1
+}
+
+# ---- a kept trace ----
+expect 0 "tasks      5 with 4 edges" "$pto" replay run.ptrace
+expect 0 "held back by" "$pto" replay run.ptrace
+expect 0 "recorded   3.99 ms" "$pto" replay run.ptrace
+expect 0 "slots of level 0            2          2          2          8" \
+    "$pto" replay run.ptrace --rings
+expect 0 "PTO_WINDOW=8 PTO_HEAP=64 PTO_ARGS=256 PTO_DEPS=4 PTO_MAP_ENTRIES=8" \
+    "$pto" replay run.ptrace --rings
+expect 0 '"tasks":5,"edges":4' "$pto" replay --json run.ptrace
+expect 0 '{"ring":"slots","level":0,"recorded":2,' "$pto" replay --json --rings run.ptrace
+expect 0 "2 cube" "$pto" replay run.ptrace --workers 1,cube=2+vector=1
+
+# ---- what it does not understand ----
+expect 0 "usage: pto replay" "$pto" replay --help
+expect 2 "which file" "$pto" replay
+expect 2 "unexpected argument 'b'" "$pto" replay a b
+expect 2 "did you mean --rings" "$pto" replay --ring-s run.ptrace
+for wrong in x 1,,2 cube cube= cube=x tube=1 -1 1025 cube=1+; do
+    expect 2 "--workers takes numbers" "$pto" replay run.ptrace --workers "$wrong"
+done
+expect 1 "No such file" "$pto" replay nowhere.ptrace
+head -c 1000 run.ptrace >cut.ptrace
+expect 1 "1000 bytes of the" "$pto" replay cut.ptrace
+
+# ---- a run of today, in the smallest rings ----
+if PTO_TRACE=today.ptrace "$pto" run vector --small --repeat 1 >/dev/null 2>&1 &&
+    "$pto" replay --rings today.ptrace >said; then
+    settings=$(tail -n 1 said)
+    # shellcheck disable=SC2086 # words
+    expect 0 "right: every element" env $settings "$pto" run vector --small
+    heap=$(printf '%s\n' "$settings" | sed 's/.*PTO_HEAP=[0-9a-z]*,\([0-9]*\) .*/\1/')
+    # shellcheck disable=SC2086
+    expect 1 "the heap of level 1 is full ($((heap - 64)) bytes" \
+        env $settings "PTO_HEAP=1m,$((heap - 64))" "$pto" run vector --small
+else
+    echo "no trace of pto run vector, or no replay of it"
+    bad=1
+fi
+exit $bad
