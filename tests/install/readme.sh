@@ -2,8 +2,9 @@
 # readme.sh STAGE SOURCE CC PTO
 #
 # What the README shows is true: its C program is examples/hello.c; built by its commands against the
-# installation in STAGE/prefix it prints the text that follows; and what it shows of a run of the pto
-# command has the lines that this prints. PTO is the command.
+# installation in STAGE/prefix it prints the text that follows; what it shows of a run of the pto
+# command has the lines that this prints; and its recorded run has the edges that it shows. PTO is the
+# command.
 set -eu
 
 stage=$1
@@ -49,6 +50,21 @@ LD_LIBRARY_PATH=$(pkg-config --variable=libdir pto)
 export LD_LIBRARY_PATH
 (cd "$out" && sh -eu commands) >"$out/printed"
 diff -u "$out/expected" "$out/printed"
+
+# What it shows of a recorded run: the same graph, at other places and times.
+graph() {
+    sed -n '/^task /,/^In time/p' "$1" | sed 's/0x[0-9a-f]*/0x/'
+}
+{
+    printf 'PATH="%s:$PATH"\n' "$(dirname "$pto")"
+    block sh 3
+} >"$out/commands"
+block text 3 >"$out/shown"
+(cd "$out" && sh -eu commands) >"$out/printed"
+[ -s "$out/run.html" ]
+graph "$out/shown" >"$out/shown.graph"
+[ "$(wc -l <"$out/shown.graph")" -gt 4 ]
+graph "$out/printed" | diff -u "$out/shown.graph" -
 
 # Every file that it sends the reader to is there.
 grep -o '](\([A-Za-z][^):]*\))' "$readme" | sed 's/^](//; s/)$//' >"$out/links"
