@@ -246,19 +246,22 @@ static uint32_t find(ptoi_worker *worker)
     uint32_t task = worker->next;
     if (task != PTOI_NONE) {
         worker->next = PTOI_NONE;
+        worker->fed = false;
         return task;
     }
     task = pop(worker);
+    worker->fed &= task == PTOI_NONE;
     if (task != PTOI_NONE || worker->sched->place == PTO_PLACE_THREAD) {
         return task;
     }
-    const bool patient = worker->id != worker->sched->n_workers; /* the caller: it writes there */
-    while ((task = ptoi_sched_claim(worker->sched, &worker->inbox, patient)) != PTOI_NONE) {
+    while ((task = ptoi_sched_claim(worker->sched, &worker->inbox, worker->fed)) != PTOI_NONE) {
+        worker->fed = worker->id != worker->sched->n_workers; /* the caller writes there itself */
         if (worker->types >> worker->sched->view.slots[task].type & 1) {
             return task;
         }
         ptoi_sched_offer(worker->sched, task);
     }
+    worker->fed = false;
     return PTOI_NONE;
 }
 

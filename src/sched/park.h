@@ -31,10 +31,11 @@ typedef struct ptoi_parker {
  * this core: now and then it is offered. */
 static inline void ptoi_park_spin(uint32_t idle)
 {
-    if (idle % 64 == 63) {
+    if (idle % 16 == 15) {
         ptoi_os_yield();
     } else {
-        for (uint32_t i = 0; i < PTOI_BREATH / 2; i++) {
+        /* Often at first: what it waits for may be a few steps away. */
+        for (uint32_t i = 0; i < (idle < 32 ? 1 : PTOI_BREATH / 2); i++) {
             ptoi_relax();
         }
     }

@@ -36,6 +36,7 @@ typedef struct ptoi_worker {
     uint32_t types; /* that it serves */
     uint32_t next;  /* a task to run next, without a queue between; PTOI_NONE */
     bool running;   /* a kernel is on this thread's stack */
+    bool fed;       /* its last task came from the inbox, so more may be on their way */
     uint64_t inbox; /* the head of the inbox when it was last read */
     pto_arg *args;  /* of the task that runs */
     pthread_t thread;
