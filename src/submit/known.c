@@ -206,7 +206,9 @@ bool ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type, const pt
         }
         at = ptoi_pack_tensor(at, p, b);
     }
-    /* What is new after all that is known: it may take the place of something idle. */
+    /* What is new after all that is known, which counts from here on: a new one may take the place of
+     * something idle. */
+    entries->head = entry;
     for (size_t i = 0; brought; i++) {
         if (found[i] == BROUGHT) {
             uint32_t region = ptoi_loose_create(map, params[i].tensor);

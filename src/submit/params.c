@@ -50,7 +50,8 @@ static pto_status read_managed(ptoi_draft *d, const pto_param *p, size_t i, bool
     d->managed = true;
     if (b->seq || (b->fresh == rt->attempt && p->kind == PTO_PARAM_OUTPUT)) {
         *fresh = !b->seq && b->told == rt->attempt;
-        return PTO_OK;
+        return *fresh ? ptoi_draft_blame(i, pto_tensor_check(t))
+                      : PTO_OK; /* the map will not look */
     }
     if (p->kind != PTO_PARAM_OUTPUT) {
         return ptoi_fail(PTO_NOT_WRITTEN,

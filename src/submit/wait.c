@@ -373,6 +373,16 @@ static pto_status poisoned(pto_runtime *rt, const pto_tensor *t)
                      text, f.order, f.kernel, f.file, f.line);
 }
 
+/* A managed tensor says how large its buffer is, and must be right. */
+static pto_status check_bytes(const char *who, const ptoi_buffer *b, const pto_tensor *t)
+{
+    return t->storage_bytes == b->bytes
+               ? PTO_OK
+               : ptoi_fail(PTO_OUT_OF_BOUNDS,
+                           "%s: the tensor says its buffer has %" PRIu64 " bytes; it has %" PRIu64,
+                           who, t->storage_bytes, b->bytes);
+}
+
 pto_status pto_read(pto_runtime *rt, const pto_tensor *t, void *to, uint64_t bytes)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "read"));
@@ -383,6 +393,7 @@ pto_status pto_read(pto_runtime *rt, const pto_tensor *t, void *to, uint64_t byt
         if (!b) {
             return PTO_STALE;
         }
+        PTO_TRY(check_bytes("read", b, t));
         if (!b->seq) {
             return ptoi_fail(PTO_NOT_WRITTEN,
                              "read: nothing has written this buffer of %" PRIu64 " bytes",
@@ -417,6 +428,7 @@ pto_status pto_write_at(pto_runtime *rt, const pto_tensor *t, const void *from, 
         if (!b) {
             return PTO_STALE;
         }
+        PTO_TRY(check_bytes("write", b, t));
         if (t->version != b->version && (!b->seq || t->version != b->version + 1)) {
             return ptoi_fail(PTO_BAD_VERSION,
                              "write: version %" PRIu32 " of a buffer that is at version %" PRIu32,

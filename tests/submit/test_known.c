@@ -107,6 +107,53 @@ static void test_brought_twice(void **state)
     rig_stop(&r);
 }
 
+/* A task reads a block that has been idle for long, and brings another: the read is not forgotten for it,
+ * so who writes the first one next waits. */
+static void test_a_reader_that_brings(void **state)
+{
+    rig r;
+    rig_start(&r, state, NULL);
+    unsigned char memory[64];
+    pto_tensor a, b, x = rig_bytes(&r, memory, 64);
+    expect_ok(pto_scope_begin(r.rt));
+    expect_ok(pto_temp(r.rt, PTO_UINT8, 1, DIMS(64), &a));
+    RIG_SUBMIT(&r, r.quick, pto_output(&a));
+    for (int i = 0; i < 400; i++) { /* until the map has forgotten who wrote it */
+        RIG_SUBMIT(&r, r.quick, pto_output(&x));
+        expect_ok(pto_wait(r.rt));
+    }
+    expect_ok(pto_temp(r.rt, PTO_UINT8, 1, DIMS(64), &b));
+    pto_task reads = RIG_SUBMIT(&r, r.hold, pto_input(&a), pto_output(&b));
+    pto_task writes = RIG_SUBMIT(&r, r.quick, pto_output(&a));
+    RIG_WAITS_FOR(&r, writes, 1);
+    rig_finish(&r, reads, PTO_OK);
+    expect_ok(pto_scope_end(r.rt));
+    expect_ok(pto_wait(r.rt));
+    rig_stop(&r);
+}
+
+/* What a managed tensor says about its buffer must be so, whoever asks. */
+static void test_forged_sizes(void **state)
+{
+    rig r;
+    char got[4096];
+    rig_start(&r, state, NULL);
+    expect_ok(pto_scope_begin(r.rt));
+    pto_tensor t = rig_temp(&r, 64), other = rig_temp(&r, 64), far = t, large;
+    far.offset = INT64_C(1) << 30;
+    expect_fail(pto_submit(r.rt, r.quick, pto_output(&t), pto_output(&far)), PTO_OUT_OF_BOUNDS,
+                "parameter 1");
+    RIG_SUBMIT(&r, r.quick, pto_output(&other));
+    large = other;
+    large.storage_bytes = 4096;
+    large.shape[0] = 128;
+    expect_fail(pto_read(r.rt, &large, got, sizeof got), PTO_OUT_OF_BOUNDS, "4096");
+    expect_fail(pto_write(r.rt, &large, got, sizeof got), PTO_OUT_OF_BOUNDS, "4096");
+    expect_ok(pto_scope_end(r.rt));
+    expect_ok(pto_wait(r.rt));
+    rig_stop(&r);
+}
+
 /* Nonsense in place of a temp's own shape is refused, as ever. */
 static void test_nonsense_for_a_temp(void **state)
 {
@@ -137,8 +184,13 @@ static void test_nonsense_for_a_temp(void **state)
 int main(void)
 {
     const rig_case cases[] = {
-        RIG_CASE(test_temps_are_dense), RIG_CASE(test_parts_of_a_block),    RIG_CASE(test_many),
-        RIG_CASE(test_brought_twice),   RIG_CASE(test_nonsense_for_a_temp),
+        RIG_CASE(test_temps_are_dense),
+        RIG_CASE(test_parts_of_a_block),
+        RIG_CASE(test_many),
+        RIG_CASE(test_brought_twice),
+        RIG_CASE(test_nonsense_for_a_temp),
+        RIG_CASE(test_a_reader_that_brings),
+        RIG_CASE(test_forged_sizes),
     };
     return rig_run("known", cases, sizeof cases / sizeof *cases);
 }
