@@ -45,22 +45,22 @@ inside pto run vector --small | grep '^result  *right'
 inside ldconfig -p | grep libpto.so.0
 
 say pkg-config
-cp "$source/examples/hello.c" "$root/root/hello.c"
+cp "$source/examples/hello.c" "$root/home/hello.c"
 # shellcheck disable=SC2016 # for the shell inside
-inside sh -ec 'cd /root
+inside sh -ec 'cd /home
     cc hello.c -o hello $(pkg-config --cflags --libs pto)
     ./hello
     readelf -d hello | grep "NEEDED.*libpto.so.0"'
 
 say CMake
-cat >"$root/root/CMakeLists.txt" <<'END'
+cat >"$root/home/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.21)
 project(hello C)
 find_package(pto REQUIRED)
 add_executable(by_cmake hello.c)
 target_link_libraries(by_cmake PRIVATE pto::pto)
 END
-inside sh -ec 'cd /root
+inside sh -ec 'cd /home
     cmake -S . -B build >/dev/null
     cmake --build build >/dev/null
     build/by_cmake'
