@@ -42,7 +42,7 @@ static inline void ptoi_park_spin(uint32_t idle)
 }
 
 /* Whoever looks all the time at a word that another one writes for every task takes its line of cache
- * away as often, and that costs more than the task. So before each look some are let come together. */
+ * away as often, and that costs more than the task. So some are let come together before the next look. */
 static inline void ptoi_park_breathe(void)
 {
     for (uint32_t i = 0; i < PTOI_BREATH; i++) {

@@ -11,20 +11,7 @@ trap 'rm -rf "$work"' EXIT
 
 unset PTO_WORKERS PTO_SCHEDULER PTO_WINDOW PTO_HEAP PTO_DEPS PTO_ARGS PTO_MAP_ENTRIES PTO_LEVELS
 
-# expect STATUS TEXT COMMAND...: it ends with STATUS, and TEXT is in what it says
-expect() {
-    want=$1
-    text=$2
-    shift 2
-    said=$(timeout 120 "$@" 2>&1 </dev/null)
-    got=$?
-    if [ $got -eq "$want" ] && printf '%s\n' "$said" | grep -qF -- "$text"; then
-        return
-    fi
-    echo "$*: status $got, not $want; or does not say '$text':"
-    printf '%s\n' "$said" | sed 's/^/    /'
-    bad=1
-}
+. "$(dirname -- "$0")/../support/expect.sh"
 
 # refuse TEXT ARGUMENTS...: bad input, told on stderr alone
 refuse() {

@@ -14,20 +14,7 @@ cp "$data/v1.ptrace" "$work/run.ptrace" || exit 1
 cd "$work" || exit 1
 unset PTO_TRACE PTO_TRACE_LIMIT PTO_WINDOW PTO_HEAP PTO_ARGS PTO_DEPS PTO_MAP_ENTRIES PTO_LEVELS
 
-# expect STATUS TEXT COMMAND...: it ends with STATUS, and TEXT is in what it says
-expect() {
-    want=$1
-    text=$2
-    shift 2
-    said=$(timeout 120 "$@" 2>&1 </dev/null)
-    got=$?
-    if [ $got -eq "$want" ] && printf '%s\n' "$said" | grep -qF -- "$text"; then
-        return
-    fi
-    echo "$*: status $got, not $want; or does not say '$text':"
-    printf '%s\n' "$said" | sed 's/^/    /'
-    bad=1
-}
+. "$(dirname -- "$0")/../support/expect.sh"
 
 # ---- a kept trace ----
 expect 0 "tasks      5 with 4 edges" "$pto" replay run.ptrace

@@ -14,20 +14,7 @@ cp "$data/v1.ptrace" "$work/run.ptrace" || exit 1
 cd "$work" || exit 1
 unset PTO_TRACE PTO_TRACE_LIMIT
 
-# expect STATUS TEXT COMMAND...: it ends with STATUS, and TEXT is in what it says
-expect() {
-    want=$1
-    text=$2
-    shift 2
-    said=$(timeout 120 "$@" 2>&1 </dev/null)
-    got=$?
-    if [ $got -eq "$want" ] && printf '%s\n' "$said" | grep -qF -- "$text"; then
-        return
-    fi
-    echo "$*: status $got, not $want; or does not say '$text':"
-    printf '%s\n' "$said" | sed 's/^/    /'
-    bad=1
-}
+. "$(dirname -- "$0")/../support/expect.sh"
 
 # ---- report ----
 expect 0 "tasks          5: 3 done, 1 failed, 1 skipped, 0 not ended" "$pto" trace report run.ptrace
