@@ -14,6 +14,7 @@
     X(NO_CLOSE, "a consumer joins the list of a producer without looking whether it is closed")    \
     X(NO_CHECK, "a consumer joins the list of a producer that is complete")                        \
     X(NO_SWAP, "a list is closed and taken in two steps")                                          \
+    X(NO_LAP, "the list of the task that was in the slot before is taken for that of the next")    \
     X(NO_SCOPE_REF, "memory is recycled although its scope is open")                               \
     X(SCOPE_TWICE, "a scope inside of another gives back the reference of that one, too")          \
     X(NO_LIFETIME, "memory is recycled although a task still uses it")                             \

@@ -16,24 +16,24 @@ typedef struct look {
 
 static look look_at(const ptoi_sched *sched, const ptoi_slot *slot)
 {
-    return (look){.next = sched->view.level[slot->level].args + slot->args};
+    return (look){.next = sched->view.level[ptoi_what_of(slot).level].args + slot->args};
 }
 
 /* Goes on to the next argument that the task writes and whose buffer has broken guards. */
 static bool find_broken(const ptoi_sched *sched, const ptoi_slot *slot, look *l)
 {
     const ptoi_guard *guard = sched->guard;
-    const ptoi_packed *args = sched->view.level[slot->level].args;
+    const ptoi_packed *args = sched->view.level[ptoi_what_of(slot).level].args;
     while (l->n < slot->n_args) {
         const ptoi_packed *arg = l->arg = l->next;
         const uint32_t kind = arg->access & ~PTOI_PACKED_NODEP;
-        l->next += ptoi_packed_units(arg->ndim);
+        l->next = ptoi_packed_next(arg);
         l->n++;
         if ((kind != PTO_PARAM_OUTPUT && kind != PTO_PARAM_INOUT) ||
             arg->segment == PTOI_SEGMENT_USER) {
             continue;
         }
-        const uint64_t begin = guard->level[slot->level].begins[arg - args];
+        const uint64_t begin = guard->level[ptoi_what_of(slot).level].begins[arg - args];
         l->at = begin - 1;
         if (begin && ptoi_guard_broken(guard, 1, arg->segment, l->at, &l->damage)) {
             return true;
@@ -49,12 +49,12 @@ bool ptoi_guard_is_whole(const ptoi_sched *sched, const ptoi_slot *slot)
 }
 
 /* Whether no other task can write the buffer at the same time. */
-static bool is_all_of_it(const ptoi_packed *arg, uint64_t bytes)
+static bool is_all_of_it(const ptoi_view *view, const ptoi_packed *arg, uint64_t bytes)
 {
-    const int64_t *shape = (const int64_t *)(const void *)(arg + 1);
-    uint64_t size = pto_dtype_size((pto_dtype)arg->dtype);
-    for (int32_t d = 0; d < arg->ndim; d++) {
-        size *= (uint64_t)shape[d];
+    const ptoi_form *form = ptoi_packed_form(view, arg);
+    uint64_t size = pto_dtype_size(form->dtype);
+    for (int32_t d = 0; d < form->ndim; d++) {
+        size *= (uint64_t)form->dims[d];
     }
     return size == bytes && !(arg->access & PTOI_PACKED_NODEP);
 }
@@ -69,7 +69,7 @@ pto_status ptoi_guard_check(const ptoi_sched *sched, const ptoi_slot *slot, pto_
         if (first) {
             ptoi_guard_describe(&l.damage, bytes, text);
             status = ptoi_fail(PTO_OUT_OF_BOUNDS, "argument %" PRIu32 ": wrote %s%s", l.n - 1, text,
-                               is_all_of_it(l.arg, bytes)
+                               is_all_of_it(&sched->view, l.arg, bytes)
                                    ? ""
                                    : ", or a task did that writes other parts of it just then");
         }

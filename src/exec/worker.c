@@ -11,24 +11,23 @@
 /* What a kernel sees, from what the window holds. */
 static void resolve(const ptoi_sched *sched, const ptoi_slot *slot, pto_arg *args)
 {
-    const ptoi_packed *packed = sched->view.level[slot->level].args + slot->args;
-    for (uint32_t i = 0; i < slot->n_args; i++) {
+    const ptoi_packed *packed = sched->view.level[ptoi_what_of(slot).level].args + slot->args;
+    for (uint32_t i = 0; i < slot->n_args; i++, packed = ptoi_packed_next(packed)) {
         pto_arg *arg = &args[i];
-        if (packed->access == PTO_PARAM_SCALAR) {
-            *arg = (pto_arg){.dtype = (pto_dtype)packed->dtype};
+        if (__builtin_expect(ptoi_packed_is_scalar(packed), 0)) {
+            *arg = (pto_arg){.dtype = (pto_dtype)packed->form};
             arg->u64 = packed->value;
-            packed++;
             continue;
         }
+        const ptoi_form *form = ptoi_packed_form(&sched->view, packed);
         arg->data = packed->segment == PTOI_SEGMENT_USER
                         ? (void *)(uintptr_t)packed->value
                         : sched->view.level[packed->segment].heap + packed->value;
-        arg->dtype = (pto_dtype)packed->dtype;
-        arg->ndim = packed->ndim;
-        arg->shape = (const int64_t *)(const void *)(packed + 1);
-        arg->strides = arg->shape + arg->ndim;
+        arg->shape = form->dims;
+        arg->strides = form->dims + form->ndim;
+        arg->ndim = form->ndim;
+        arg->dtype = form->dtype;
         arg->u64 = 0;
-        packed += ptoi_packed_units(packed->ndim);
     }
 }
 
@@ -37,16 +36,18 @@ void ptoi_worker_report(ptoi_sched *sched, const ptoi_slot *slot, pto_status sta
 {
     const ptoi_view *view = &sched->view;
     pthread_mutex_lock(&sched->lock);
-    if (!sched->has_failure || ptoi_get64(&slot->order) < sched->failure.order) {
+    const ptoi_what what = ptoi_what_of(slot);
+    const uint64_t order = ptoi_order_of(view, slot);
+    if (!sched->has_failure || order < sched->failure.order) {
         pto_failure *f = &sched->failure;
-        const ptoi_site *site = &view->sites[slot->site];
+        const ptoi_site *site = &view->sites[what.site];
         memset(f, 0, sizeof *f);
-        f->task = ptoi_ref_task(ptoi_ref_make(ptoi_get64(&slot->seq), slot->level, false));
-        f->order = ptoi_get64(&slot->order);
+        f->task = ptoi_task_of(slot);
+        f->order = order;
         f->status = status;
         f->line = site->line;
         snprintf(f->kernel, sizeof f->kernel, "%s",
-                 ptoi_string(view, view->kernels[ptoi_get32(&slot->kernel)].name));
+                 ptoi_string(view, view->kernels[what.kernel].name));
         snprintf(f->file, sizeof f->file, "%s", ptoi_string(view, site->file));
         snprintf(f->message, sizeof f->message, "%s", message);
         sched->has_failure = true;
@@ -86,14 +87,6 @@ static void settle_pending(ptoi_sched *sched, ptoi_worker *worker, uint32_t task
            ptoi_error_serial() != words ? pto_error_detail() : "completed with this status");
 }
 
-/* Which time round the ring it is, for `phase`: a late call for a task that is gone must not be taken
- * for one for the task that came after it. */
-static uint32_t round_of(const ptoi_view *view, const ptoi_slot *slot)
-{
-    return (uint32_t)(ptoi_get64(&slot->seq) >> view->level[slot->level].shift)
-           << PTOI_PHASE_ROUND_SHIFT;
-}
-
 /* The kernel is about to be called. The watcher comes first: his time is not the task's. */
 static __attribute__((noinline)) void tell_started(const ptoi_worker *worker, pto_task task)
 {
@@ -109,27 +102,29 @@ static __attribute__((noinline)) void tell_started(const ptoi_worker *worker, pt
 static void run(ptoi_worker *worker, uint32_t task)
 {
     ptoi_sched *sched = worker->sched;
-    ptoi_slot *slot = &sched->view.slots[task];
-    if (slot->poisoned || ptoi_get32(&sched->view.header->cancelled)) {
+    const ptoi_slot *slot = &sched->view.slots[task];
+    const ptoi_what what = ptoi_what_of(slot);
+    ptoi_state *state = &sched->view.states[task];
+    if (state->poisoned || ptoi_get32(&sched->view.header->cancelled)) {
         ptoi_sched_finish(sched, worker, task, PTOI_SKIPPED);
         return;
     }
-    const ptoi_kernel *kernel = &sched->kernels[ptoi_get32(&slot->kernel)];
-    const pto_task self = ptoi_ref_task(ptoi_ref_make(ptoi_get64(&slot->seq), slot->level, false));
+    const ptoi_kernel *kernel = &sched->kernels[what.kernel];
+    const pto_task self = ptoi_task_of(slot);
     ptoi_set64(&worker->line->task, self);
     resolve(sched, slot, worker->args);
     const pto_call call = {
         .args = worker->args,
         .n_args = slot->n_args,
         .worker = worker->id,
-        .worker_type = (pto_worker_type)slot->type,
+        .worker_type = (pto_worker_type)what.type,
         .task = self,
         .user = kernel->user,
         .rt = sched->rt,
     };
     /* Relaxed: the kernel itself is how anybody else learns of the task, and it runs after. */
-    const uint32_t running = round_of(&sched->view, slot) | PTOI_PHASE_RUNNING;
-    ptoi_set32(&slot->phase, running);
+    const uint32_t running = ptoi_get32(&state->phase) | PTOI_PHASE_RUNNING;
+    ptoi_set32(&state->phase, running);
     uint64_t words = ptoi_error_serial();
     worker->running = true;
     if (__builtin_expect(sched->watched, 0)) {
@@ -143,9 +138,9 @@ static void run(ptoi_worker *worker, uint32_t task)
     worker->running = false;
     if (status != PTO_PENDING) {
         if (status == PTO_OK) { /* unless pto_task_complete said otherwise, which it should not */
-            status = completed_with(ptoi_get32(&slot->phase));
+            status = completed_with(ptoi_get32(&state->phase));
         }
-        ptoi_set32(&slot->phase, running | PTOI_PHASE_COMPLETED); /* nobody else may end it now */
+        ptoi_set32(&state->phase, running | PTOI_PHASE_COMPLETED); /* nobody else may end it now */
         if (__builtin_expect(guarded, 0)) {
             status = ptoi_guard_check(sched, slot, status);
         }
@@ -165,7 +160,7 @@ static void run(ptoi_worker *worker, uint32_t task)
         return;
     }
     uint32_t phase = running;
-    while (!ptoi_cas32(&slot->phase, &phase, phase | PTOI_PHASE_RETURNED)) {
+    while (!ptoi_cas32(&state->phase, &phase, phase | PTOI_PHASE_RETURNED)) {
     }
     if (phase & PTOI_PHASE_COMPLETED) { /* it was faster than the kernel */
         settle_pending(sched, worker, task, completed_with(phase));
@@ -189,25 +184,27 @@ static pto_status complete(ptoi_sched *sched, pto_task task, pto_status status)
         return ptoi_fail(PTO_BAD_TASK, "complete: task handle %llu never was",
                          (unsigned long long)task);
     }
-    ptoi_slot *slot = ptoi_slot_of(view, level, seq);
-    uint32_t round = (uint32_t)(seq >> view->level[level].shift) << PTOI_PHASE_ROUND_SHIFT;
-    uint32_t phase = ptoi_acquire32(&slot->phase), after;
+    const ptoi_slot *slot = ptoi_slot_of(view, level, seq);
+    ptoi_state *state = ptoi_state_of(view, level, seq);
+    const uint32_t lap = ptoi_lap(view, level, seq);
+    uint32_t phase = ptoi_acquire32(&state->phase), after;
     do {
         uint64_t there = ptoi_get64(&slot->seq);
-        if (there != seq || !(phase & PTOI_PHASE_RUNNING) || phase & PTOI_PHASE_COMPLETED ||
-            phase >> PTOI_PHASE_ROUND_SHIFT != round >> PTOI_PHASE_ROUND_SHIFT ||
-            ptoi_list_closed(ptoi_get64(&slot->waiters))) {
+        const uint32_t its = ptoi_phase_of(phase, lap);
+        if (there != seq || !(its & PTOI_PHASE_RUNNING) || its & PTOI_PHASE_COMPLETED ||
+            ptoi_list_closed(ptoi_get64(&state->waiters), lap)) {
             const char *why = "is complete already";
             if (there < seq || seq == 0) {
                 why = "never was";
-            } else if (there == seq && !(phase & PTOI_PHASE_RUNNING)) {
+            } else if (there == seq && !(its & PTOI_PHASE_RUNNING) &&
+                       !ptoi_list_closed(ptoi_get64(&state->waiters), lap)) {
                 why = "has not begun";
             }
             return ptoi_fail(PTO_BAD_TASK, "complete: task handle %llu %s",
                              (unsigned long long)task, why);
         }
         after = phase | PTOI_PHASE_COMPLETED | (uint32_t)status << PTOI_PHASE_STATUS_SHIFT;
-    } while (!ptoi_cas32(&slot->phase, &phase, after));
+    } while (!ptoi_cas32(&state->phase, &phase, after));
     if (phase & PTOI_PHASE_RETURNED) {
         settle_pending(sched, NULL, ptoi_slot_number(view, slot), status);
     }
@@ -256,7 +253,7 @@ static uint32_t find(ptoi_worker *worker)
     }
     while ((task = ptoi_sched_claim(worker->sched, &worker->inbox, worker->fed)) != PTOI_NONE) {
         worker->fed = worker->id != worker->sched->n_workers; /* the caller writes there itself */
-        if (worker->types >> worker->sched->view.slots[task].type & 1) {
+        if (worker->types >> ptoi_what_of(&worker->sched->view.slots[task]).type & 1) {
             return task;
         }
         ptoi_sched_offer(worker->sched, task);

@@ -210,7 +210,13 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
 
 void ptoi_access_record_fresh(pto_tensormap *map, const pto_tensor *t, pto_map_task task)
 {
-    ptoi_found found = {.tensor = t, .region = ptoi_loose_create(map, t), .empty = false};
+    ptoi_found found = {.tensor = t, .region = PTOI_NONE, .empty = false};
+    const uint32_t form = ptoi_form_number(&map->forms, t);
+    if (form) {
+        found.region = ptoi_loose_create(map, t, form);
+    } else {
+        ptoi_place_of_block(t->owner, t->generation, t->storage_bytes, &found.place);
+    }
     ptoi_access_record(map, &found, PTO_MAP_WRITE, task);
 }
 

@@ -86,8 +86,8 @@ static pto_status check_region(const pto_tensormap *map, uint32_t region)
         return s;
     }
     if (loose ? ptoi_chain_at(map->loose[ptoi_loose_slot(map, r->a, r->b)]) != region ||
-                    r->kind != PTOI_SPACE_BLOCK || r->form == PTOI_FORM_NONE ||
-                    r->near != PTOI_NEAR_NONE || ptoi_space_find(map, &key) != PTOI_NONE
+                    r->kind != PTOI_SPACE_BLOCK || r->form == 0 || r->near != PTOI_NEAR_NONE ||
+                    ptoi_space_find(map, &key) != PTOI_NONE
               : r->hash != ptoi_mix_layout(&r->layout, &key)) {
         return ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u has hash %u", region, r->hash);
     }
@@ -185,7 +185,7 @@ pto_status pto_tensormap_check(const pto_tensormap *map)
     }
     uint32_t named = 0, aliases = 0;
     for (uint32_t r = 0; r < known; r++) {
-        named += ptoi_region_settled(&map->regions[r]) && map->regions[r].form != PTOI_FORM_NONE;
+        named += ptoi_region_settled(&map->regions[r]) && map->regions[r].form != 0;
     }
     for (uint64_t b = 0; b < UINT64_C(1) << (32 - map->bucket_shift); b++) {
         for (uint32_t r = ptoi_chain_at(map->aliases[b]); r != PTOI_NONE;
@@ -203,7 +203,8 @@ pto_status pto_tensormap_check(const pto_tensormap *map)
         return ptoi_fail(PTO_CORRUPT, "map: M4 broken, %u regions in buckets, %u loose, %u in use",
                          hashed, loose, map->regions_used);
     }
-    return ptoi_index_check(map);
+    s = ptoi_forms_check(&map->forms);
+    return s == PTO_OK ? ptoi_index_check(map) : s;
 }
 
 #ifdef PTO_DEBUG_CHECKS

@@ -8,7 +8,7 @@ static void settle(pto_tensormap *map, uint32_t region)
     ptoi_region *r = &map->regions[region];
     ptoi_place place;
     map->loose[ptoi_loose_slot(map, r->a, r->b)] = ptoi_chain_to(PTOI_NONE);
-    r->form = PTOI_FORM_NONE;
+    r->form = 0;
     r->flags &= (uint8_t)~PTOI_REGION_LOOSE;
     map->regions_used--; /* counted again */
     ptoi_place_of_block(r->a, r->b, r->alias.storage[1], &place);
@@ -24,7 +24,7 @@ void ptoi_loose_settle(pto_tensormap *map, uint64_t owner, uint64_t generation)
     }
 }
 
-uint32_t ptoi_loose_create(pto_tensormap *map, const pto_tensor *t)
+uint32_t ptoi_loose_create(pto_tensormap *map, const pto_tensor *t, uint32_t form)
 {
     ptoi_chain *slot = &map->loose[ptoi_loose_slot(map, t->owner, t->generation)];
     if (ptoi_chain_at(*slot) != PTOI_NONE) {
@@ -36,7 +36,7 @@ uint32_t ptoi_loose_create(pto_tensormap *map, const pto_tensor *t)
     r->a = t->owner;
     r->b = t->generation;
     r->flags |= PTOI_REGION_USED | PTOI_REGION_LOOSE;
-    ptoi_alias_set(r, t);
+    ptoi_alias_set(r, t, form);
     r->alias_next = ptoi_chain_to(PTOI_NONE);
     *slot = ptoi_chain_to(region);
     map->regions_used++;

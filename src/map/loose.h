@@ -23,9 +23,9 @@ static inline uint32_t ptoi_loose_slot(const pto_tensormap *map, uint64_t owner,
     return ((uint32_t)owner + (uint32_t)generation) & map->loose_mask;
 }
 
-/* Makes the block of the tensor known, which is all of it. Nobody has touched it before. There must
- * be a region left. */
-uint32_t ptoi_loose_create(pto_tensormap *map, const pto_tensor *t);
+/* Makes the block of the tensor known, which is all of it and of this form. Nobody has touched it
+ * before. There must be a region left. */
+uint32_t ptoi_loose_create(pto_tensormap *map, const pto_tensor *t, uint32_t form);
 
 /* Somebody asks about the block, and not by the alias: if it is loose it is no longer. */
 void ptoi_loose_settle(pto_tensormap *map, uint64_t owner, uint64_t generation);

@@ -40,6 +40,7 @@
 #include <pto/tensormap.h>
 
 #include "map/boxtree.h"
+#include "tensor/form.h"
 #include "tensor/layout.h"
 
 /* A link in a chain of a hash table: the number of the next one, all bits inverted, so that memory
@@ -76,14 +77,12 @@ typedef struct ptoi_place {
     uint32_t hash;
 } ptoi_place;
 
-/* The descriptor under which a region was last found. A tensor that equals it is the same place: no
- * need to work out its layout, or to check it again. Fields in pairs, as they are compared. */
+/* The descriptor under which a region was last found, with its form and generation. A tensor that
+ * equals it is the same place: no need to work out its layout, or to check it again. Fields in
+ * pairs, as they are compared. */
 typedef struct ptoi_alias {
     uint64_t storage[2]; /* address and bytes */
     uint64_t offset[2];  /* and owner */
-    struct {
-        int64_t n[2], s[2];
-    } dims[PTO_MAX_DIMS / 2]; /* two by two */
 } ptoi_alias;
 
 #define PTOI_REGION_USED 1u  /* it describes a place, and stands where it is found */
@@ -91,8 +90,8 @@ typedef struct ptoi_alias {
 #define PTOI_REGION_EXACT 4u /* it is all of its box in the index */
 #define PTOI_REGION_LOOSE 8u /* a whole block, known by its owner alone: loose.h */
 
-/* What a question about a known region needs stands in the first two lines of cache, with up to two
- * dims: the state, and the alias. */
+/* What a question about a known region needs stands in the first two lines of cache: the state, and
+ * the alias. */
 typedef struct ptoi_region {
     uint64_t writer;       /* id of the newest task that wrote it; 0: none */
     uint32_t writer_entry; /* its entry, on level writer_level */
@@ -103,26 +102,26 @@ typedef struct ptoi_region {
     uint32_t readers[PTO_MAP_MAX_LEVELS]; /* entry of the newest reader on each level */
     uint32_t near;                        /* links to others that share a byte: see near.h */
     ptoi_chain alias_next;                /* in the bucket of the alias */
-    uint64_t form;                        /* of the alias: see recall.h */
+    uint32_t alias_bucket;
+    uint32_t form; /* of the alias: its number; 0: there is no alias */
     /* 64 bytes so far */
     ptoi_alias alias;
-    /* 224 bytes so far */
-    uint32_t group;  /* of the index; PTOI_NONE for a dense one */
-    uint32_t space;  /* the memory it is in */
-    uint32_t hash;   /* of the place */
-    ptoi_chain next; /* in the bucket of the hash; of a free one, the next free one as it is */
-    uint32_t alias_bucket;
+    uint64_t packed[2]; /* whatever submit keeps with the alias; zero when that is new */
+    uint64_t a, b;      /* key of the memory it is in, with `kind` */
+    /* 128 bytes so far */
+    ptoi_layout layout;  /* up to two dims in one line of cache */
+    uint32_t group;      /* of the index; PTOI_NONE for a dense one */
+    uint32_t space;      /* the memory it is in */
+    uint32_t hash;       /* of the place */
+    ptoi_chain next;     /* in the bucket of the hash; of a free one, the next free one as it is */
     uint32_t dead_next;  /* in the list of dead ones */
     uint32_t evict_next; /* in a list of regions about to be taken out */
-    /* 256 bytes so far, with four to fill up */
-    ptoi_layout layout; /* up to two dims in one line of cache */
-    uint64_t a, b;      /* key of the memory it is in, with `kind` */
-    uint8_t unused[16]; /* fill the last line */
+    uint64_t unused;     /* fills the last line */
 } ptoi_region;
 
-_Static_assert(offsetof(ptoi_region, layout) == 256, "a layout begins a line of cache");
-_Static_assert(sizeof(ptoi_region) == 448, "a region is seven lines of cache");
 _Static_assert(offsetof(ptoi_region, alias) == 64, "the state of a region is one line of cache");
+_Static_assert(offsetof(ptoi_region, layout) == 128, "and so is what it is found by");
+_Static_assert(sizeof(ptoi_region) == 320, "a region is five lines of cache");
 
 /* One access of one task. */
 typedef struct ptoi_entry {
@@ -187,8 +186,10 @@ struct pto_tensormap {
     ptoi_chain *aliases; /* buckets of regions by alias */
     ptoi_chain *loose;   /* whole blocks by owner, one a slot: loose.h */
     uint32_t loose_mask;
+    ptoi_forms forms;      /* of aliases; its records may lie elsewhere (ptoi_map_keep_forms) */
     ptoi_chain *buckets;   /* buckets of regions by place */
     uint32_t bucket_shift; /* bucket of hash h: h >> bucket_shift */
+    uint32_t alias_shift;  /* the same for a hash of 64 bits */
     uint32_t levels;
     uint32_t question;  /* number of the question being asked; 0 is never one */
     uint64_t last_task; /* newest task inserted */
@@ -226,6 +227,12 @@ struct pto_tensormap {
     void *memory;              /* one reservation holds all arrays */
     size_t memory_bytes;
 };
+
+/* ---- Life (tensormap.c) ---- */
+
+/* Forms are written down there, which is PTOI_FORM_BYTES of zeroes, instead of in the map's own
+ * memory. Before the first use. */
+void ptoi_map_keep_forms(pto_tensormap *map, char *records);
 
 /* ---- Places (place.c) ---- */
 

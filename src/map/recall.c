@@ -3,7 +3,7 @@
 void ptoi_recall_forget(pto_tensormap *map, uint32_t region)
 {
     ptoi_region *r = &map->regions[region];
-    if (r->form == PTOI_FORM_NONE) {
+    if (r->form == 0) {
         return;
     }
     ptoi_chain *link = &map->aliases[r->alias_bucket];
@@ -11,14 +11,18 @@ void ptoi_recall_forget(pto_tensormap *map, uint32_t region)
         link = &map->regions[ptoi_chain_at(*link)].alias_next;
     }
     *link = r->alias_next;
-    r->form = PTOI_FORM_NONE;
+    r->form = 0;
 }
 
 void ptoi_recall_name(pto_tensormap *map, uint32_t region, const pto_tensor *t)
 {
     ptoi_region *r = &map->regions[region];
+    const uint32_t form = ptoi_form_number(&map->forms, t);
     ptoi_recall_forget(map, region);
-    ptoi_alias_set(r, t);
+    if (form == 0) {
+        return;
+    }
+    ptoi_alias_set(r, t, form);
     r->alias_bucket = ptoi_alias_bucket(map, t);
     r->alias_next = map->aliases[r->alias_bucket];
     map->aliases[r->alias_bucket] = ptoi_chain_to(region);

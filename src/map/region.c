@@ -124,7 +124,7 @@ uint32_t ptoi_region_take(pto_tensormap *map)
     r->writer = 0;
     r->read_levels = 0;
     r->near = PTOI_NEAR_NONE;
-    r->form = PTOI_FORM_NONE;
+    r->form = 0;
     return region;
 }
 

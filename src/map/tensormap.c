@@ -69,7 +69,10 @@ static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, u
     map->buckets = cut(base, &used, buckets * sizeof *map->buckets);
     map->loose = cut(base, &used, index_buckets * sizeof *map->loose);
     map->loose_mask = index_buckets - 1;
+    map->forms.table = cut(base, &used, PTOI_FORM_SEATS * sizeof *map->forms.table);
+    map->forms.records = cut(base, &used, PTOI_FORM_BYTES);
     map->bucket_shift = (uint32_t)__builtin_clz(buckets) + 1;
+    map->alias_shift = map->bucket_shift + 32;
     map->link_capacity = (uint32_t)(n < 1u << 27 ? n * 2 * LINKS_PER_ENTRY : 1u << 30);
     map->links = cut(base, &used, map->link_capacity * sizeof *map->links);
     map->spaces = cut(base, &used, (n + 1) * sizeof *map->spaces);
@@ -126,6 +129,11 @@ pto_status pto_tensormap_init(pto_tensormap **out, const pto_tensormap_config *c
     map->space_free.fresh = 1;
     *out = map;
     return PTO_OK;
+}
+
+void ptoi_map_keep_forms(pto_tensormap *map, char *records)
+{
+    map->forms.records = records;
 }
 
 pto_status pto_tensormap_init_default(pto_tensormap **map)

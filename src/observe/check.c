@@ -31,12 +31,13 @@ static pto_status check_level(const pto_runtime *rt, uint32_t l)
     for (uint64_t n = t->retired; n != t->head; n++) {
         const ptoi_slot *slot = &t->slots[(uint32_t)n & t->mask];
         const ptoi_note *note = ptoi_note_of(t, n);
-        uint64_t waiters = ptoi_acquire64(&slot->waiters);
-        if (ptoi_get64(&slot->seq) != n || slot->level != l ||
-            waiters >> 32 << 32 != ptoi_list_tag(&rt->view, l, n)) {
+        const uint32_t lap = ptoi_lap(&rt->view, l, n);
+        uint64_t waiters = ptoi_acquire64(&t->states[(uint32_t)n & t->mask].waiters);
+        if (ptoi_get64(&slot->seq) != n || ptoi_what_of(slot).level != l ||
+            (int32_t)((uint32_t)(waiters >> 32) - lap) > 0) {
             return broken(l, "a slot of another task", ptoi_get64(&slot->seq), n);
         }
-        if (n < t->completed && !ptoi_list_closed(waiters)) {
+        if (n < t->completed && !ptoi_list_closed(waiters, lap)) {
             return broken(l, "a task below `completed` is open", n, t->completed);
         }
         if (note->args_end < args_end) {

@@ -26,7 +26,7 @@ static uint32_t open_scopes(const pto_runtime *rt, const ptoi_note *note, uint64
 
 static uint32_t fanin_left(const pto_runtime *rt, const ptoi_slot *slot)
 {
-    const ptoi_ref *refs = rt->view.level[slot->level].deps + slot->deps;
+    const ptoi_ref *refs = rt->view.level[ptoi_what_of(slot).level].deps + slot->deps;
     uint32_t left = 0;
     for (uint32_t i = 0; i < slot->fanin; i++) {
         left += !ptoi_task_is_complete(&rt->view, refs[i]);
@@ -52,30 +52,34 @@ pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report
     const ptoi_view *view = &rt->view;
     const ptoi_slot *slot = &t->slots[(uint32_t)seq & t->mask];
     const ptoi_note *note = ptoi_note_of(t, seq);
-    const ptoi_site *site = &view->sites[slot->site];
-    uint64_t waiters = ptoi_acquire64(&slot->waiters);
+    const ptoi_what what = ptoi_what_of(slot);
+    const ptoi_state *state = &t->states[(uint32_t)seq & t->mask];
+    const ptoi_site *site = &view->sites[what.site];
+    const uint32_t lap = ptoi_lap(view, level, seq);
+    uint64_t waiters = ptoi_acquire64(&state->waiters);
     uint32_t holders = 0;
     (void)ptoi_retire_holder(rt, level, seq, &holders);
-    report->order = ptoi_get64(&slot->order);
-    report->kernel = ptoi_string(view, view->kernels[ptoi_get32(&slot->kernel)].name);
+    report->order = ptoi_order_of(view, slot);
+    report->kernel = ptoi_string(view, view->kernels[what.kernel].name);
     report->file = ptoi_string(view, site->file);
     report->line = site->line;
-    report->type = (pto_worker_type)slot->type;
+    report->type = (pto_worker_type)what.type;
     report->fanin_count = slot->fanin;
     report->fanout_count = note->scopes + note->holders;
     report->fanout_left = open_scopes(rt, note, report->order) + holders;
     report->heap_bytes = note->heap_size;
-    if (ptoi_list_closed(waiters)) {
+    if (ptoi_list_closed(waiters, lap)) {
         report->state = PTO_TASK_COMPLETED;
-        report->failed = ptoi_list_bad(waiters);
-        report->skipped = slot->outcome == PTOI_SKIPPED;
+        report->failed = ptoi_list_bad(waiters, lap);
+        report->skipped = state->outcome == PTOI_SKIPPED;
         return PTO_OK;
     }
     /* Edges come back when a task and all before it are complete; this one is not. */
     report->fanin_left = fanin_left(rt, slot);
-    report->state = ptoi_get32(&slot->phase) & PTOI_PHASE_RUNNING ? PTO_TASK_RUNNING
-                    : report->fanin_left                          ? PTO_TASK_PENDING
-                                                                  : PTO_TASK_READY;
+    report->state = ptoi_phase_of(ptoi_get32(&state->phase), lap) & PTOI_PHASE_RUNNING
+                        ? PTO_TASK_RUNNING
+                    : report->fanin_left ? PTO_TASK_PENDING
+                                         : PTO_TASK_READY;
     return PTO_OK;
 }
 
@@ -133,9 +137,11 @@ static void read_slots(const pto_runtime *rt, pto_runtime_stats *stats)
             if (ptoi_task_is_complete(view, ptoi_ref_make(n, l, false))) {
                 continue;
             }
-            stats->pending += (ptoi_get32(&slot->phase) & PTOI_PHASE_RETURNED) != 0;
-            uint64_t order = ptoi_get64(&slot->order);
-            uint32_t kernel = ptoi_get32(&slot->kernel);
+            const uint32_t phase = ptoi_phase_of(ptoi_get32(&ptoi_state_of(view, l, n)->phase),
+                                                 ptoi_lap(view, l, n));
+            stats->pending += (phase & PTOI_PHASE_RETURNED) != 0;
+            const uint64_t order = ptoi_order_of(view, slot);
+            const uint32_t kernel = ptoi_what_of(slot).kernel;
             /* Still not complete: then what was read is of this task. */
             if (first && order < oldest &&
                 !ptoi_task_is_complete(view, ptoi_ref_make(n, l, false))) {

@@ -276,19 +276,20 @@ static void write_args(ptoi_trace *trace, const ptoi_packed *packed, const pto_p
             continue;
         }
         form.segment = packed->segment;
-        form.dtype = packed->dtype;
         form.access = packed->access;
         if (p->kind == PTO_PARAM_SCALAR) {
+            form.dtype = (uint8_t)packed->form;
             *arg = (ptoi_traced_arg){packed->value, find_form(trace, &form, NULL, at), 0};
             packed++;
             continue;
         }
         const pto_tensor *t = p->tensor;
-        form.ndim = packed->ndim;
+        form.dtype = (uint8_t)t->dtype;
+        form.ndim = (uint8_t)t->ndim;
         form.bytes = t->storage_bytes;
         *arg = (ptoi_traced_arg){packed->value, find_form(trace, &form, t, at),
                                  t->owner ? t->generation : 0};
-        packed += ptoi_packed_units(t->ndim);
+        packed = ptoi_packed_next(packed);
     }
 }
 
@@ -296,6 +297,7 @@ void ptoi_trace_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_para
                           size_t n_params)
 {
     ptoi_trace *trace = rt->trace;
+    const ptoi_what what = ptoi_what_of(slot);
     /* More than a record can count are cut; nobody writes such a task by hand. */
     const size_t n = n_params < UINT16_MAX ? n_params : UINT16_MAX;
     ptoi_traced *task = NULL;
@@ -309,12 +311,12 @@ void ptoi_trace_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_para
     }
     *task = (ptoi_traced){.task = rt->last,
                           .called = trace->called,
-                          .site = slot->site,
-                          .kernel = (uint16_t)ptoi_get32(&slot->kernel),
+                          .site = what.site,
+                          .kernel = what.kernel,
                           .args = (uint16_t)n,
-                          .level = slot->level};
+                          .level = what.level};
     trace->tasks.lost += n_params - n;
-    write_args(trace, rt->view.level[slot->level].args + slot->args, params,
+    write_args(trace, rt->view.level[what.level].args + slot->args, params,
                (ptoi_traced_arg *)(void *)(task + 1), n, task->kernel);
     const uint64_t now = ptoi_ticks(), took = now - trace->called;
     task->took = (uint32_t)took;
@@ -323,7 +325,7 @@ void ptoi_trace_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_para
                   (ptrace_event){trace->called, now, 0, PTOI_TRACED_LONG, 0, trace->n_tasks});
     }
     if (++trace->n_tasks % SAMPLE_EVERY == 0) {
-        take_sample(rt, slot->level, now);
+        take_sample(rt, what.level, now);
     }
 }
 

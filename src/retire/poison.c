@@ -107,7 +107,7 @@ void ptoi_poison_record(pto_runtime *rt, uint32_t level, uint64_t seq)
     remember_task(&rt->poison, level, seq);
     for (uint32_t i = 0; i < slot->n_args; i++) {
         const ptoi_packed *this = arg;
-        arg += ptoi_packed_units(this->ndim);
+        arg = ptoi_packed_next(this);
         pto_tensor t;
         ptoi_found found;
         if ((this->access != PTO_PARAM_OUTPUT && this->access != PTO_PARAM_INOUT) ||

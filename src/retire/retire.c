@@ -16,14 +16,18 @@ void ptoi_retire_completed(pto_runtime *rt, uint32_t level)
 {
     ptoi_track *t = &rt->track[level];
     uint64_t n = t->completed;
+    uint32_t lap = ptoi_lap(&rt->view, level, n);
     for (; n != t->head; n++) {
-        const ptoi_slot *slot = &t->slots[(uint32_t)n & t->mask];
-        __builtin_prefetch(&t->slots[(uint32_t)(n + 4) & t->mask]);
-        uint64_t waiters = ptoi_acquire64(&slot->waiters); /* pairs W2 */
-        if (!ptoi_list_closed(waiters)) {
+        const ptoi_state *state = &t->states[(uint32_t)n & t->mask];
+        __builtin_prefetch(&t->states[(uint32_t)(n + 16) & t->mask]);
+        if (((n - rt->view.first) & t->mask) == 0) {
+            lap = ptoi_lap(&rt->view, level, n);
+        }
+        uint64_t waiters = ptoi_acquire64(&state->waiters); /* pairs W2 */
+        if (!ptoi_list_closed(waiters, lap)) {
             break;
         }
-        if (ptoi_list_bad(waiters)) {
+        if (ptoi_list_bad(waiters, lap)) {
             ptoi_poison_record(rt, level, n);
         }
     }
@@ -63,7 +67,7 @@ ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq,
                     ++*count;
                     break;
                 }
-                arg += ptoi_packed_units(arg->ndim);
+                arg = ptoi_packed_next(arg);
             }
         }
     }
@@ -98,9 +102,12 @@ bool ptoi_retire_is_held(pto_runtime *rt, uint32_t level, uint64_t seq)
 }
 
 /* Bad tasks stay until nobody can ask any more whether they were. */
-static bool is_asked_about(const pto_runtime *rt, const ptoi_slot *slot)
+static bool is_asked_about(const pto_runtime *rt, uint32_t level, uint64_t seq)
 {
-    if (!ptoi_list_bad(ptoi_get64(&slot->waiters))) {
+    const ptoi_track *t = &rt->track[level];
+    const uint64_t waiters = ptoi_get64(&t->states[(uint32_t)seq & t->mask].waiters);
+    if (!rt->poison.n_bad[level] ||
+        !ptoi_list_bad(waiters, ptoi_lap(&rt->view, level, seq))) {
         return false;
     }
     for (uint32_t l = 0; l < rt->levels; l++) {
@@ -126,7 +133,7 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
         if (held && !PTOI_MUTANT(NO_LIFETIME)) {
             break;
         }
-        if (is_asked_about(rt, &t->slots[(uint32_t)n & t->mask])) {
+        if (is_asked_about(rt, level, n)) {
             break;
         }
         t->blocker = 0;

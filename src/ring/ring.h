@@ -16,6 +16,7 @@
  *   R1  tail <= head <= tail + size
  *   R2  at = head % size, or size in place of 0 is never seen: at < size
  *   R3  peak <= size
+ *   R4  here = what fits at `at`: up to the end of the ring, and up to the tail
  */
 #ifndef PTOI_RING_H
 #define PTOI_RING_H
@@ -28,6 +29,7 @@ typedef struct ptoi_ring {
     uint64_t head;
     uint64_t tail;
     uint64_t at;   /* head % size */
+    uint64_t here; /* how much fits there as it is */
     uint64_t peak; /* the most in use at any time that something was taken back */
 } ptoi_ring;
 
@@ -39,7 +41,7 @@ typedef struct ptoi_piece {
 
 static inline void ptoi_ring_init(ptoi_ring *ring, uint64_t size)
 {
-    *ring = (ptoi_ring){.size = size};
+    *ring = (ptoi_ring){.size = size, .here = size};
 }
 
 static inline uint64_t ptoi_ring_used(const ptoi_ring *ring)
@@ -60,11 +62,11 @@ static inline bool ptoi_ring_fits(const ptoi_ring *ring, uint64_t amount, ptoi_p
     return used + skip + amount <= ring->size;
 }
 
-/* The same, quickly, where it does not have to begin at the start again; false may be wrong. */
-static inline bool ptoi_ring_fits_here(const ptoi_ring *ring, uint64_t amount, ptoi_piece *piece)
+/* R4. */
+static inline uint64_t ptoi_ring_room_here(const ptoi_ring *ring)
 {
-    *piece = (ptoi_piece){ring->head, ring->at};
-    return ring->at + amount <= ring->size && ptoi_ring_used(ring) + amount <= ring->size;
+    const uint64_t rest = ring->size - ring->at, free = ring->size - ptoi_ring_used(ring);
+    return rest < free ? rest : free;
 }
 
 /* Takes a piece that was just said to fit, or less of it. Returns the head after it. */
@@ -80,6 +82,20 @@ static inline uint64_t ptoi_ring_take(ptoi_ring *ring, ptoi_piece piece, uint64_
     ring->at = piece.at + amount;
     if (ring->at == ring->size) {
         ring->at = 0;
+    }
+    ring->here = ptoi_ring_room_here(ring);
+    return ring->head;
+}
+
+/* Takes as much, or less, as fits at `at` as it is. Returns the head after it. */
+static inline uint64_t ptoi_ring_take_here(ptoi_ring *ring, uint64_t amount)
+{
+    ring->head += amount;
+    ring->at += amount;
+    ring->here -= amount;
+    if (__builtin_expect(ring->at == ring->size, 0)) {
+        ring->at = 0;
+        ring->here = ptoi_ring_room_here(ring);
     }
     return ring->head;
 }
@@ -97,6 +113,7 @@ static inline void ptoi_ring_give_back(ptoi_ring *ring, uint64_t end)
     ring->peak = ptoi_ring_peak(ring);
     if (end > ring->tail) {
         ring->tail = end;
+        ring->here = ptoi_ring_room_here(ring);
     }
 }
 
@@ -104,7 +121,8 @@ static inline void ptoi_ring_give_back(ptoi_ring *ring, uint64_t end)
 static inline bool ptoi_ring_check(const ptoi_ring *ring)
 {
     return ring->tail <= ring->head && ptoi_ring_used(ring) <= ring->size &&
-           ring->at < ring->size && ring->at == ring->head % ring->size && ring->peak <= ring->size;
+           ring->at < ring->size && ring->at == ring->head % ring->size &&
+           ring->peak <= ring->size && ring->here == ptoi_ring_room_here(ring);
 }
 
 #endif /* PTOI_RING_H */

@@ -108,8 +108,9 @@ ptoi_sched *ptoi_sched_of(pto_runtime *rt);
 /* ---- step.c: the step ---- */
 
 /* Whether a task can run. If not, it now waits in the list of one of its producers, and whoever
- * completes that looks again. The caller is the only one who has the task. */
-bool ptoi_sched_look(ptoi_sched *sched, uint32_t task);
+ * completes that looks again. The caller is the only one who has the task, and knows that its
+ * producers before the one at `cursor` are complete. */
+bool ptoi_sched_look(ptoi_sched *sched, uint32_t task, uint32_t cursor);
 
 /* The next new task that can run, PTOI_NONE if there is none. Others it meets join their lists. Who
  * is patient lets some come together before it looks for more of them: see ptoi_park_breathe. */
@@ -127,14 +128,22 @@ static inline void ptoi_sched_tell_ready(const ptoi_sched *sched, uint32_t task)
 {
     if (__builtin_expect(sched->watched, 0) && sched->own.log) {
         const ptoi_slot *slot = &sched->view.slots[task];
-        const ptoi_ref ref = ptoi_ref_make(ptoi_get64(&slot->seq), slot->level, false);
         ptoi_log_ran(sched->own.log,
-                     (ptoi_ran){ptoi_ref_task(ref), ptoi_ticks(), 0, PTOI_RAN_READY, 0});
+                     (ptoi_ran){ptoi_task_of(slot), ptoi_ticks(), 0, PTOI_RAN_READY, 0});
     }
 }
 
+/* Wakes whoever takes tasks out of the inbox, if they sleep. */
+void ptoi_sched_rouse(ptoi_sched *sched);
+
 /* The orchestrator has put tasks into the inbox. */
-void ptoi_sched_notify(ptoi_sched *sched);
+static inline void ptoi_sched_notify(ptoi_sched *sched)
+{
+    if (__builtin_expect(
+            ptoi_see32(sched->place == PTO_PLACE_THREAD ? &sched->resting : &sched->idle), 0)) {
+        ptoi_sched_rouse(sched);
+    }
+}
 
 /* Wakes a worker that serves one of these types, if one sleeps. */
 void ptoi_sched_wake_types(ptoi_sched *sched, uint32_t types);

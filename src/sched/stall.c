@@ -18,6 +18,7 @@ static pto_status hopeless(pto_runtime *rt, uint32_t level, ptoi_shortage what, 
     const ptoi_view *view = &rt->view;
     uint64_t seq = t->retired;
     const ptoi_slot *slot = &t->slots[(uint32_t)seq & t->mask];
+    const ptoi_what small = ptoi_what_of(slot);
     const ptoi_scope *scope = &rt->scopes[ptoi_note_of(t, seq)->base];
     const uint64_t size[] = {t->mask + UINT64_C(1), t->heap.size, t->args.size * 16};
     const uint64_t used[] = {t->head - t->retired, t->heap.used, ptoi_ring_used(&t->args) * 16};
@@ -30,22 +31,22 @@ static pto_status hopeless(pto_runtime *rt, uint32_t level, ptoi_shortage what, 
         .used = used[what],
         .wanted = what == PTOI_SHORT_WINDOW ? 1 : wanted,
         .oldest = ptoi_ref_task(ptoi_ref_make(seq, level, false)),
-        .order = ptoi_get64(&slot->order),
+        .order = ptoi_order_of(&rt->view, slot),
     };
-    ptoi_stall_keep(rt, &r, ptoi_get32(&slot->kernel), slot->site, scope->site);
+    ptoi_stall_keep(rt, &r, small.kernel, small.site, scope->site);
     char need[64] = "";
     if (what != PTOI_SHORT_WINDOW) {
         snprintf(need, sizeof need, ", %" PRIu64 " wanted", wanted);
     }
-    const ptoi_site *site = &view->sites[slot->site], *opened = &view->sites[scope->site];
+    const ptoi_site *site = &view->sites[small.site], *opened = &view->sites[scope->site];
     return ptoi_fail(
         PTO_STALLED,
         "submit: the %s of level %u is full (%" PRIu64 " %s%s) for ever: its oldest "
         "task %" PRIu64 " (kernel '%s', submitted at %s:%d) is held by "
         "the scope opened at %s:%d. End that scope, %s, or raise %s",
         pto_ring_name(r.ring), level, r.size, what == PTOI_SHORT_WINDOW ? "tasks" : "bytes", need,
-        r.order, ptoi_string(view, view->kernels[ptoi_get32(&slot->kernel)].name),
-        ptoi_string(view, site->file), site->line, ptoi_string(view, opened->file), opened->line,
+        r.order, ptoi_string(view, view->kernels[small.kernel].name), ptoi_string(view, site->file),
+        site->line, ptoi_string(view, opened->file), opened->line,
         shared ? "raise levels (PTO_LEVELS): boundary scopes share the last ring here"
                : "put what repeats into PTO_BOUNDARY scopes",
         ptoi_ring_option(r.ring));

@@ -2,47 +2,50 @@
 #include "base/mutant.h"
 #include "sched/sched.h"
 
-/* Whether `waiters` is the word of the bad task that `ref` names. */
-static bool is_bad(const ptoi_view *view, const ptoi_slot *slot, ptoi_ref ref, uint64_t waiters)
-{
-    return ptoi_list_bad(waiters) &&
-           waiters >> 32 << 32 == ptoi_list_tag(view, ptoi_ref_level(ref), ptoi_ref_seq(ref)) &&
-           ptoi_get64(&slot->seq) == ptoi_ref_seq(ref);
-}
-
-bool ptoi_sched_look(ptoi_sched *sched, uint32_t task)
+bool ptoi_sched_look(ptoi_sched *sched, uint32_t task, uint32_t cursor)
 {
     const ptoi_view *view = &sched->view;
-    ptoi_slot *slot = &view->slots[task];
-    const ptoi_ref *refs = view->level[slot->level].deps + slot->deps;
-    for (uint32_t i = slot->cursor; i < slot->fanin; i++) {
-        ptoi_ref ref = refs[i];
-        ptoi_slot *producer = ptoi_slot_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
-        for (;;) {
-            uint64_t waiters;
-            if (ptoi_is_complete(view, producer, ref, &waiters) &&
-                !(PTOI_MUTANT(NO_CHECK) && ptoi_list_closed(waiters))) {
-                if (ptoi_ref_poisons(ref) && is_bad(view, producer, ref, waiters)) {
-                    slot->poisoned = 1;
-                }
-                break;
-            }
-            slot->next = ptoi_list_first(waiters);
-            slot->cursor = i;
+    const ptoi_slot *slot = &view->slots[task];
+    const uint32_t fanin = slot->fanin;
+    if (cursor == fanin) {
+        return true;
+    }
+    const ptoi_ref *refs = view->level[ptoi_what_of(slot).level].deps + slot->deps;
+    for (uint32_t i = cursor; i < fanin; i++) {
+        const ptoi_ref ref = refs[i];
+        ptoi_state *producer = ptoi_state_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
+        const uint32_t lap = ptoi_lap_of_ref(view, ref);
+        uint64_t waiters = ptoi_acquire64(&producer->waiters); /* pairs W2 */
+        while (!ptoi_list_closed(waiters, lap) ||
+               (PTOI_MUTANT(NO_CHECK) && waiters >> 32 == lap)) {
+            view->waits[task] = (ptoi_wait){ptoi_list_first(waiters, lap), i};
             /* From the moment it has joined, the task belongs to whoever closes the list. */
             if (PTOI_MUTANT(NO_CLOSE)) {
                 for (uint32_t wait = 0; wait < 200; wait++) {
                     ptoi_relax();
                 }
-                ptoi_release64(&producer->waiters, waiters >> 32 << 32 | task);
+                ptoi_release64(&producer->waiters, ptoi_list_word(lap, task));
                 return false;
             }
-            if (ptoi_cas64(&producer->waiters, &waiters, waiters >> 32 << 32 | task)) { /* W3 */
+            if (ptoi_cas64(&producer->waiters, &waiters, ptoi_list_word(lap, task))) { /* W3 */
                 return false;
             }
         }
+        if (ptoi_ref_poisons(ref) && ptoi_list_bad(waiters, lap)) {
+            view->states[task].poisoned = 1;
+        }
     }
     return true;
+}
+
+/* A task was taken out of the inbox: what is written about it from now on is its own. */
+static inline void begin(const ptoi_view *view, uint32_t task)
+{
+    const ptoi_slot *slot = &view->slots[task];
+    const ptoi_what what = ptoi_what_of(slot);
+    ptoi_state *state = &view->states[task];
+    ptoi_set32(&state->phase, ptoi_phase_begin(ptoi_lap(view, what.level, ptoi_get64(&slot->seq))));
+    state->poisoned = what.poisoned;
 }
 
 uint32_t ptoi_sched_claim(ptoi_sched *sched, uint64_t *inbox, bool patient)
@@ -64,7 +67,8 @@ uint32_t ptoi_sched_claim(ptoi_sched *sched, uint64_t *inbox, bool patient)
          * the swap fails. */
         uint32_t task = ptoi_get32(&sched->view.inbox[(uint32_t)at & sched->view.inbox_mask]);
         if (ptoi_cas64(&h->inbox_claimed, &at, at + 1)) {
-            if (ptoi_sched_look(sched, task)) {
+            begin(&sched->view, task);
+            if (ptoi_sched_look(sched, task, 0)) {
                 return task;
             }
             at++;
@@ -89,17 +93,15 @@ void ptoi_sched_wake_types(ptoi_sched *sched, uint32_t types)
 
 void ptoi_sched_offer(ptoi_sched *sched, uint32_t task)
 {
-    uint32_t type = sched->view.slots[task].type;
+    uint32_t type = ptoi_what_of(&sched->view.slots[task]).type;
     ptoi_queue_push(&sched->ready[type], task);
     ptoi_sched_wake_types(sched, PTO_TYPE_BIT(type));
 }
 
-void ptoi_sched_notify(ptoi_sched *sched)
+void ptoi_sched_rouse(ptoi_sched *sched)
 {
     if (sched->place == PTO_PLACE_THREAD) {
-        if (ptoi_see32(&sched->resting)) {
-            ptoi_park_wake(&sched->own.parker);
-        }
+        ptoi_park_wake(&sched->own.parker);
     } else {
         ptoi_sched_wake_types(sched, PTO_ALL_TYPES);
     }
@@ -124,17 +126,17 @@ static void count(ptoi_sched *sched, ptoi_worker *worker, ptoi_outcome outcome)
 }
 
 /* Closes the list and takes all who are in it, in one step. */
-static inline uint64_t close_list(ptoi_slot *slot, uint64_t closed)
+static inline uint64_t close_list(ptoi_state *state, uint64_t closed)
 {
     if (PTOI_MUTANT(NO_SWAP)) {
-        uint64_t waiters = ptoi_acquire64(&slot->waiters);
+        uint64_t waiters = ptoi_acquire64(&state->waiters);
         for (uint32_t wait = 0; wait < 200; wait++) {
             ptoi_relax();
         }
-        ptoi_release64(&slot->waiters, closed);
+        ptoi_release64(&state->waiters, closed);
         return waiters;
     }
-    return ptoi_swap64(&slot->waiters, closed); /* W2 */
+    return ptoi_swap64(&state->waiters, closed); /* W2 */
 }
 
 /* Lists are built newest first; the oldest shall run first. */
@@ -142,8 +144,8 @@ static uint32_t oldest_first(const ptoi_view *view, uint32_t list)
 {
     uint32_t turned = PTOI_LIST_EMPTY;
     while (list != PTOI_LIST_EMPTY) {
-        uint32_t next = view->slots[list].next;
-        view->slots[list].next = turned;
+        uint32_t next = view->waits[list].next;
+        view->waits[list].next = turned;
         turned = list;
         list = next;
     }
@@ -153,29 +155,30 @@ static uint32_t oldest_first(const ptoi_view *view, uint32_t list)
 void ptoi_sched_close(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, ptoi_outcome outcome)
 {
     const ptoi_view *view = &sched->view;
-    ptoi_slot *slot = &view->slots[task];
-    uint64_t seq = ptoi_get64(&slot->seq);
-    uint32_t level = slot->level;
+    const ptoi_slot *slot = &view->slots[task];
+    ptoi_state *state = &view->states[task];
+    const uint64_t seq = ptoi_get64(&slot->seq);
+    const uint32_t level = ptoi_what_of(slot).level, lap = ptoi_lap(view, level, seq);
     count(sched, worker, outcome);
-    slot->outcome = (uint8_t)outcome;
-    uint64_t closed = ptoi_list_tag(view, level, seq) |
-                      (outcome == PTOI_DONE ? PTOI_LIST_CLOSED : PTOI_LIST_CLOSED_BAD);
-    uint64_t waiters = close_list(slot, closed);
+    state->outcome = (uint8_t)outcome;
+    const uint64_t waiters = close_list(
+        state, ptoi_list_word(lap, outcome == PTOI_DONE ? PTOI_LIST_CLOSED : PTOI_LIST_CLOSED_BAD));
     /* The slot may be another task's from here on. */
     uint64_t awaited = ptoi_see64(&sched->awaited);
     if (awaited == ptoi_ref_task(ptoi_ref_make(seq, level, false)) || awaited == PTOI_AWAIT_ANY) {
         ptoi_park_wake(&sched->workers[sched->n_workers].parker);
     }
-    for (uint32_t at = oldest_first(view, ptoi_list_first(waiters)), next; at != PTOI_LIST_EMPTY;
-         at = next) {
-        next = view->slots[at].next;
-        if (!ptoi_sched_look(sched, at)) {
+    for (uint32_t at = oldest_first(view, ptoi_list_first(waiters, lap)), next;
+         at != PTOI_LIST_EMPTY; at = next) {
+        next = view->waits[at].next;
+        if (!ptoi_sched_look(sched, at, view->waits[at].cursor)) {
             continue;
         }
         if (__builtin_expect(sched->watched, 0) && worker == &sched->own) {
             ptoi_sched_tell_ready(sched, at);
         }
-        if (worker && worker->next == PTOI_NONE && worker->types >> view->slots[at].type & 1) {
+        if (worker && worker->next == PTOI_NONE &&
+            worker->types >> ptoi_what_of(&view->slots[at]).type & 1) {
             worker->next = at;
         } else {
             ptoi_sched_offer(sched, at);
@@ -190,7 +193,7 @@ static __attribute__((noinline)) void log_end(ptoi_sched *sched, const ptoi_work
 {
     const ptoi_slot *slot = &sched->view.slots[task];
     ptoi_log *log = worker ? worker->log : sched->foreign_log;
-    const pto_task name = ptoi_ref_task(ptoi_ref_make(ptoi_get64(&slot->seq), slot->level, false));
+    const pto_task name = ptoi_task_of(slot);
     if (!log) {
         return; /* it is only watched */
     }
@@ -209,7 +212,7 @@ void ptoi_sched_finish(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, pt
         log_end(sched, worker, task, outcome);
     }
     if (sched->place == PTO_PLACE_THREAD) {
-        sched->view.slots[task].outcome = (uint8_t)outcome;
+        sched->view.states[task].outcome = (uint8_t)outcome;
         ptoi_queue_push(&sched->done, task);
         if (ptoi_see32(&sched->resting)) {
             ptoi_park_wake(&sched->own.parker);

@@ -8,7 +8,7 @@ static bool step(ptoi_sched *sched)
 {
     bool moved = false;
     for (uint32_t task; (task = ptoi_queue_pop(&sched->done)) != PTOI_NONE; moved = true) {
-        ptoi_sched_close(sched, &sched->own, task, (ptoi_outcome)sched->view.slots[task].outcome);
+        ptoi_sched_close(sched, &sched->own, task, (ptoi_outcome)sched->view.states[task].outcome);
     }
     /* Not all new tasks at once: completions make room, new tasks fill it. */
     for (uint32_t n = 0; n < 64; n++) {

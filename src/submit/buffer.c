@@ -56,15 +56,15 @@ pto_status ptoi_buffer_check_external(const pto_runtime *rt, const char *who, co
 bool ptoi_buffer_unpack(const pto_runtime *rt, const ptoi_slot *slot, const ptoi_packed *arg,
                         pto_tensor *t)
 {
-    const int64_t *sizes = (const int64_t *)(const void *)(arg + 1);
-    int64_t size = (int64_t)pto_dtype_size((pto_dtype)arg->dtype), low = 0, high = size;
+    const ptoi_form *form = ptoi_packed_form(&rt->view, arg);
+    int64_t size = (int64_t)pto_dtype_size(form->dtype), low = 0, high = size;
     bool empty = false; /* then it lies nowhere */
     memset(t, 0, sizeof *t);
-    t->ndim = arg->ndim;
-    t->dtype = (pto_dtype)arg->dtype;
+    t->ndim = form->ndim;
+    t->dtype = form->dtype;
     for (int32_t d = 0; d < t->ndim; d++) {
-        t->shape[d] = sizes[d];
-        t->strides[d] = sizes[t->ndim + d];
+        t->shape[d] = form->dims[d];
+        t->strides[d] = form->dims[t->ndim + d];
         empty |= t->shape[d] == 0;
         int64_t reach = (t->shape[d] - 1) * t->strides[d] * size;
         *(reach < 0 ? &low : &high) += reach;
@@ -72,7 +72,7 @@ bool ptoi_buffer_unpack(const pto_runtime *rt, const ptoi_slot *slot, const ptoi
     if (arg->buffer) {
         const ptoi_buffer *b = &rt->buffers[arg->buffer - 1];
         /* A record that was in use before the task came, and still is, is what the task named. */
-        if (arg->buffer > rt->n_buffers || b->order > ptoi_get64(&slot->order)) {
+        if (arg->buffer > rt->n_buffers || b->order > ptoi_order_of(&rt->view, slot)) {
             return false;
         }
         t->owner = ptoi_buffer_owner(rt, b);
@@ -312,7 +312,7 @@ pto_status pto_task_get_output(pto_runtime *rt, pto_task task, uint32_t index, p
             *t = made;
             return PTO_OK;
         }
-        arg += ptoi_packed_units(arg->ndim);
+        arg = ptoi_packed_next(arg);
     }
     return ptoi_fail(PTO_BAD_INDEX, "get an output: number %u of a task with %u outputs", index,
                      outputs);

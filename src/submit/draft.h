@@ -46,6 +46,7 @@ typedef struct ptoi_draft {
     bool managed;  /* some parameter is */
     bool homeless; /* it would bring memory to a buffer of an outer lifetime */
     bool has_after;
+    bool crowded; /* forms of tensors may have to stand with the arguments */
 
     /* Found by reserve; holds as long as nothing is taken or recycled on the level. */
     bool barrier;     /* alone: all before it are complete, and it will be before submit returns */
@@ -72,6 +73,7 @@ static inline void ptoi_draft_begin(ptoi_draft *d, pto_runtime *rt, uint32_t lev
     d->heap_bytes = d->heap_at = d->units = 0;
     d->n_args = 0;
     d->n_accesses = d->n_fresh = 0;
+    d->crowded = ptoi_forms_are_few(&rt->map->forms, n_params);
     d->managed = d->homeless = d->has_after = d->poisoned = d->barrier = false;
     d->deps = (ptoi_piece){0, 0};
     d->edges = (ptoi_edges){.refs = rt->edges};
@@ -121,10 +123,8 @@ pto_status ptoi_draft_link(ptoi_draft *d);
 
 /* ---- write.c ---- */
 
-/* Takes everything that was reserved, and writes arguments, note and slot, with its list in the
- * state `list`. */
-ptoi_slot *ptoi_draft_write(ptoi_draft *d, uint32_t kernel, uint32_t type, uint32_t site,
-                            uint32_t list);
+/* Takes everything that was reserved, and writes arguments, note and slot. */
+ptoi_slot *ptoi_draft_write(ptoi_draft *d, uint32_t kernel, uint32_t type, uint32_t site);
 
 /* ---- home.c ---- */
 

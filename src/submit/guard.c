@@ -10,19 +10,16 @@ void ptoi_guard_task(pto_runtime *rt, uint32_t level, uint64_t seq, uint64_t uni
                      const pto_param *params, size_t n_params)
 {
     ptoi_guard *guard = rt->sched.guard;
+    const ptoi_packed *args = rt->view.level[level].args, *next = args + unit;
     for (size_t i = 0; i < n_params; i++) {
         const pto_param *p = &params[i];
         if (p->kind == PTO_PARAM_AFTER) {
             continue;
         }
-        uint64_t *begin = &guard->level[level].begins[unit];
+        uint64_t *begin = &guard->level[level].begins[next - args];
         *begin = 0;
-        if (p->kind == PTO_PARAM_SCALAR) {
-            unit++;
-            continue;
-        }
-        unit += ptoi_packed_units(p->tensor->ndim);
-        if (!p->tensor->owner) {
+        next = ptoi_packed_next(next);
+        if (p->kind == PTO_PARAM_SCALAR || !p->tensor->owner) {
             continue;
         }
         const ptoi_buffer *b = &rt->buffers[(uint32_t)p->tensor->owner - 1];

@@ -27,7 +27,12 @@ static void take_memory(pto_runtime *rt, ptoi_buffer *b, uint32_t site)
         home->pinned = d.seq;
         rt->track[home->level].pins++;
     }
-    (void)ptoi_draft_write(&d, 0, 0, site, PTOI_LIST_CLOSED);
+    (void)ptoi_draft_write(&d, 0, 0, site);
+    const uint32_t lap = ptoi_lap(&rt->view, d.level, d.seq);
+    ptoi_state *state = ptoi_state_of(&rt->view, d.level, d.seq);
+    ptoi_set32(&state->phase, ptoi_phase_begin(lap));
+    state->outcome = PTOI_DONE;
+    ptoi_release64(&state->waiters, ptoi_list_word(lap, PTOI_LIST_CLOSED));
     b->seq = d.seq;
     b->level = d.level;
     if (rt->trace) {

@@ -2,13 +2,13 @@
  *
  * Most tasks of a program that runs for a while have few parameters, all of them regions that the
  * map knows and that nothing else overlaps, or buffers that they bring themselves; and there is
- * room. For these the steps of draft.h come down to three walks over the parameters:
+ * room. For these the steps of draft.h come down to two walks over the parameters:
  *
- *     find the bucket of each      so that what comes from afar comes at the same time
- *     ask each region              edges go straight to where they stay
- *     tell each region, and pack
+ *     ask     find each region, and whom it makes the task wait for; edges and arguments go
+ *             straight to where they stay, which counts only if the task does
+ *     tell    each region that the task came
  *
- * Up to the end of the second nothing is changed but marks that mean nothing to the next call, so
+ * Up to the end of the first nothing is changed but marks that mean nothing to the next call, so
  * whatever is unusual (a first use, a part of something, an `after`, an error, no room) leaves here
  * with `false`, and the draft does it.
  */
@@ -23,32 +23,25 @@
 #define FEW 16   /* parameters */
 #define EDGES 64 /* that are sure to fit */
 
-/* In place of a region. */
-#define SCALAR (PTOI_NONE - 1)
-#define BROUGHT (PTOI_NONE - 2)
+/* In place of a region, of which there are at most 2^29. */
+#define BROUGHT 0x80000000u
+#define SCALAR 0xffffffffu
 
 static inline ptoi_buffer *buffer_of(const pto_runtime *rt, const pto_tensor *t)
 {
     return &rt->buffers[(uint32_t)t->owner - 1];
 }
 
-/* Whether the tensor is all of the buffer, in order. It may be any nonsense. */
-static bool is_whole(const ptoi_buffer *b, const pto_tensor *t)
+/* The number of the form of a tensor that is all of the buffer, in order; 0 if it is anything else, or
+ * has none. It may be any nonsense. */
+static uint32_t form_of_whole(pto_runtime *rt, const ptoi_buffer *b, const pto_tensor *t)
 {
     if (t->storage_bytes != b->bytes || b->bytes == 0 || t->offset != 0 || t->storage ||
-        (uint32_t)t->ndim > PTO_MAX_DIMS || (uint32_t)t->dtype > 15 ||
-        ptoi_dtype_bytes(t->dtype) == 0) {
-        return false;
+        (uint32_t)t->ndim > PTO_MAX_DIMS) {
+        return 0;
     }
-    const uint64_t size = ptoi_dtype_bytes(t->dtype), numel = b->bytes / size;
-    uint64_t step = 1; /* of a dense tensor */
-    for (int32_t d = t->ndim - 1; d >= 0; d--) {
-        if ((uint64_t)t->strides[d] != step ||
-            __builtin_mul_overflow(step, (uint64_t)t->shape[d], &step) || step > numel) {
-            return false;
-        }
-    }
-    return step * size == b->bytes;
+    const uint32_t form = ptoi_form_find(&rt->map->forms, t);
+    return ptoi_form_record(rt->map->forms.records, form)->dense == b->bytes ? form : 0;
 }
 
 typedef struct asking {
@@ -71,14 +64,14 @@ static inline void met_reader(void *context, uint64_t seq, uint32_t level, uint3
     }
 }
 
-/* The readers that a write waits for, apart: it leaves the walk all its registers. Says how many;
- * more than fit are as many as can be. */
-static __attribute__((noinline)) size_t ask_readers(pto_runtime *rt, const ptoi_region *r,
-                                                    ptoi_edges *edges, uint32_t kind)
+/* The readers that a write waits for, apart: it leaves the walk all its registers. Says whether they
+ * fit. */
+static __attribute__((noinline)) bool ask_readers(pto_runtime *rt, const ptoi_region *r,
+                                                  ptoi_edges *edges, uint32_t kind)
 {
     asking a = {rt, edges, kind, false};
-    size_t count = ptoi_answer_readers(rt->map, r, met_reader, &a);
-    return a.many ? SIZE_MAX : count;
+    (void)ptoi_answer_readers(rt->map, r, met_reader, &a);
+    return !a.many;
 }
 
 bool ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type, const pto_param *params,
@@ -89,22 +82,25 @@ bool ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type, const pt
     ptoi_track *track = &rt->track[level];
     ptoi_level *entries = &map->level[level];
     const uint64_t seq = track->head;
-    ptoi_piece deps, args;
     if (UNLIKELY(n_params > FEW || seq - track->retired > track->mask ||
-                 ptoi_entry_room(entries) < n_params ||
-                 !ptoi_ring_fits_here(&track->deps, EDGES, &deps) || ptoi_poison_any(rt))) {
+                 ptoi_entry_room(entries) < n_params || track->deps.here < EDGES ||
+                 track->args.here < n_params || ptoi_poison_any(rt))) {
         return false;
     }
     const uint64_t attempt = ++rt->attempt;
 
-    uint32_t found[FEW];
+    uint32_t found[FEW]; /* regions; or SCALAR; or BROUGHT and the number of the form */
+    ptoi_edges edges = {.refs = track->refs + track->deps.at};
+    ptoi_packed *const at = track->packed + track->args.at;
     uint64_t heap_bytes = 0, heap_at = 0;
+    size_t brought = 0;
     for (size_t i = 0; i < n_params; i++) {
         const pto_param *p = &params[i];
         if (UNLIKELY((uint32_t)p->kind - PTO_PARAM_INPUT > PTO_PARAM_INOUT - PTO_PARAM_INPUT)) {
             if (p->kind != PTO_PARAM_SCALAR) {
                 return false;
             }
+            ptoi_pack_scalar(&at[i], p);
             found[i] = SCALAR;
             continue;
         }
@@ -112,69 +108,56 @@ bool ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type, const pt
         if (UNLIKELY(!t || p->nodep)) {
             return false;
         }
+        const ptoi_buffer *b = NULL;
         if (t->owner) {
-            ptoi_buffer *b = buffer_of(rt, t);
+            ptoi_buffer *its = buffer_of(rt, t);
             if (UNLIKELY(!ptoi_buffer_is(rt, t->owner, t->generation) ||
-                         t->version != b->version)) {
+                         t->version != its->version)) {
                 return false;
             }
-            if (!b->seq) {
-                if (UNLIKELY(p->kind != PTO_PARAM_OUTPUT || b->fresh == attempt ||
-                             b->base != rt->scopes[rt->depth - 1].base || !is_whole(b, t))) {
+            if (!its->seq) {
+                const uint32_t form = form_of_whole(rt, its, t);
+                if (UNLIKELY(!form || p->kind != PTO_PARAM_OUTPUT || its->fresh == attempt ||
+                             its->base != rt->scopes[rt->depth - 1].base)) {
                     return false;
                 }
-                b->fresh = attempt;
-                b->at = heap_bytes;
-                heap_bytes += (b->bytes + 63) & ~UINT64_C(63);
-                found[i] = BROUGHT;
+                its->fresh = attempt;
+                its->at = heap_bytes;
+                heap_bytes += (its->bytes + 63) & ~UINT64_C(63);
+                found[i] = BROUGHT | form;
+                brought++;
                 continue;
             }
+            b = its;
         }
-        uint32_t at = ptoi_recall_begin(map, t);
-        if (UNLIKELY(at == PTOI_NONE)) {
+        const uint32_t region = ptoi_recall(map, t);
+        if (UNLIKELY(region == PTOI_NONE)) {
             return false;
         }
-        found[i] = at;
-        __builtin_prefetch(&map->regions[at]);
-        __builtin_prefetch(&map->regions[at].alias);
-    }
-
-    ptoi_edges edges = {.refs = rt->view.level[level].deps + deps.at};
-    uint64_t units = 0;
-    size_t hits = 0, superseded = 0, brought = 0;
-    for (size_t i = 0; i < n_params; i++) {
-        const pto_param *p = &params[i];
-        if (UNLIKELY(found[i] >= BROUGHT)) {
-            brought += found[i] == BROUGHT;
-            units += found[i] == SCALAR ? 1 : ptoi_packed_units(p->tensor->ndim);
-            continue;
-        }
-        uint32_t region = ptoi_recall_end(map, p->tensor, found[i]);
-        const ptoi_region *r = &map->regions[region];
-        if (UNLIKELY(region == PTOI_NONE || r->near != PTOI_NEAR_NONE || edges.count == EDGES)) {
+        ptoi_region *r = &map->regions[region];
+        if (UNLIKELY(r->near != PTOI_NEAR_NONE)) {
             return false;
         }
         found[i] = region;
-        units += ptoi_packed_units(p->tensor->ndim);
-        size_t met = 0;
         if (r->writer >= map->level[r->writer_level].watermark) {
-            ptoi_edge_met(rt, &edges, r->writer_level, r->writer, (uint32_t)p->kind, PTO_MAP_WRITE);
-            met = 1;
-        }
-        if (p->kind != PTO_PARAM_INPUT) {
-            if (r->read_levels) {
-                size_t readers = ask_readers(rt, r, &edges, (uint32_t)p->kind);
-                if (UNLIKELY(readers == SIZE_MAX)) {
-                    return false;
-                }
-                met += readers;
+            if (UNLIKELY(edges.count == EDGES)) {
+                return false;
             }
-            superseded += met;
+            ptoi_edge_met(rt, &edges, r->writer_level, r->writer, (uint32_t)p->kind, PTO_MAP_WRITE);
         }
-        hits += met;
+        if (p->kind != PTO_PARAM_INPUT && r->read_levels &&
+            UNLIKELY(!ask_readers(rt, r, &edges, (uint32_t)p->kind))) {
+            return false;
+        }
+        if (UNLIKELY(!r->packed[1])) {
+            const ptoi_packed packed = ptoi_pack_place(t, b, r->form);
+            memcpy(r->packed, &packed, sizeof packed);
+        }
+        const uint64_t packed[2] = {r->packed[0],
+                                    r->packed[1] | (uint64_t)p->kind << PTOI_PACKED_ACCESS_SHIFT};
+        memcpy(&at[i], packed, sizeof packed);
     }
-    if (UNLIKELY(!ptoi_ring_fits_here(&track->args, units, &args) ||
-                 (heap_bytes && !ptoi_heap_fits(&track->heap, heap_bytes, &heap_at)))) {
+    if (UNLIKELY(heap_bytes && !ptoi_heap_fits(&track->heap, heap_bytes, &heap_at))) {
         return false;
     }
 
@@ -185,49 +168,48 @@ bool ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type, const pt
     if (n_params) {
         ptoi_entry_begin(map, who);
     }
-    ptoi_packed *at = rt->view.level[level].args + args.at;
     for (size_t i = 0; i < n_params; i++) {
-        const pto_param *p = &params[i];
-        if (UNLIKELY(found[i] == SCALAR)) {
-            at = ptoi_pack_scalar(at, p);
+        if (UNLIKELY(found[i] >= BROUGHT)) {
             continue;
         }
-        ptoi_buffer *b = p->tensor->owner ? buffer_of(rt, p->tensor) : NULL;
-        if (found[i] == BROUGHT) {
-            b->seq = seq;
-            b->level = level;
-            b->at = ptoi_guard_place(rt->sched.guard, b->at + heap_at);
-        } else {
-            ptoi_entry_write(entries, entry++, first, &map->regions[found[i]], found[i],
-                             p->kind == PTO_PARAM_INPUT ? PTO_MAP_READ : PTO_MAP_WRITE, who);
-            if (b) {
-                ptoi_buffer_hold(rt, b, level, seq);
-            }
+        ptoi_region *r = &map->regions[found[i]];
+        ptoi_entry_write(entries, entry++, first, r, found[i],
+                         params[i].kind == PTO_PARAM_INPUT ? PTO_MAP_READ : PTO_MAP_WRITE, who);
+        if (r->kind != PTOI_SPACE_USER) {
+            ptoi_buffer_hold(rt, &rt->buffers[(uint32_t)r->a - 1], level, seq);
         }
-        at = ptoi_pack_tensor(at, p, b);
     }
     /* What is new after all that is known, which counts from here on: a new one may take the place of
      * something idle. */
     entries->head = entry;
     for (size_t i = 0; brought; i++) {
-        if (found[i] == BROUGHT) {
-            uint32_t region = ptoi_loose_create(map, params[i].tensor);
-            ptoi_entry_write(entries, entry++, first, &map->regions[region], region, PTO_MAP_WRITE,
-                             who);
-            brought--;
+        if (found[i] < BROUGHT || found[i] == SCALAR) {
+            continue;
         }
+        const pto_tensor *t = params[i].tensor;
+        ptoi_buffer *b = buffer_of(rt, t);
+        b->seq = seq;
+        b->level = level;
+        b->at = ptoi_guard_place(rt->sched.guard, b->at + heap_at);
+        const uint32_t form = found[i] & ~BROUGHT;
+        const uint32_t region = ptoi_loose_create(map, t, form);
+        ptoi_region *r = &map->regions[region];
+        ptoi_entry_write(entries, entry++, first, r, region, PTO_MAP_WRITE, who);
+        at[i] = ptoi_pack_place(t, b, form);
+        memcpy(r->packed, &at[i], sizeof r->packed);
+        at[i].access = PTO_PARAM_OUTPUT;
+        brought--;
     }
     entries->head = entry;
-    map->hot.params += entry - first;
-    map->hot.hits += hits;
-    map->hot.superseded += superseded;
 
     if (UNLIKELY(rt->sched.guard)) {
-        ptoi_guard_task(rt, level, seq, args.at, params, n_params);
+        ptoi_guard_task(rt, level, seq, track->args.at, params, n_params);
     }
     const bool poisoned = UNLIKELY(ptoi_edges_are_few(track)) &&
                           ptoi_edges_drop_complete(rt, &edges);
     const uint32_t base = rt->depth ? rt->scopes[rt->depth - 1].base : 0;
+    ptoi_heap_take(&track->heap, heap_at, heap_bytes);
+    const uint64_t args_at = track->args.at, deps_at = track->deps.at;
     const ptoi_written task = {
         .level = level,
         .seq = seq,
@@ -235,16 +217,16 @@ bool ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type, const pt
         .scopes = rt->depth - base,
         .heap_at = heap_at,
         .heap_bytes = heap_bytes,
-        .args = args,
-        .units = units,
+        .args_at = args_at,
+        .args_end = ptoi_ring_take_here(&track->args, n_params),
         .n_args = (uint32_t)n_params,
-        .poisoned = poisoned,
-        .deps = deps,
+        .deps_at = deps_at,
+        .deps_end = ptoi_ring_take_here(&track->deps, edges.count),
         .fanin = edges.count,
         .kernel = kernel,
         .type = type,
         .site = ptoi_site_of(rt, file, line),
-        .list = PTOI_LIST_EMPTY,
+        .poisoned = poisoned,
     };
     const ptoi_slot *slot = ptoi_write(rt, &task);
     if (UNLIKELY(rt->sched.watched)) {

@@ -57,9 +57,9 @@ static bool is_over(const void *context, uint64_t seq)
 {
     const ptoi_draft *d = context;
     const ptoi_track *t = d->track;
-    return seq < t->completed ||
-           ptoi_list_first(ptoi_acquire64(&t->slots[(uint32_t)seq & t->mask].waiters)) ==
-               PTOI_LIST_CLOSED;
+    const uint64_t waiters = ptoi_acquire64(&t->states[(uint32_t)seq & t->mask].waiters);
+    const uint32_t lap = ptoi_lap(&d->rt->view, d->level, seq);
+    return seq < t->completed || waiters == ptoi_list_word(lap, PTOI_LIST_CLOSED);
 }
 
 /* They come back as tasks complete: in order for nothing, and behind a slow task by closing gaps,
@@ -142,12 +142,11 @@ bool ptoi_edges_drop_complete(const pto_runtime *rt, ptoi_edges *edges)
     for (uint32_t i = 0; i < edges->count; i++) {
         ptoi_ref ref = edges->refs[i];
         uint64_t waiters;
-        if (!ptoi_is_complete(view, ptoi_slot_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref)), ref,
-                              &waiters)) {
+        if (!ptoi_is_complete(view, ref, &waiters)) {
             edges->refs[left++] = ref;
         } else {
             /* The slot is still its own: nothing retires meanwhile. */
-            poisoned |= ptoi_ref_poisons(ref) && ptoi_list_bad(waiters);
+            poisoned |= ptoi_ref_poisons(ref) && ptoi_list_bad(waiters, ptoi_lap_of_ref(view, ref));
         }
     }
     edges->count = left;

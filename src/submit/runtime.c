@@ -219,7 +219,6 @@ static pto_status reserve_tracks(pto_runtime *rt)
 static pto_status create_tracks(pto_runtime *rt)
 {
     const ptoi_header *h = rt->view.header;
-    choose_numbers(rt);
     PTO_TRY(reserve_tracks(rt));
     uint64_t first = rt->settings.config.first_task;
     for (uint32_t l = 0; l < rt->levels; l++) {
@@ -227,6 +226,10 @@ static pto_status create_tracks(pto_runtime *rt)
         t->head = t->completed = t->retired = t->released = first;
         t->mask = h->level[l].slots - 1;
         t->slots = rt->view.level[l].slots;
+        t->states = rt->view.level[l].states;
+        t->orders = rt->view.orders + h->level[l].first_slot;
+        t->packed = rt->view.level[l].args;
+        t->refs = rt->view.level[l].deps;
         t->notes = rt->notes + h->level[l].first_slot;
         t->held_until = rt->held_until + (size_t)h->level[l].first_slot * rt->levels;
         /* Twice as many as tasks: a power of two, and more than there are blocks. */
@@ -249,6 +252,7 @@ static pto_status create_map(pto_runtime *rt)
         m.level_entries[l] = c->level_map_entries[l];
     }
     PTO_TRY(pto_tensormap_init(&rt->map, &m));
+    ptoi_map_keep_forms(rt->map, rt->view.forms);
     for (uint32_t l = 0; l < rt->levels; l++) {
         PTO_TRY(pto_tensormap_sync_validity(rt->map, l, rt->track[l].completed));
         ptoi_set64(&rt->view.header->progress[l].head, rt->track[l].head);
@@ -370,6 +374,7 @@ static pto_status create(pto_runtime *rt, const pto_config *config)
 {
     PTO_TRY(ptoi_config_resolve(config, &rt->settings));
     rt->levels = rt->settings.config.levels;
+    choose_numbers(rt);
     PTO_TRY(create_window(rt));
     PTO_TRY(create_tracks(rt));
     PTO_TRY(create_map(rt));

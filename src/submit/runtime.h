@@ -51,13 +51,17 @@ typedef struct ptoi_track {
     uint64_t released;
     uint32_t mask;
     ptoi_slot *slots;
+    ptoi_state *states;
+    ptoi_a64 *orders;
     ptoi_note *notes;
     uint64_t *held_until; /* a row for each slot: below these numbers are all who hold its memory;
                              valid if it ever had a holder */
     ptoi_heap heap;
     ptoi_ring args, deps;
-    ptoi_ref blocker; /* an unfinished task that holds the memory of the oldest; 0: none known */
-    uint32_t pins;    /* open lifetimes that have `pinned` something here */
+    ptoi_packed *packed; /* the arguments themselves, in the window */
+    ptoi_ref *refs;      /* and the edges */
+    ptoi_ref blocker;    /* an unfinished task that holds the memory of the oldest; 0: none known */
+    uint32_t pins;       /* open lifetimes that have `pinned` something here */
 } ptoi_track;
 
 /* Why a submit has to wait. */

@@ -57,7 +57,7 @@ void ptoi_tell_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_param
 {
     const pto_watcher *w = &rt->sched.watcher;
     if (w->submitted) {
-        const ptoi_kernel_entry *kernel = &rt->view.kernels[ptoi_get32(&slot->kernel)];
+        const ptoi_kernel_entry *kernel = &rt->view.kernels[ptoi_what_of(slot).kernel];
         w->submitted(w->user, rt->last, ptoi_string(&rt->view, kernel->name), params, n_params);
     }
     if (rt->trace) {
@@ -86,7 +86,7 @@ static __attribute__((noinline)) pto_status submit_any(pto_runtime *rt, uint32_t
     PTO_TRY(ptoi_draft_reserve(&d));
     PTO_TRY(ptoi_draft_link(&d));
     uint32_t site = ptoi_site_of(rt, file, line);
-    const ptoi_slot *slot = ptoi_draft_write(&d, kernel, type, site, PTOI_LIST_EMPTY);
+    const ptoi_slot *slot = ptoi_draft_write(&d, kernel, type, site);
     if (PTOI_UNLIKELY(rt->sched.watched)) {
         ptoi_tell_submitted(rt, slot, params, n_params);
     }

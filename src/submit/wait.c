@@ -32,7 +32,8 @@ uint64_t ptoi_count_complete(const pto_runtime *rt)
         const ptoi_track *t = &rt->track[l];
         count += t->completed;
         for (uint64_t n = t->completed; n != t->head; n++) {
-            count += ptoi_list_closed(ptoi_see64(&t->slots[(uint32_t)n & t->mask].waiters));
+            count += ptoi_list_closed(ptoi_see64(&t->states[(uint32_t)n & t->mask].waiters),
+                                      ptoi_lap(&rt->view, l, n));
         }
     }
     return count;
@@ -43,9 +44,9 @@ static bool is_reached(const pto_runtime *rt, const aim *a)
     if (!a->ref) {
         return ptoi_count_complete(rt) > a->complete;
     }
-    const ptoi_slot *slot = ptoi_slot_of(&rt->view, ptoi_ref_level(a->ref), ptoi_ref_seq(a->ref));
-    return ptoi_list_closed(
-        ptoi_see64(&slot->waiters)); /* only this thread recycles: it is its own */
+    const ptoi_state *state = ptoi_state_of(&rt->view, ptoi_ref_level(a->ref),
+                                            ptoi_ref_seq(a->ref));
+    return ptoi_list_closed(ptoi_see64(&state->waiters), ptoi_lap_of_ref(&rt->view, a->ref));
 }
 
 void ptoi_wait_tell_room(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted)
@@ -195,7 +196,8 @@ pto_status pto_wait_task(pto_runtime *rt, pto_task task)
         const uint64_t since = ptoi_trace_now(rt);
         ptoi_wait_for(rt, ref);
         ptoi_trace_wait(rt, task, since);
-        bad = ptoi_list_bad(ptoi_acquire64(&ptoi_slot_of(&rt->view, level, seq)->waiters));
+        bad = ptoi_list_bad(ptoi_acquire64(&ptoi_state_of(&rt->view, level, seq)->waiters),
+                            ptoi_lap(&rt->view, level, seq));
     } else {
         bad = ptoi_poison_is_bad(rt, level, seq);
     }
@@ -293,8 +295,9 @@ static pto_status wait_for_access(pto_runtime *rt, const pto_tensor *t, pto_map_
         const uint64_t since = ptoi_trace_now(rt);
         ptoi_wait_for(rt, ref);
         ptoi_trace_wait(rt, ptoi_ref_task(ref), since);
-        const ptoi_slot *slot = ptoi_slot_of(&rt->view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
-        *bad |= ptoi_ref_poisons(ref) && ptoi_list_bad(ptoi_acquire64(&slot->waiters));
+        const ptoi_state *state = ptoi_state_of(&rt->view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
+        *bad |= ptoi_ref_poisons(ref) &&
+                ptoi_list_bad(ptoi_acquire64(&state->waiters), ptoi_lap_of_ref(&rt->view, ref));
     }
     return PTO_OK;
 }

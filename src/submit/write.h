@@ -33,116 +33,77 @@ static inline void ptoi_buffer_hold(pto_runtime *rt, const ptoi_buffer *b, uint3
 
 /* ---- Arguments ---- */
 
-/* Shape and strides, one after the other. Returns whether a size is 0. */
-static inline bool copy_dims(int64_t *to, const pto_tensor *t)
-{
-    if (t->ndim == 2) { /* as most are */
-        memcpy(to, t->shape, 2 * sizeof *to);
-        memcpy(to + 2, t->strides, 2 * sizeof *to);
-        return t->shape[0] == 0 || t->shape[1] == 0;
-    }
-    if (t->ndim == 1) {
-        to[0] = t->shape[0];
-        to[1] = t->strides[0];
-        return t->shape[0] == 0;
-    }
-    bool zero = false;
-    for (int32_t k = 0; k < t->ndim; k++) {
-        to[k] = t->shape[k];
-        to[t->ndim + k] = t->strides[k];
-        zero |= t->shape[k] == 0;
-    }
-    return zero;
-}
-
 static inline ptoi_packed *ptoi_pack_scalar(ptoi_packed *at, const pto_param *p)
 {
     *at = (ptoi_packed){.value = p->u64,
                         .segment = PTOI_SEGMENT_USER,
-                        .dtype = (uint8_t)p->dtype,
+                        .form = (uint16_t)p->dtype,
                         .access = PTO_PARAM_SCALAR};
     return at + 1;
 }
 
-/* `b` is the buffer of a managed tensor, which has its memory by now. */
-static inline ptoi_packed *ptoi_pack_tensor(ptoi_packed *at, const pto_param *p,
-                                            const ptoi_buffer *b)
+/* A tensor with elements as an argument, but for its access. `b` is the buffer of a managed one, which
+ * has its memory by now; `form` the number of its form, or 0. */
+static inline ptoi_packed ptoi_pack_place(const pto_tensor *t, const ptoi_buffer *b, uint32_t form)
 {
-    const pto_tensor *t = p->tensor;
     const uint64_t offset = (uint64_t)t->offset * ptoi_dtype_bytes(t->dtype);
-    /* The small fields in one store, as the layout of the structure has them. */
-    uint64_t small = (uint64_t)PTOI_SEGMENT_USER << 32, value = (uint64_t)(uintptr_t)t->storage;
-    if (b) {
-        small = (uint32_t)t->owner | (uint64_t)b->level << 32;
-        value = b->at;
-    }
-    small |= (uint64_t)t->dtype << 40 | (uint64_t)(uint32_t)t->ndim << 48 | (uint64_t)p->kind << 56;
-    if (__builtin_expect(p->nodep != 0, 0)) {
-        small |= (uint64_t)PTOI_PACKED_NODEP << 56;
-    }
-    at->value = value + offset;
-    memcpy(&at->buffer, &small, sizeof small);
-    if (__builtin_expect(copy_dims((int64_t *)(void *)(at + 1), t), 0)) { /* it is nowhere */
-        at->value = 0;
-        at->segment = PTOI_SEGMENT_USER;
-    }
-    return at + ptoi_packed_units(t->ndim);
+    return (ptoi_packed){
+        .value = (b ? b->at : (uint64_t)(uintptr_t)t->storage) + offset,
+        .buffer = b ? (uint32_t)t->owner : 0,
+        .form = (uint16_t)form,
+        .segment = b ? (uint8_t)b->level : PTOI_SEGMENT_USER,
+    };
 }
+
+/* The same for any tensor, with its access, and its form if that has no number. */
+ptoi_packed *ptoi_pack_tensor(ptoi_packed *at, const pto_param *p, const ptoi_buffer *b,
+                              uint32_t form);
 
 /* ---- Rings, note, slot ---- */
 
-/* A task whose arguments and edges are where they stay. */
+/* A task whose arguments and edges are where they stay, with all room taken. */
 typedef struct ptoi_written {
     uint32_t level;
     uint64_t seq;
     uint32_t base, scopes; /* its lifetime */
     uint64_t heap_at, heap_bytes;
-    ptoi_piece args;
-    uint64_t units;
+    uint64_t args_at, args_end; /* where they lie, and the head of their ring after them */
     uint32_t n_args;
-    ptoi_piece deps;
+    uint64_t deps_at, deps_end;
     uint32_t fanin;
     uint32_t kernel, type, site;
     bool poisoned;
-    uint32_t list; /* the state of its list */
 } ptoi_written;
 
-/* Takes all that was reserved, and notes it, so that retire knows what comes back with the task; then
- * writes the slot. */
+/* Notes what was taken, so that retire knows what comes back with the task; then writes the slot.
+ * (`linked` and `held` of the note are numbers of submits, and none is as large as those to come.) */
 static inline ptoi_slot *ptoi_write(pto_runtime *rt, const ptoi_written *w)
 {
     ptoi_track *t = &rt->track[w->level];
     ptoi_note *note = ptoi_note_of(t, w->seq);
     note->heap_at = w->heap_at;
     note->heap_size = w->heap_bytes;
-    ptoi_heap_take(&t->heap, w->heap_at, w->heap_bytes);
-    note->args_end = ptoi_ring_take(&t->args, w->args, w->units);
-    note->deps_end = ptoi_ring_take(&t->deps, w->deps, w->fanin);
-    note->linked = 0;
-    note->held = 0;
+    note->args_end = w->args_end;
+    note->deps_end = w->deps_end;
     note->holders = 0;
     note->base = w->base;
     note->scopes = w->scopes;
 
     ptoi_slot *slot = &t->slots[(uint32_t)w->seq & t->mask];
-    ptoi_set64(&slot->order, rt->order++);
-    slot->next = PTOI_LIST_EMPTY;
-    slot->cursor = 0;
-    slot->deps = (uint32_t)w->deps.at;
+    const ptoi_what what = {.kernel = (uint16_t)w->kernel,
+                            .site = (uint16_t)w->site,
+                            .level = (uint8_t)w->level,
+                            .type = (uint8_t)w->type,
+                            .poisoned = w->poisoned};
+    uint64_t word;
+    memcpy(&word, &what, sizeof word);
+    ptoi_set64(&slot->seq, w->seq);
+    ptoi_set64(&slot->what, word);
+    slot->deps = (uint32_t)w->deps_at;
     slot->fanin = w->fanin;
-    slot->args = (uint32_t)w->args.at;
+    slot->args = (uint32_t)w->args_at;
     slot->n_args = w->n_args;
-    ptoi_set32(&slot->kernel, w->kernel);
-    slot->level = (uint8_t)w->level;
-    slot->type = (uint8_t)w->type;
-    slot->poisoned = w->poisoned;
-    slot->outcome = PTOI_DONE;
-    slot->site = w->site;
-    ptoi_set32(&slot->phase, 0);
-    ptoi_release64(&slot->seq, w->seq);
-    /* Released after `seq`: who still refers to the task that was here before, and takes the new
-     * word for its own, sees by `seq` that it is not. */
-    ptoi_release64(&slot->waiters, ptoi_list_tag(&rt->view, w->level, w->seq) | w->list);
+    ptoi_set64(&t->orders[(uint32_t)w->seq & t->mask], rt->order++);
 
     t->head = w->seq + 1;
     if (rt->depth == 0) {

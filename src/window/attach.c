@@ -34,7 +34,11 @@ pto_status ptoi_window_attach(void *memory, size_t bytes, ptoi_view *view)
                  h->slots - 1 <= h->inbox_mask &&
                  inside(h, h->inbox_at, h->inbox_mask + UINT64_C(1), sizeof(ptoi_a32)) &&
                  inside(h, h->slots_at, h->slots, sizeof(ptoi_slot)) &&
+                 inside(h, h->states_at, h->slots, sizeof(ptoi_state)) &&
+                 inside(h, h->waits_at, h->slots, sizeof(ptoi_wait)) &&
+                 inside(h, h->orders_at, h->slots, sizeof(ptoi_a64)) &&
                  inside(h, h->workers_at, PTOI_LINES, sizeof(ptoi_worker_line)) &&
+                 inside(h, h->forms_at, PTOI_FORM_BYTES, 1) &&
                  inside(h, h->sites_at, PTOI_MAX_SITES, sizeof(ptoi_site)) &&
                  inside(h, h->kernels_at, PTOI_MAX_KERNELS, sizeof(ptoi_kernel_entry)) &&
                  inside(h, h->strings_at, PTOI_STRING_BYTES, 1);
@@ -55,9 +59,14 @@ pto_status ptoi_window_attach(void *memory, size_t bytes, ptoi_view *view)
     memset(view, 0, sizeof *view);
     view->header = h;
     view->slots = (ptoi_slot *)(void *)(base + h->slots_at);
+    view->states = (ptoi_state *)(void *)(base + h->states_at);
+    view->waits = (ptoi_wait *)(void *)(base + h->waits_at);
+    view->orders = (ptoi_a64 *)(void *)(base + h->orders_at);
+    view->first = h->first_task;
     view->inbox = (ptoi_a32 *)(void *)(base + h->inbox_at);
     view->inbox_mask = h->inbox_mask;
     view->workers = (ptoi_worker_line *)(void *)(base + h->workers_at);
+    view->forms = base + h->forms_at;
     view->sites = (ptoi_site *)(void *)(base + h->sites_at);
     view->kernels = (ptoi_kernel_entry *)(void *)(base + h->kernels_at);
     view->strings = base + h->strings_at;
@@ -65,6 +74,7 @@ pto_status ptoi_window_attach(void *memory, size_t bytes, ptoi_view *view)
         const ptoi_window_level *level = &h->level[l];
         view->level[l] = (ptoi_view_level){
             .slots = view->slots + level->first_slot,
+            .states = view->states + level->first_slot,
             .deps = (uint64_t *)(void *)(base + level->deps_at),
             .args = (ptoi_packed *)(void *)(base + level->args_at),
             .heap = base + level->heap_at,

@@ -40,6 +40,7 @@ static void lay_out(const pto_config *config, ptoi_header *h)
     }
     h->slots = (uint32_t)slots;
     h->max_buffers = config->buffers;
+    h->first_task = config->first_task;
     ptoi_set64(&h->created, ptoi_os_clock());
     ptoi_set32(&h->process, ptoi_os_process());
     ptoi_set32(&h->place, (uint32_t)config->place);
@@ -47,6 +48,9 @@ static void lay_out(const pto_config *config, ptoi_header *h)
     h->inbox_mask = round_up(h->slots) - 1;
     h->inbox_at = place(&end, (h->inbox_mask + UINT64_C(1)) * sizeof(ptoi_a32));
     h->slots_at = place(&end, slots * sizeof(ptoi_slot));
+    h->states_at = place(&end, slots * sizeof(ptoi_state));
+    h->waits_at = place(&end, slots * sizeof(ptoi_wait));
+    h->orders_at = place(&end, slots * sizeof(ptoi_a64));
     for (uint32_t l = 0; l < h->levels; l++) {
         ptoi_window_level *level = &h->level[l];
         level->deps = config->level_deps[l];
@@ -54,6 +58,7 @@ static void lay_out(const pto_config *config, ptoi_header *h)
         level->arg_units = (uint32_t)(config->level_arg_bytes[l] / sizeof(ptoi_packed));
         level->args_at = place(&end, level->arg_units * sizeof(ptoi_packed));
     }
+    h->forms_at = place(&end, PTOI_FORM_BYTES);
     h->sites_at = place(&end, PTOI_MAX_SITES * sizeof(ptoi_site));
     h->kernels_at = place(&end, PTOI_MAX_KERNELS * sizeof(ptoi_kernel_entry));
     h->strings_at = place(&end, PTOI_STRING_BYTES);

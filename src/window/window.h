@@ -3,31 +3,37 @@
  *   orchestrator's side                                          scheduler's side
  *   submits: writes slot, arguments, edges, ── inbox ──────────> claims tasks in order of submission,
  *   then raises inbox_head                                       runs them when their producers are
- *   recycles what is closed <───────────────── slot.waiters ──── complete, closes their slots
+ *   recycles what is closed <───────────────── state.waiters ─── complete, closes their lists
  *
- *     +--------+---------+-------+---------------+---------+---------+-------+---------+----------+
- *     | header | workers | inbox | slots         | edges   | args    | sites | strings | heaps    |
- *     +--------+---------+-------+---------------+---------+---------+-------+---------+----------+
- *                                 level 0, 1 ...  level 0..  level 0..                  level 0 ..
+ *     header | workers | inbox | slots | states | waits | orders | edges | args | forms | sites
+ *            | kernels | strings | heaps             (slots to args, and heaps: level 0, level 1 ...)
+ *
+ * What costs most is a line of cache that goes from core to core. So what the one side writes for
+ * every task (slot, arguments, edges) is dense, and is never written by the other, which has its own
+ * part (state): lines go one way, several tasks in each.
  *
  * Plain data, no pointers: places are offsets from the start, tasks are numbers. Two processes may
  * see it at different addresses. It is a file in memory, so that a tool can map it read-only.
  *
  * A task is known by its level and its number there, `seq`, which never comes twice: it lies in slot
- * seq & mask of the level. A reference packs both:
+ * seq & mask of the level, for one lap of the ring. A reference packs both:
  *
  *     ref = seq << 4 | level << 1 | poisons          pto_task = seq << 3 | level
  *
  * The protocol has three edges, and no more:
  *   W1  inbox_head, told by the orchestrator after everything about the task is written;
  *       read (acquire) by whoever claims from the inbox.
- *   W2  slot.waiters, swapped to CLOSED by the scheduler's side after the kernel has returned; read
+ *   W2  state.waiters, swapped to CLOSED by the scheduler's side after the kernel has returned; read
  *       (acquire) by consumers that look whether their producer is complete, and by the
  *       orchestrator before it recycles. So the kernel's writes are seen by consumers, and the slot
- *       is not touched any more by the one who closed it. (A consumer that finds the slot recycled
- *       sees them through `seq`, which the orchestrator releases after it has read W2.)
- *   W3  slot.waiters, compared and swapped by a consumer that joins the list, after its own `next`
+ *       is not touched any more by the one who closed it. (A consumer that finds the word of a later
+ *       lap sees them as well: whoever wrote it had that task through W1, and it was submitted after
+ *       the orchestrator had read W2.)
+ *   W3  state.waiters, compared and swapped by a consumer that joins the list, after its own `next`
  *       is written; read by the swap of W2. So the list is whole when it is walked.
+ *
+ * The orchestrator does not write that word as it submits: one of an earlier lap means that nobody
+ * has joined yet.
  *
  * Joining and closing are operations on one word, so a consumer is either in the list before it is
  * closed, and is then looked at by the one who closes; or finds it closed, and does not wait. There
@@ -36,12 +42,14 @@
 #ifndef PTOI_WINDOW_H
 #define PTOI_WINDOW_H
 
-#include <pto/config.h>
+#include <pto/pto.h>
 
 #include "base/atomic.h"
+#include "base/mutant.h"
+#include "tensor/form.h"
 
 #define PTOI_WINDOW_MAGIC UINT64_C(0x3144574f54505f00)
-#define PTOI_WINDOW_VERSION 2u
+#define PTOI_WINDOW_VERSION 3u
 #define PTOI_WINDOW_NAME "pto-window" /* of the file: how a tool finds it under /proc/PID/fd */
 #define PTOI_LINE 64
 #define PTOI_WINDOW_STRETCH 3    /* heaps with guards (ring/guard.h) take so much more room */
@@ -76,35 +84,48 @@ static inline pto_task ptoi_ref_task(ptoi_ref ref)
     return ref >> 1;
 }
 
-/* slot.waiters: the upper half says whose list it is (which time round the ring), the lower half is
- * the first task in it, or one of these. */
-#define PTOI_LIST_EMPTY UINT32_MAX
+/* state.waiters: the upper half says which lap it is of, the lower half is the first task in the list,
+ * or one of these. */
+#define PTOI_LIST_EMPTY UINT32_MAX            /* nobody is; never in the word itself */
 #define PTOI_LIST_CLOSED (UINT32_MAX - 1)     /* complete */
 #define PTOI_LIST_CLOSED_BAD (UINT32_MAX - 2) /* complete: failed or skipped */
 #define PTOI_SLOTS_MAX (UINT32_MAX - 3)
 
-static inline uint32_t ptoi_list_first(uint64_t waiters)
+static inline uint64_t ptoi_list_word(uint32_t lap, uint32_t first)
 {
-    return (uint32_t)waiters;
+    return (uint64_t)lap << 32 | first;
 }
 
-static inline bool ptoi_list_closed(uint64_t waiters)
+/* Whether the task of this lap is complete. A slot that is a later task's by now was recycled, which
+ * only complete ones are: so the words from CLOSED_BAD of the lap on say yes, and all before it, of
+ * an earlier lap or with tasks in the list, say no. */
+static inline bool ptoi_list_closed(uint64_t waiters, uint32_t lap)
 {
-    return ptoi_list_first(waiters) - PTOI_LIST_CLOSED_BAD <= 1;
+    if (PTOI_MUTANT(NO_LAP)) {
+        return (uint32_t)waiters >= PTOI_LIST_CLOSED_BAD;
+    }
+    return (int64_t)(waiters - ptoi_list_word(lap, PTOI_LIST_CLOSED_BAD)) >= 0;
 }
 
-static inline bool ptoi_list_bad(uint64_t waiters)
+/* Whether it is bad. Those are not recycled as long as somebody might ask: see retire. */
+static inline bool ptoi_list_bad(uint64_t waiters, uint32_t lap)
 {
-    return ptoi_list_first(waiters) == PTOI_LIST_CLOSED_BAD;
+    return waiters == ptoi_list_word(lap, PTOI_LIST_CLOSED_BAD);
 }
 
-/* slot.phase: these, the status of pto_task_complete, and which time round the ring it is. */
+/* The list of the task of this lap, which is not complete, or was not until just now. */
+static inline uint32_t ptoi_list_first(uint64_t waiters, uint32_t lap)
+{
+    return (uint32_t)(waiters >> 32) == lap ? (uint32_t)waiters : PTOI_LIST_EMPTY;
+}
+
+/* state.phase: these, the status of pto_task_complete, and the lower bits of the lap. */
 #define PTOI_PHASE_RUNNING 1u   /* a worker has it */
 #define PTOI_PHASE_RETURNED 2u  /* its kernel returned PTO_PENDING */
 #define PTOI_PHASE_COMPLETED 4u /* pto_task_complete was called */
 #define PTOI_PHASE_STATUS_SHIFT 4
 #define PTOI_PHASE_STATUS_MASK 255u
-#define PTOI_PHASE_ROUND_SHIFT 12
+#define PTOI_PHASE_LAP_SHIFT 12
 
 typedef enum ptoi_outcome {
     PTOI_DONE,
@@ -112,52 +133,74 @@ typedef enum ptoi_outcome {
     PTOI_SKIPPED,
 } ptoi_outcome;
 
-/* A task: one line of cache. [o] written by the orchestrator before W1, [s] by the scheduler's side
- * after it, one thread at a time. Atomic is what others may look at meanwhile. */
+/* A task as the orchestrator wrote it, before W1: half a line of cache. Atomic is what others may look
+ * at while the next one is written. */
 typedef struct ptoi_slot {
-    ptoi_a64 waiters; /* [o] emptied, then both: see W2, W3 */
-    ptoi_a64 seq;     /* [o] read by anybody who holds a reference, to see that it is this task */
-    ptoi_a64 order;   /* [o] how many tasks were submitted before it */
-    uint32_t next;    /* [s] the next in the list it waits in; written before it joins (W3) */
-    uint32_t cursor;  /* [s] producers before this one are complete */
-    uint32_t deps;    /* [o] where its references to producers begin, in the edges of its level */
-    uint32_t fanin;   /* [o] how many there are */
-    uint32_t args;    /* [o] where its arguments begin, in units of 16 bytes */
-    uint32_t n_args;  /* [o] */
-    ptoi_a32 kernel;  /* [o] */
-    ptoi_a32 phase;   /* [s] and pto_task_complete */
-    uint32_t site;    /* [o] where it was submitted */
-    uint8_t level;    /* [o] */
-    uint8_t type;     /* [o] pto_worker_type */
-    uint8_t poisoned; /* [o], then [s] as producers turn out bad: it will be skipped */
-    uint8_t outcome;  /* [s] ptoi_outcome */
+    ptoi_a64 seq;    /* who holds a reference sees that it is this task */
+    ptoi_a64 what;   /* ptoi_what */
+    uint32_t deps;   /* where its references to producers begin, in the edges of its level */
+    uint32_t fanin;  /* how many there are */
+    uint32_t args;   /* where its arguments begin, in units of 16 bytes */
+    uint32_t n_args; /* */
 } ptoi_slot;
 
-_Static_assert(sizeof(ptoi_slot) == PTOI_LINE, "a slot is one line of cache");
+_Static_assert(sizeof(ptoi_slot) == PTOI_LINE / 2, "a slot is half a line of cache");
 
-/* An argument: this, then ndim sizes and ndim strides. Units of 16 bytes. */
+/* What is small of a task, in one word. */
+typedef struct ptoi_what {
+    uint16_t kernel;
+    uint16_t site;    /* where it was submitted */
+    uint8_t level;    /* */
+    uint8_t type;     /* pto_worker_type */
+    uint8_t poisoned; /* it will be skipped */
+    uint8_t unused;   /* */
+} ptoi_what;
+
+_Static_assert(sizeof(ptoi_what) == 8, "it is one word");
+
+/* What became of a task: written by the scheduler's side alone, by one thread at a time, from the
+ * moment that it is claimed; but a task that is complete from the start, by the orchestrator. */
+typedef struct ptoi_state {
+    ptoi_a64 waiters; /* see W2, W3 */
+    ptoi_a32 phase;   /* by pto_task_complete as well */
+    uint8_t poisoned; /* as submitted, or as producers turned out bad: it will be skipped */
+    uint8_t outcome;  /* ptoi_outcome */
+    uint16_t unused;
+} ptoi_state;
+
+_Static_assert(sizeof(ptoi_state) == 16, "four states are a line of cache");
+
+/* A task that waits in the list of a producer: likewise. */
+typedef struct ptoi_wait {
+    uint32_t next;   /* in that list; written before it joins (W3) */
+    uint32_t cursor; /* producers before this one are complete */
+} ptoi_wait;
+
+/* An argument: 16 bytes. What a tensor is like beyond its memory stands among the forms, or right
+ * after the argument if it has no number there. */
 typedef struct ptoi_packed {
     uint64_t value;  /* a scalar, or where the first element lies */
     uint32_t buffer; /* the record of a managed tensor, plus one; 0: memory of the user */
+    uint16_t form;   /* of a tensor: its number, 0: it follows; of a scalar: its dtype */
     uint8_t segment; /* what `value` counts from: PTOI_SEGMENT_USER, or the heap of a level */
-    uint8_t dtype;   /* of the tensor or scalar */
-    uint8_t ndim;    /* */
     uint8_t access;  /* pto_param_kind, and PTOI_PACKED_NODEP */
 } ptoi_packed;
 
 _Static_assert(sizeof(ptoi_packed) == 16, "arguments come in units of 16 bytes");
-_Static_assert(offsetof(ptoi_packed, buffer) == 8 && offsetof(ptoi_packed, segment) == 12 &&
-                   offsetof(ptoi_packed, dtype) == 13 && offsetof(ptoi_packed, ndim) == 14 &&
-                   offsetof(ptoi_packed, access) == 15 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+_Static_assert(offsetof(ptoi_packed, buffer) == 8 && offsetof(ptoi_packed, form) == 12 &&
+                   offsetof(ptoi_packed, segment) == 14 && offsetof(ptoi_packed, access) == 15 &&
+                   __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "submit writes the small fields as one word");
+_Static_assert(sizeof(ptoi_form) % sizeof(ptoi_packed) == 0, "a form that follows fills its units");
 
 #define PTOI_SEGMENT_USER 255
 #define PTOI_PACKED_NODEP 128u
+#define PTOI_PACKED_ACCESS_SHIFT 56 /* in the word of the small fields */
 
-/* Units that a tensor of so many dims takes. */
+/* The most units that a tensor of so many dims takes. */
 static inline uint64_t ptoi_packed_units(int32_t ndim)
 {
-    return 1 + (uint64_t)ndim;
+    return 1 + ptoi_form_bytes(ndim) / sizeof(ptoi_packed);
 }
 
 typedef struct ptoi_site {
@@ -170,7 +213,7 @@ typedef struct ptoi_kernel_entry {
     uint32_t type;
 } ptoi_kernel_entry;
 
-#define PTOI_MAX_KERNELS 65536
+#define PTOI_MAX_KERNELS 65536 /* as many as `what` can tell apart */
 #define PTOI_MAX_SITES 65536
 #define PTOI_STRING_BYTES (UINT64_C(1) << 20)
 
@@ -264,7 +307,9 @@ typedef struct ptoi_header {
     uint64_t bytes;
     uint32_t levels;
     uint32_t slots; /* of all levels */
-    uint64_t inbox_at, slots_at, workers_at, sites_at, kernels_at, strings_at;
+    uint64_t inbox_at, slots_at, states_at, waits_at, orders_at;
+    uint64_t workers_at, forms_at, sites_at, kernels_at, strings_at;
+    uint64_t first_task; /* numbers begin there, on every level */
     uint32_t inbox_mask;
     uint32_t max_buffers;
     ptoi_window_level level[PTO_MAX_LEVELS];
@@ -294,21 +339,28 @@ typedef struct ptoi_header {
     ptoi_stalled stalled;
 } ptoi_header;
 
-/* One side's view of the window: where things lie for it. */
+/* One side's view of the window: where things lie for it. Of a task `slots`, `states`, `waits` and
+ * `orders` hold the same number. */
 typedef struct ptoi_view_level {
     ptoi_slot *slots;
+    ptoi_state *states;
     uint64_t *deps;
     ptoi_packed *args;
     char *heap;
     uint32_t mask;
-    uint32_t shift; /* seq >> shift: which time round the ring */
+    uint32_t shift; /* of laps */
 } ptoi_view_level;
 
 typedef struct ptoi_view {
     ptoi_header *header;
     ptoi_slot *slots;
-    ptoi_a32 *inbox; /* numbers of slots */
+    ptoi_state *states;
+    ptoi_wait *waits;
+    ptoi_a64 *orders; /* [o] how many tasks were submitted before it */
+    ptoi_a32 *inbox;  /* numbers of slots */
+    uint64_t first;   /* the first number of a task */
     ptoi_worker_line *workers;
+    char *forms; /* records: tensor/form.h */
     ptoi_site *sites;
     ptoi_kernel_entry *kernels;
     char *strings;
@@ -334,31 +386,90 @@ static inline uint32_t ptoi_slot_number(const ptoi_view *view, const ptoi_slot *
     return (uint32_t)(slot - view->slots);
 }
 
-/* The upper half of the word of a task. 2^32 rounds of the ring later it comes again: hence `seq`
- * is compared too, and only a consumer that sleeps between a load and its compare-and-swap for all
- * of that time could be fooled. */
-static inline uint64_t ptoi_list_tag(const ptoi_view *view, uint32_t level, uint64_t seq)
+static inline ptoi_state *ptoi_state_of(const ptoi_view *view, uint32_t level, uint64_t seq)
 {
-    return (uint64_t)(uint32_t)(seq >> view->level[level].shift) << 32;
+    const ptoi_view_level *l = &view->level[level];
+    return &l->states[(uint32_t)seq & l->mask];
 }
 
-/* Whether a task is complete; the word that said so is in *waiters. A slot that is another task's by
- * now was recycled, which only complete ones are. Bad ones (failed, skipped) are not recycled as
- * long as somebody might ask: see retire. */
-static inline bool ptoi_is_complete(const ptoi_view *view, const ptoi_slot *slot, ptoi_ref ref,
-                                    uint64_t *waiters)
+static inline ptoi_what ptoi_what_of(const ptoi_slot *slot)
 {
-    *waiters = ptoi_acquire64(&slot->waiters); /* pairs W2 */
-    return ptoi_list_closed(*waiters) ||
-           (*waiters >> 32 << 32) != ptoi_list_tag(view, ptoi_ref_level(ref), ptoi_ref_seq(ref)) ||
-           ptoi_acquire64(&slot->seq) != ptoi_ref_seq(ref); /* pairs the release in write.c */
+    const uint64_t word = ptoi_get64(&slot->what);
+    ptoi_what what;
+    memcpy(&what, &word, sizeof what);
+    return what;
+}
+
+static inline pto_task ptoi_task_of(const ptoi_slot *slot)
+{
+    return ptoi_ref_task(ptoi_ref_make(ptoi_get64(&slot->seq), ptoi_what_of(slot).level, false));
+}
+
+static inline uint64_t ptoi_order_of(const ptoi_view *view, const ptoi_slot *slot)
+{
+    return ptoi_get64(&view->orders[ptoi_slot_number(view, slot)]);
+}
+
+/* Which time round the ring it is, from 1 on. 2^31 laps later words are taken for those of a lap to
+ * come; only a consumer that sleeps between a load and its compare-and-swap for all of that time
+ * could be fooled. */
+static inline uint32_t ptoi_lap(const ptoi_view *view, uint32_t level, uint64_t seq)
+{
+    return (uint32_t)((seq - view->first) >> view->level[level].shift) + 1;
+}
+
+static inline uint32_t ptoi_lap_of_ref(const ptoi_view *view, ptoi_ref ref)
+{
+    return ptoi_lap(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
+}
+
+/* Whether a task is complete; the word that said so is in *waiters. */
+static inline bool ptoi_is_complete(const ptoi_view *view, ptoi_ref ref, uint64_t *waiters)
+{
+    const ptoi_state *state = ptoi_state_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
+    *waiters = ptoi_acquire64(&state->waiters); /* pairs W2 */
+    return ptoi_list_closed(*waiters, ptoi_lap_of_ref(view, ref));
 }
 
 static inline bool ptoi_task_is_complete(const ptoi_view *view, ptoi_ref ref)
 {
     uint64_t waiters;
-    return ptoi_is_complete(view, ptoi_slot_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref)), ref,
-                            &waiters);
+    return ptoi_is_complete(view, ref, &waiters);
+}
+
+/* The phase of a task that begins: it is of this lap, and nothing else. */
+static inline uint32_t ptoi_phase_begin(uint32_t lap)
+{
+    return lap << PTOI_PHASE_LAP_SHIFT;
+}
+
+/* The phase of the task of this lap; 0 if nobody has claimed it. */
+static inline uint32_t ptoi_phase_of(uint32_t phase, uint32_t lap)
+{
+    return (phase ^ ptoi_phase_begin(lap)) >> PTOI_PHASE_LAP_SHIFT ? 0 : phase;
+}
+
+/* ---- Arguments ---- */
+
+/* The form of an argument that is a tensor. */
+static inline const ptoi_form *ptoi_packed_form(const ptoi_view *view, const ptoi_packed *arg)
+{
+    return arg->form ? ptoi_form_record(view->forms, arg->form)
+                     : (const ptoi_form *)(const void *)(arg + 1);
+}
+
+static inline bool ptoi_packed_is_scalar(const ptoi_packed *arg)
+{
+    return arg->access == PTO_PARAM_SCALAR;
+}
+
+/* The argument after this one. */
+static inline const ptoi_packed *ptoi_packed_next(const ptoi_packed *arg)
+{
+    if (arg->form || ptoi_packed_is_scalar(arg)) {
+        return arg + 1;
+    }
+    return arg + ptoi_packed_units(((const ptoi_form *)(const void *)(arg + 1))->ndim);
 }
 
 static inline const char *ptoi_string(const ptoi_view *view, uint32_t at)

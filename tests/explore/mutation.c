@@ -25,7 +25,7 @@ const mutation *mutation_now;
 const mutation mutations[] = {
     /* ---- W1: publishing ---- */
     {"publish-early", "the inbox shows a task before its slot is written", "link", 0, MUTATE_LATE,
-     "slot[*].waiters|slot[*].seq", STORE, "idle"},
+     "slot[*].seq|slot[*].what", STORE, "idle"},
     {"publish-relaxed", "W1: release turned relaxed", "link", 0, MUTATE_RELAX, "inbox_head", STORE,
      NULL},
     {"put-relaxed", "the same on a system without barriers", "poll-put", 0, MUTATE_RELAX,
@@ -36,20 +36,17 @@ const mutation mutations[] = {
      MUTATE_DROP, "inbox_claimed", CAS, NULL},
 
     /* ---- W2: closing ---- */
-    {"close-relaxed", "W2: release turned relaxed", "link", 0, MUTATE_RELAX, "slot[*].waiters",
+    {"close-relaxed", "W2: release turned relaxed", "link", 0, MUTATE_RELAX, "state[*].waiters",
      SWAP, NULL},
     {"look-relaxed", "W2: acquire of consumers and recycling turned relaxed", "link", 0,
-     MUTATE_RELAX, "slot[*].waiters", LOAD, NULL},
-    {"seq-relaxed", "slot.seq read without acquire", "window", 0, MUTATE_RELAX, "slot[*].seq", LOAD,
-     NULL},
-    {"seq-not-released", "slot.seq written without release", "window", 0, MUTATE_RELAX,
-     "slot[*].seq", STORE, NULL},
+     MUTATE_RELAX, "state[*].waiters", LOAD, NULL},
+    CODE(NO_LAP, "window", "the state of the task before in the slot is taken for its own"),
     CODE(NO_CLOSE, "link", "joining and the look whether the list is closed are two steps"),
     CODE(NO_CHECK, "link", "completed-check skipped when linking"),
     CODE(NO_SWAP, "link", "the list is taken and closed in two steps: who joins between is lost"),
 
     /* ---- W3: joining ---- */
-    {"join-relaxed", "W3: release turned relaxed", "link", 0, MUTATE_RELAX, "slot[*].waiters", CAS,
+    {"join-relaxed", "W3: release turned relaxed", "link", 0, MUTATE_RELAX, "state[*].waiters", CAS,
      NULL},
 
     /* ---- Q1, Q2: ready queues ---- */
@@ -82,7 +79,7 @@ const mutation mutations[] = {
      "resting", ADD, NULL},
     {"awaited-weak", "or what the orchestrating thread waits for", "wait", 0, MUTATE_WEAKEN,
      "awaited", SWAP, NULL},
-    {"close-weak", "or that a task is complete", "wait", 0, MUTATE_WEAKEN, "slot[*].waiters", SWAP,
+    {"close-weak", "or that a task is complete", "wait", 0, MUTATE_WEAKEN, "state[*].waiters", SWAP,
      NULL},
     {"stop-weak", "or that the threads shall end", "end", 0, MUTATE_WEAKEN, "stop", SWAP, NULL},
 
@@ -92,9 +89,9 @@ const mutation mutations[] = {
     {"guests-relaxed", "it waits, and does not synchronise with them", "pending", 0, MUTATE_RELAX,
      "guests", ADD, NULL},
     {"phase-relaxed", "pto_task_complete and the kernel's return do not synchronise", "pending", 0,
-     MUTATE_RELAX, "slot[*].phase", CAS, NULL},
+     MUTATE_RELAX, "state[*].phase", CAS, NULL},
     {"phase-dropped", "pto_task_complete is not remembered", "pending", 0, MUTATE_DROP,
-     "slot[*].phase", CAS, NULL},
+     "state[*].phase", CAS, NULL},
 
     /* ---- Statistics ---- */
     {"tally-relaxed", "completions are counted without release: more than were submitted", "stats",

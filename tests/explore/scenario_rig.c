@@ -61,6 +61,7 @@ static void name_window(const ptoi_view *v)
 {
     const ptoi_header *h = v->header;
     const ptoi_slot *slot = v->slots;
+    const ptoi_state *state = v->states;
     NAME(h, 1, 1, inbox_head, "inbox_head");
     NAME(h, 1, 1, inbox_claimed, "inbox_claimed");
     NAME(h, 1, 1, cancelled, "cancelled");
@@ -77,22 +78,21 @@ static void name_window(const ptoi_view *v)
     NAME(h->progress, sizeof h->progress[0], h->levels, retired, "progress[%u].retired");
     world_name(v->inbox, sizeof *v->inbox, v->inbox_mask + 1, sizeof *v->inbox, "inbox[%u]");
 #define SLOT_NAME(field) NAME(slot, sizeof *slot, h->slots, field, "slot[%u]." #field);
-    SLOT_NAME(waiters)
     SLOT_NAME(seq)
-    SLOT_NAME(order)
-    SLOT_NAME(next)
-    SLOT_NAME(cursor)
+    SLOT_NAME(what)
     SLOT_NAME(deps)
     SLOT_NAME(fanin)
     SLOT_NAME(args)
     SLOT_NAME(n_args)
-    SLOT_NAME(kernel)
-    SLOT_NAME(phase)
-    SLOT_NAME(site)
-    SLOT_NAME(level)
-    SLOT_NAME(type)
-    SLOT_NAME(poisoned)
-    SLOT_NAME(outcome)
+#define STATE_NAME(field) NAME(state, sizeof *state, h->slots, field, "state[%u]." #field);
+    STATE_NAME(waiters)
+    STATE_NAME(phase)
+    STATE_NAME(poisoned)
+    STATE_NAME(outcome)
+    NAME(v->waits, sizeof *v->waits, h->slots, next, "wait[%u].next");
+    NAME(v->waits, sizeof *v->waits, h->slots, cursor, "wait[%u].cursor");
+    world_name(v->orders, sizeof *v->orders, h->slots, sizeof *v->orders, "order[%u]");
+#undef STATE_NAME
 #undef SLOT_NAME
     for (uint32_t l = 0; l < h->levels; l++) {
         const ptoi_view_level *level = &v->level[l];

@@ -22,7 +22,7 @@ expect 0 "held back by" "$pto" replay run.ptrace
 expect 0 "recorded   3.99 ms" "$pto" replay run.ptrace
 expect 0 "slots of level 0            2          2          2          8" \
     "$pto" replay run.ptrace --rings
-expect 0 "PTO_WINDOW=8 PTO_HEAP=64 PTO_ARGS=256 PTO_DEPS=4 PTO_MAP_ENTRIES=8" \
+expect 0 "PTO_WINDOW=8 PTO_HEAP=64 PTO_ARGS=128 PTO_DEPS=4 PTO_MAP_ENTRIES=8" \
     "$pto" replay run.ptrace --rings
 expect 0 '"tasks":5,"edges":4' "$pto" replay --json run.ptrace
 expect 0 '{"ring":"slots","level":0,"recorded":2,' "$pto" replay --json --rings run.ptrace

@@ -109,26 +109,39 @@ static void test_references(void **state)
             }
         }
     }
-    /* A slot tells its task from all others that ever lie in it. */
-    for (uint64_t seq = 3; seq < UINT64_C(1) << 50; seq = seq * 2 + 8) {
-        ptoi_slot *slot = ptoi_slot_of(&w.view, 1, seq);
-        uint64_t waiters, tag = ptoi_list_tag(&w.view, 1, seq);
-        ptoi_ref ref = ptoi_ref_make(seq, 1, false);
-        ptoi_set64(&slot->seq, seq);
-        ptoi_set64(&slot->waiters, tag | PTOI_LIST_EMPTY);
-        assert_false(ptoi_is_complete(&w.view, slot, ref, &waiters));
-        ptoi_set64(&slot->waiters, tag | 5);
-        assert_false(ptoi_is_complete(&w.view, slot, ref, &waiters));
-        assert_int_equal(ptoi_list_first(waiters), 5);
-        assert_true(ptoi_is_complete(&w.view, slot, ptoi_ref_make(seq + 8, 1, false), &waiters));
-        /* 2^32 times round the ring the tag is the same, and the number is not. */
-        assert_true(ptoi_is_complete(&w.view, slot,
-                                     ptoi_ref_make(seq + (UINT64_C(8) << 32), 1, false), &waiters));
-        ptoi_set64(&slot->waiters, tag | PTOI_LIST_CLOSED);
-        assert_true(ptoi_is_complete(&w.view, slot, ref, &waiters));
-        ptoi_set64(&slot->waiters, tag | PTOI_LIST_CLOSED_BAD);
-        assert_true(ptoi_is_complete(&w.view, slot, ref, &waiters));
-        assert_int_equal(ptoi_list_first(waiters), PTOI_LIST_CLOSED_BAD);
+    /* A state tells its task from all others that ever lie in the slot. */
+    for (uint64_t seq = w.view.first + 3; seq - w.view.first < UINT64_C(8) << 30;
+         seq += (seq - w.view.first) * 2 + 8) {
+        ptoi_state *its = ptoi_state_of(&w.view, 1, seq);
+        const uint32_t lap = ptoi_lap(&w.view, 1, seq);
+        const ptoi_ref ref = ptoi_ref_make(seq, 1, false), later = ptoi_ref_make(seq + 8, 1, false);
+        uint64_t waiters;
+        assert_int_equal(ptoi_lap_of_ref(&w.view, later), lap + 1);
+        /* Nobody has written it for this lap, whatever it is. */
+        const uint32_t lists[] = {5, PTOI_LIST_CLOSED, PTOI_LIST_CLOSED_BAD};
+        for (int i = 0; i < 3; i++) {
+            ptoi_set64(&its->waiters, ptoi_list_word(lap - 1, lists[i]));
+            assert_false(ptoi_is_complete(&w.view, ref, &waiters));
+            assert_int_equal(ptoi_list_first(waiters, lap), PTOI_LIST_EMPTY);
+            assert_false(ptoi_list_bad(waiters, lap));
+        }
+        ptoi_set64(&its->waiters, ptoi_list_word(lap, 5));
+        assert_false(ptoi_is_complete(&w.view, ref, &waiters));
+        assert_int_equal(ptoi_list_first(waiters, lap), 5);
+        assert_false(ptoi_is_complete(&w.view, later, &waiters));
+        ptoi_set64(&its->waiters, ptoi_list_word(lap, PTOI_LIST_CLOSED));
+        assert_true(ptoi_is_complete(&w.view, ref, &waiters));
+        assert_false(ptoi_list_bad(waiters, lap));
+        assert_false(ptoi_is_complete(&w.view, later, &waiters));
+        ptoi_set64(&its->waiters, ptoi_list_word(lap, PTOI_LIST_CLOSED_BAD));
+        assert_true(ptoi_is_complete(&w.view, ref, &waiters));
+        assert_true(ptoi_list_bad(waiters, lap));
+        ptoi_set64(&its->waiters, ptoi_list_word(lap + 1, 5)); /* recycled */
+        assert_true(ptoi_is_complete(&w.view, ref, &waiters));
+        assert_false(ptoi_list_bad(waiters, lap));
+        /* The phase, likewise. */
+        assert_int_equal(ptoi_phase_of(ptoi_phase_begin(lap) | 7, lap), ptoi_phase_begin(lap) | 7);
+        assert_int_equal(ptoi_phase_of(ptoi_phase_begin(lap - 1) | 7, lap), 0);
     }
     window_drop(&w);
 }

@@ -89,8 +89,7 @@ static bool is_complete(const peek *p, pto_task task, uint64_t *waiters)
 {
     const uint32_t level = (uint32_t)task & 7;
     const uint64_t seq = task >> 3;
-    const ptoi_slot *slot = ptoi_slot_of(&p->view, level, seq);
-    return ptoi_is_complete(&p->view, slot, ptoi_ref_make(seq, level, false), waiters);
+    return ptoi_is_complete(&p->view, ptoi_ref_make(seq, level, false), waiters);
 }
 
 /* Fields that are no atomics to their owner are to us, who read them meanwhile. */
@@ -153,13 +152,17 @@ static bool read_task(const peek *p, pto_task task, peek_task *out, ptoi_slot *s
     if (!task || out->level >= p->view.header->levels || is_complete(p, task, &waiters)) {
         return false;
     }
-    copy_slot(ptoi_slot_of(&p->view, out->level, task >> 3), slot);
+    const ptoi_slot *there = ptoi_slot_of(&p->view, out->level, task >> 3);
+    const ptoi_state *state = ptoi_state_of(&p->view, out->level, task >> 3);
+    copy_slot(there, slot);
+    const ptoi_what what = ptoi_what_of(slot);
     out->task = task;
-    out->order = ptoi_get64(&slot->order);
-    out->type = slot->type < PTO_WORKER_TYPES ? slot->type : 0;
+    out->order = ptoi_order_of(&p->view, there);
+    out->type = what.type < PTO_WORKER_TYPES ? what.type : 0;
     out->fanin = slot->fanin;
     read_producers(p, slot, out);
-    out->state = state_of(out, ptoi_get32(&slot->phase));
+    out->state = state_of(
+        out, ptoi_phase_of(ptoi_get32(&state->phase), ptoi_lap(&p->view, out->level, task >> 3)));
     return !is_complete(p, task, &waiters); /* then all of it was this task's */
 }
 
@@ -169,8 +172,9 @@ bool peek_task_of(const peek *p, pto_task task, peek_task *out)
     if (!read_task(p, task, out, &slot)) {
         return false;
     }
-    copy_kernel(p, ptoi_get32(&slot.kernel), out->kernel, sizeof out->kernel);
-    copy_site(p, slot.site, out->file, sizeof out->file, &out->line);
+    const ptoi_what what = ptoi_what_of(&slot);
+    copy_kernel(p, what.kernel, out->kernel, sizeof out->kernel);
+    copy_site(p, what.site, out->file, sizeof out->file, &out->line);
     return true;
 }
 

@@ -260,7 +260,7 @@ static void take_arg(maker *m, uint32_t task, const ptrace_arg *a)
 {
     replay_node *node = &m->plan->nodes[task];
     const uint32_t access = a->access & ~PTRACE_NODEP;
-    node->args += 1u + a->ndim;
+    node->args++;
     if (access == PTO_PARAM_SCALAR) {
         return;
     }
