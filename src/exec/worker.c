@@ -227,7 +227,7 @@ pto_status pto_task_complete(pto_runtime *rt, pto_task task, pto_status status)
 
 /* ---- The next task ---- */
 
-static uint32_t pop(ptoi_worker *worker)
+static __attribute__((noinline)) uint32_t pop(ptoi_worker *worker, uint32_t offers)
 {
     for (uint32_t types = worker->types; types; types &= types - 1) {
         uint32_t task = ptoi_queue_pop(&worker->sched->ready[__builtin_ctz(types)]);
@@ -235,6 +235,7 @@ static uint32_t pop(ptoi_worker *worker)
             return task;
         }
     }
+    worker->offers = offers;
     return PTOI_NONE;
 }
 
@@ -243,22 +244,30 @@ static uint32_t find(ptoi_worker *worker)
     uint32_t task = worker->next;
     if (task != PTOI_NONE) {
         worker->next = PTOI_NONE;
-        worker->fed = false;
+        worker->breath = 0;
         return task;
     }
-    task = pop(worker);
-    worker->fed &= task == PTOI_NONE;
-    if (task != PTOI_NONE || worker->sched->place == PTO_PLACE_THREAD) {
-        return task;
+    const uint32_t offers = ptoi_acquire32(&worker->sched->offers);
+    if (offers != worker->offers) {
+        task = pop(worker, offers);
+        if (task != PTOI_NONE) {
+            worker->breath = 0;
+            return task;
+        }
     }
-    while ((task = ptoi_sched_claim(worker->sched, &worker->inbox, worker->fed)) != PTOI_NONE) {
-        worker->fed = worker->id != worker->sched->n_workers; /* the caller writes there itself */
+    if (worker->sched->place == PTO_PLACE_THREAD) {
+        return PTOI_NONE;
+    }
+    while ((task = ptoi_sched_claim(worker->sched, &worker->inbox, &worker->breath)) != PTOI_NONE) {
+        if (!worker->breath && worker->id != worker->sched->n_workers) {
+            worker->breath = PTOI_BREATH; /* not the caller, who writes there himself */
+        }
         if (worker->types >> ptoi_what_of(&worker->sched->view.slots[task]).type & 1) {
             return task;
         }
         ptoi_sched_offer(worker->sched, task);
     }
-    worker->fed = false;
+    worker->breath = 0;
     return PTOI_NONE;
 }
 

@@ -106,8 +106,7 @@ static bool is_asked_about(const pto_runtime *rt, uint32_t level, uint64_t seq)
 {
     const ptoi_track *t = &rt->track[level];
     const uint64_t waiters = ptoi_get64(&t->states[(uint32_t)seq & t->mask].waiters);
-    if (!rt->poison.n_bad[level] ||
-        !ptoi_list_bad(waiters, ptoi_lap(&rt->view, level, seq))) {
+    if (!rt->poison.n_bad[level] || !ptoi_list_bad(waiters, ptoi_lap(&rt->view, level, seq))) {
         return false;
     }
     for (uint32_t l = 0; l < rt->levels; l++) {

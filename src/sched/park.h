@@ -18,7 +18,9 @@
 
 enum { PTOI_AWAKE, PTOI_ASLEEP };
 
-#define PTOI_BREATH 12 /* pauses: about as long as two or three submits take */
+#define PTOI_BREATH 12        /* pauses at first: about as long as two or three submits take */
+#define PTOI_BREATH_MOST 96   /* about a microsecond */
+#define PTOI_BREATH_ENOUGH 16 /* tasks that are worth a look */
 
 typedef struct ptoi_parker {
     _Alignas(PTOI_LINE) ptoi_a32 state;
@@ -42,12 +44,25 @@ static inline void ptoi_park_spin(uint32_t idle)
 }
 
 /* Whoever looks all the time at a word that another one writes for every task takes its line of cache
- * away as often, and that costs more than the task. So some are let come together before the next look. */
-static inline void ptoi_park_breathe(void)
+ * away as often, and those of the tasks as well, while their neighbours are being written; and that
+ * costs more than the tasks. So some are let come together: before the next look it waits a breath,
+ * which grows as long as too few have come by then, and ends when there are none. */
+static inline void ptoi_park_breathe(uint32_t pauses)
 {
-    for (uint32_t i = 0; i < PTOI_BREATH; i++) {
+    for (uint32_t i = 0; i < pauses; i++) {
         ptoi_relax();
     }
+}
+
+static inline uint32_t ptoi_park_next_breath(uint32_t pauses, uint64_t came)
+{
+    if (came == 0) {
+        return 0;
+    }
+    if (came < PTOI_BREATH_ENOUGH) {
+        return pauses < PTOI_BREATH_MOST ? pauses + pauses / 2 : pauses;
+    }
+    return came > 2 * PTOI_BREATH_ENOUGH && pauses > PTOI_BREATH ? pauses - pauses / 4 : pauses;
 }
 
 static inline void ptoi_park_announce(ptoi_parker *parker)

@@ -33,12 +33,14 @@ typedef struct ptoi_sched ptoi_sched;
 typedef struct ptoi_worker {
     _Alignas(PTOI_LINE) ptoi_sched *sched;
     uint32_t id;
-    uint32_t types; /* that it serves */
-    uint32_t next;  /* a task to run next, without a queue between; PTOI_NONE */
-    bool running;   /* a kernel is on this thread's stack */
-    bool fed;       /* its last task came from the inbox, so more may be on their way */
-    uint64_t inbox; /* the head of the inbox when it was last read */
-    pto_arg *args;  /* of the task that runs */
+    uint32_t types;  /* that it serves */
+    uint32_t next;   /* a task to run next, without a queue between; PTOI_NONE */
+    uint32_t offers; /* the number at which it found nothing ready for it */
+    bool running;    /* a kernel is on this thread's stack */
+    uint32_t breath; /* before its next look into the inbox; 0 unless its last task came from there,
+                        so that more may be on their way */
+    uint64_t inbox;  /* the head of the inbox when it was last read */
+    pto_arg *args;   /* of the task that runs */
     pthread_t thread;
     bool started;
     ptoi_worker_line *line; /* in the window: what it runs, and its counts */
@@ -77,6 +79,10 @@ struct ptoi_sched {
                          PTOI_AWAIT_ANY */
 
     ptoi_queue ready[PTO_WORKER_TYPES];
+    _Alignas(
+        PTOI_LINE) ptoi_a32 offers; /* tasks ever put into them, added after each: who has found
+                                            them empty at a number need not look again before the
+                                            next */
 
     /* place thread */
     ptoi_queue done;                      /* tasks whose kernel has returned */
@@ -112,9 +118,9 @@ ptoi_sched *ptoi_sched_of(pto_runtime *rt);
  * producers before the one at `cursor` are complete. */
 bool ptoi_sched_look(ptoi_sched *sched, uint32_t task, uint32_t cursor);
 
-/* The next new task that can run, PTOI_NONE if there is none. Others it meets join their lists. Who
- * is patient lets some come together before it looks for more of them: see ptoi_park_breathe. */
-uint32_t ptoi_sched_claim(ptoi_sched *sched, uint64_t *inbox, bool patient);
+/* The next new task that can run, PTOI_NONE if there is none. Others it meets join their lists.
+ * *breath is how long to wait before looking for more of them: see ptoi_park_breathe. */
+uint32_t ptoi_sched_claim(ptoi_sched *sched, uint64_t *inbox, uint32_t *breath);
 
 /* The task is complete: closes its list and looks at all who wait in it. The first that the worker
  * can run becomes its next, the others are put where workers find them. `worker` may be NULL. */

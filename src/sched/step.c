@@ -16,8 +16,7 @@ bool ptoi_sched_look(ptoi_sched *sched, uint32_t task, uint32_t cursor)
         ptoi_state *producer = ptoi_state_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
         const uint32_t lap = ptoi_lap_of_ref(view, ref);
         uint64_t waiters = ptoi_acquire64(&producer->waiters); /* pairs W2 */
-        while (!ptoi_list_closed(waiters, lap) ||
-               (PTOI_MUTANT(NO_CHECK) && waiters >> 32 == lap)) {
+        while (!ptoi_list_closed(waiters, lap) || (PTOI_MUTANT(NO_CHECK) && waiters >> 32 == lap)) {
             view->waits[task] = (ptoi_wait){ptoi_list_first(waiters, lap), i};
             /* From the moment it has joined, the task belongs to whoever closes the list. */
             if (PTOI_MUTANT(NO_CLOSE)) {
@@ -48,17 +47,18 @@ static inline void begin(const ptoi_view *view, uint32_t task)
     state->poisoned = what.poisoned;
 }
 
-uint32_t ptoi_sched_claim(ptoi_sched *sched, uint64_t *inbox, bool patient)
+uint32_t ptoi_sched_claim(ptoi_sched *sched, uint64_t *inbox, uint32_t *breath)
 {
     ptoi_header *h = sched->view.header;
     uint64_t at = ptoi_get64(&h->inbox_claimed);
     for (;;) {
         /* *inbox may be behind, never ahead: what it admits was published. */
         if (at >= *inbox) {
-            if (patient) {
-                ptoi_park_breathe();
-            }
+            ptoi_park_breathe(*breath);
             *inbox = ptoi_acquire64(&h->inbox_head); /* pairs W1 */
+            if (*breath) {
+                *breath = ptoi_park_next_breath(*breath, at < *inbox ? *inbox - at : 0);
+            }
             if (at >= *inbox) {
                 return PTOI_NONE;
             }
@@ -95,6 +95,7 @@ void ptoi_sched_offer(ptoi_sched *sched, uint32_t task)
 {
     uint32_t type = ptoi_what_of(&sched->view.slots[task]).type;
     ptoi_queue_push(&sched->ready[type], task);
+    ptoi_add32(&sched->offers, 1);
     ptoi_sched_wake_types(sched, PTO_TYPE_BIT(type));
 }
 

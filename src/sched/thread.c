@@ -12,7 +12,7 @@ static bool step(ptoi_sched *sched)
     }
     /* Not all new tasks at once: completions make room, new tasks fill it. */
     for (uint32_t n = 0; n < 64; n++) {
-        uint32_t task = ptoi_sched_claim(sched, &sched->own.inbox, false);
+        uint32_t task = ptoi_sched_claim(sched, &sched->own.inbox, &sched->own.breath);
         if (task == PTOI_NONE) {
             break;
         }

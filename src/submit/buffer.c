@@ -88,49 +88,64 @@ bool ptoi_buffer_unpack(const pto_runtime *rt, const ptoi_slot *slot, const ptoi
     return true;
 }
 
-pto_status pto_create_buffer(pto_runtime *rt, uint64_t bytes, pto_buffer *buffer)
+static __attribute__((noinline, cold)) pto_status refuse_buffer(pto_runtime *rt, uint64_t bytes)
 {
-    PTO_TRY(ptoi_runtime_enter(rt, "create a buffer"));
-    if (!buffer) {
-        return ptoi_fail(PTO_NULL_ARGUMENT, "create a buffer: buffer is NULL");
-    }
     if (rt->depth == 0) {
         return ptoi_fail(PTO_NO_SCOPE, "create a buffer: %" PRIu64 " bytes, but no scope is open",
                          bytes);
     }
     if (bytes > rt->track[rt->level].heap.size) {
-        (void)ptoi_stall_too_large(rt, rt->level, PTOI_SHORT_HEAP, bytes,
-                                   bytes > UINT64_MAX - 63 ? bytes : (bytes + 63) & ~UINT64_C(63));
+        const uint64_t enough = bytes > UINT64_MAX - 63 ? bytes : (bytes + 63) & ~UINT64_C(63);
+        (void)ptoi_stall_too_large(rt, rt->level, PTOI_SHORT_HEAP, bytes, enough);
         return ptoi_fail(PTO_TOO_LARGE,
                          "create a buffer: %" PRIu64 " bytes, but the heap of level %u has %" PRIu64
                          ": it takes heap_bytes (PTO_HEAP) of at least %" PRIu64,
-                         bytes, rt->level, rt->track[rt->level].heap.size,
-                         bytes > UINT64_MAX - 63 ? bytes : (bytes + 63) & ~UINT64_C(63));
+                         bytes, rt->level, rt->track[rt->level].heap.size, enough);
     }
-    if (rt->n_buffers == rt->max_buffers) {
-        pto_stall_report full = {.kind = PTO_STALL_BUFFERS,
-                                 .ring = PTO_RING_BUFFERS,
-                                 .size = rt->max_buffers,
-                                 .used = rt->n_buffers,
-                                 .wanted = 1};
-        ptoi_stall_keep(rt, &full, 0, 0, 0);
-        return ptoi_fail(PTO_STALLED,
-                         "create a buffer: %" PRIu32 " are alive in the scopes that are open, and "
-                         "only ending them makes room: use boundary scopes, or raise buffers "
-                         "(PTO_BUFFERS)",
-                         rt->n_buffers);
+    pto_stall_report full = {.kind = PTO_STALL_BUFFERS,
+                             .ring = PTO_RING_BUFFERS,
+                             .size = rt->max_buffers,
+                             .used = rt->n_buffers,
+                             .wanted = 1};
+    ptoi_stall_keep(rt, &full, 0, 0, 0);
+    return ptoi_fail(PTO_STALLED,
+                     "create a buffer: %" PRIu32 " are alive in the scopes that are open, and only "
+                     "ending them makes room: use boundary scopes, or raise buffers (PTO_BUFFERS)",
+                     rt->n_buffers);
+}
+
+/* A record for a new buffer. */
+static inline pto_status create_buffer(pto_runtime *rt, uint64_t bytes, const ptoi_buffer **made)
+{
+    if (__builtin_expect(rt->depth == 0 || bytes > rt->track[rt->level].heap.size ||
+                             rt->n_buffers == rt->max_buffers,
+                         0)) {
+        return refuse_buffer(rt, bytes);
     }
     ptoi_buffer *b = &rt->buffers[rt->n_buffers++];
-    memset(b, 0, sizeof *b);
-    b->life = ++rt->lives;
-    b->order = rt->order;
-    b->base = rt->scopes[rt->depth - 1].base;
-    b->bytes = bytes;
+    *b = (ptoi_buffer){
+        .life = ++rt->lives,
+        .order = rt->order,
+        .base = rt->scopes[rt->depth - 1].base,
+        .bytes = bytes,
+    };
     ptoi_header *h = rt->view.header;
     ptoi_set64(&h->buffers, rt->n_buffers);
-    if (rt->n_buffers > ptoi_get64(&h->buffers_peak)) {
+    if (__builtin_expect(rt->n_buffers > ptoi_get64(&h->buffers_peak), 0)) {
         ptoi_set64(&h->buffers_peak, rt->n_buffers);
     }
+    *made = b;
+    return PTO_OK;
+}
+
+pto_status pto_create_buffer(pto_runtime *rt, uint64_t bytes, pto_buffer *buffer)
+{
+    const ptoi_buffer *b = NULL;
+    PTO_TRY(ptoi_runtime_enter(rt, "create a buffer"));
+    if (!buffer) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "create a buffer: buffer is NULL");
+    }
+    PTO_TRY(create_buffer(rt, bytes, &b));
     *buffer = (pto_buffer){ptoi_buffer_owner(rt, b), bytes, (uint32_t)b->life};
     return PTO_OK;
 }
@@ -168,33 +183,9 @@ pto_status pto_managed_tensor(pto_runtime *rt, const pto_buffer *buffer, uint32_
     return make(&known, version, dtype, ndim, shape, t);
 }
 
-/* What pto_tensor_init makes of a shape that nothing is wrong with. False if something is, or might
- * be: then it finds the words. */
-static bool dense_quickly(pto_dtype dtype, int32_t ndim, const int64_t *shape, pto_tensor *t)
-{
-    const uint64_t size = (uint32_t)dtype < 16 ? ptoi_dtype_bytes(dtype) : 0;
-    if (size == 0 || (uint32_t)ndim > PTO_MAX_DIMS || (ndim && !shape)) {
-        return false;
-    }
-    *t = (pto_tensor){.ndim = ndim, .dtype = dtype};
-    int64_t step = 1;
-    for (int32_t d = ndim - 1; d >= 0; d--) {
-        t->shape[d] = shape[d];
-        t->strides[d] = step;
-        if (shape[d] <= 0 || __builtin_mul_overflow(step, shape[d], &step)) {
-            return false;
-        }
-    }
-    t->storage_bytes = (uint64_t)step * size;
-    return step <= INT32_MAX; /* far from where bytes could be too many */
-}
-
 /* A dense tensor of that shape, in memory that has just the size of it and is not known yet. */
 static pto_status dense(pto_dtype dtype, int32_t ndim, const int64_t *shape, pto_tensor *t)
 {
-    if (dense_quickly(dtype, ndim, shape, t)) {
-        return PTO_OK;
-    }
     /* As large as memory can be: what is wrong then is dtype or shape. */
     PTO_TRY(pto_tensor_init(t, (void *)64, INT64_MAX - 64, dtype, ndim, shape, NULL, 0));
     uint64_t bytes = pto_dtype_size(dtype);
@@ -206,20 +197,42 @@ static pto_status dense(pto_dtype dtype, int32_t ndim, const int64_t *shape, pto
     return PTO_OK;
 }
 
+/* The form of a temporary is mostly that of the one before, and dense: then nothing is to be checked,
+ * or worked out. */
+static inline bool dense_as_before(const pto_runtime *rt, pto_dtype dtype, int32_t ndim,
+                                   const int64_t *shape, pto_tensor *t)
+{
+    const ptoi_form *form = ptoi_form_record(rt->view.forms, rt->temp_form);
+    if (!form->dense || form->ndim != ndim || form->dtype != dtype || !shape) {
+        return false;
+    }
+    *t = (pto_tensor){.ndim = ndim, .dtype = dtype, .storage_bytes = form->dense};
+    for (int32_t d = 0; d < ndim; d++) {
+        if (form->dims[d] != shape[d]) {
+            return false;
+        }
+        t->shape[d] = shape[d];
+        t->strides[d] = form->dims[ndim + d];
+    }
+    return true;
+}
+
 pto_status pto_temp(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const int64_t *shape,
                     pto_tensor *t)
 {
     pto_tensor made;
-    pto_buffer buffer = {0};
+    const ptoi_buffer *b = NULL;
     PTO_TRY(ptoi_runtime_enter(rt, "temp"));
     if (!t) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "temp: t is NULL");
     }
-    PTO_TRY(dense(dtype, ndim, shape, &made));
-    PTO_TRY(pto_create_buffer(rt, made.storage_bytes, &buffer));
-    made.storage = NULL;
-    made.owner = buffer.owner;
-    made.generation = buffer.generation;
+    if (!dense_as_before(rt, dtype, ndim, shape, &made)) {
+        PTO_TRY(dense(dtype, ndim, shape, &made));
+        rt->temp_form = ptoi_form_find(&rt->map->forms, &made);
+    }
+    PTO_TRY(create_buffer(rt, made.storage_bytes, &b));
+    made.owner = ptoi_buffer_owner(rt, b);
+    made.generation = (uint32_t)b->life;
     *t = made;
     return PTO_OK;
 }

@@ -40,8 +40,11 @@ static uint32_t form_of_whole(pto_runtime *rt, const ptoi_buffer *b, const pto_t
         (uint32_t)t->ndim > PTO_MAX_DIMS) {
         return 0;
     }
-    const uint32_t form = ptoi_form_find(&rt->map->forms, t);
-    return ptoi_form_record(rt->map->forms.records, form)->dense == b->bytes ? form : 0;
+    const char *records = rt->map->forms.records;
+    const uint32_t form = ptoi_form_is(ptoi_form_record(records, rt->temp_form), t)
+                              ? rt->temp_form
+                              : ptoi_form_find(&rt->map->forms, t);
+    return ptoi_form_record(records, form)->dense == b->bytes ? form : 0;
 }
 
 typedef struct asking {
