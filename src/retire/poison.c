@@ -87,14 +87,14 @@ static bool covers(const pto_runtime *rt, const pto_tensor *a, const pto_tensor 
     return pto_tensor_covers_ex(a, b, rt->map->budget, &result) == PTO_OK && result.yes;
 }
 
-static void remember_memory(pto_runtime *rt, const pto_tensor *t)
+static void remember_memory(pto_runtime *rt, const pto_tensor *t, uint64_t order)
 {
     ptoi_poison *p = &rt->poison;
-    ptoi_poison_cover(rt, t); /* it takes the place of its parts */
+    ptoi_poison_cover(rt, t, order + 1); /* it takes the place of its parts */
     if (p->count == p->capacity) {
         p->all = true;
     } else {
-        p->regions[p->count++] = *t;
+        p->regions[p->count++] = (ptoi_bad_region){*t, order};
     }
 }
 
@@ -125,7 +125,7 @@ void ptoi_poison_record(pto_runtime *rt, uint32_t level, uint64_t seq)
                 continue;
             }
         }
-        remember_memory(rt, &t);
+        remember_memory(rt, &t, ptoi_get64(&slot->order));
     }
     for (uint32_t l = 0; l < rt->levels; l++) {
         rt->poison.fence[l] = rt->track[l].head;
@@ -145,9 +145,9 @@ bool ptoi_poison_meets(pto_runtime *rt, const pto_tensor *t)
         return pto_tensor_numel(t) != 0;
     }
     for (uint32_t i = 0; i < p->count;) {
-        if (!is_alive(rt, &p->regions[i])) {
+        if (!is_alive(rt, &p->regions[i].tensor)) {
             p->regions[i] = p->regions[--p->count];
-        } else if (overlaps(rt, &p->regions[i], t)) {
+        } else if (overlaps(rt, &p->regions[i].tensor, t)) {
             return true;
         } else {
             i++;
@@ -156,11 +156,12 @@ bool ptoi_poison_meets(pto_runtime *rt, const pto_tensor *t)
     return false;
 }
 
-void ptoi_poison_cover(pto_runtime *rt, const pto_tensor *t)
+void ptoi_poison_cover(pto_runtime *rt, const pto_tensor *t, uint64_t order)
 {
     ptoi_poison *p = &rt->poison;
     for (uint32_t i = 0; i < p->count;) {
-        if (!is_alive(rt, &p->regions[i]) || covers(rt, t, &p->regions[i])) {
+        const ptoi_bad_region *r = &p->regions[i];
+        if (!is_alive(rt, &r->tensor) || (r->order < order && covers(rt, t, &r->tensor))) {
             p->regions[i] = p->regions[--p->count];
         } else {
             i++;

@@ -117,7 +117,7 @@ static __attribute__((noinline, cold)) void judge(ptoi_draft *d)
     }
     for (size_t i = 0; i < d->n_accesses; i++) {
         if (d->kinds[i] != PTO_PARAM_INPUT) {
-            ptoi_poison_cover(d->rt, d->accesses[i].tensor);
+            ptoi_poison_cover(d->rt, d->accesses[i].tensor, d->rt->order);
         }
     }
 }

@@ -196,6 +196,7 @@ pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst, const
     }
     pto_kernel kernel = type == PTO_VECTOR ? rt->rearrange_vector : rt->rearrange_accelerator;
     const pto_map_task first = {rt->track[rt->level].head, rt->level};
+    const uint64_t order = rt->order;
     for (uint32_t i = 0; i < c.parts; i++) {
         pto_tensor to = *dst, from = *src;
         if (c.parts > 1) {
@@ -217,7 +218,7 @@ pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst, const
     if (c.parts > 1) { /* what no part covers, all of them together do */
         ptoi_access_cover(rt->map, dst, first);
         if (ptoi_poison_any(rt)) {
-            ptoi_poison_cover(rt, dst);
+            ptoi_poison_cover(rt, dst, order); /* parts may have failed by now */
         }
     }
     return PTO_OK;

@@ -107,8 +107,13 @@ typedef struct ptoi_bad_range {
     uint64_t first, last;
 } ptoi_bad_range;
 
+typedef struct ptoi_bad_region {
+    pto_tensor tensor; /* an output of a bad task */
+    uint64_t order;    /* of the task */
+} ptoi_bad_region;
+
 typedef struct ptoi_poison {
-    pto_tensor *regions; /* outputs of bad tasks */
+    ptoi_bad_region *regions;
     uint32_t count, capacity;
     bool all;                            /* too many to know: everything */
     ptoi_bad_range *bad[PTO_MAX_LEVELS]; /* numbers of bad tasks, rising */
@@ -347,8 +352,9 @@ void ptoi_poison_record(pto_runtime *rt, uint32_t level, uint64_t seq);
 bool ptoi_poison_meets(pto_runtime *rt, const pto_tensor *t);
 bool ptoi_poison_is_bad(const pto_runtime *rt, uint32_t level, uint64_t seq);
 
-/* The tensor will be written: what it covers is bad no longer (or the writer will be). */
-void ptoi_poison_cover(pto_runtime *rt, const pto_tensor *t);
+/* The tensor will be written by the task of that order: what it covers of older ones is bad no longer
+ * (or the writer will be). */
+void ptoi_poison_cover(pto_runtime *rt, const pto_tensor *t, uint64_t order);
 
 void ptoi_poison_clear(pto_runtime *rt);
 

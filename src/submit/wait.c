@@ -450,7 +450,7 @@ pto_status pto_write_at(pto_runtime *rt, const pto_tensor *t, const void *from, 
         wait_all(rt); /* a bad writer is written down when it is passed: then it can be covered */
     }
     if (ptoi_poison_any(rt)) {
-        ptoi_poison_cover(rt, t);
+        ptoi_poison_cover(rt, t, rt->order);
     }
     move(t, storage_of(rt, t), (void *)(uintptr_t)from, false);
     if (b) {

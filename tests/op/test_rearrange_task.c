@@ -405,6 +405,44 @@ static void test_within_one_buffer(void **state)
 
 /* ---- Failures ------------------------------------------------------------------------------- */
 
+/* Room for the arguments of two parts: the first has failed, and is recycled, before the last is
+ * submitted. All of the destination was bad before, too, and no part alone covers that. */
+static void test_parts_that_fail_early_stay_bad(void **state)
+{
+    rig r;
+    pto_config config = PTO_CONFIG_INIT;
+    enum { BYTES = 4 << 20, PART = BYTES / 4 };
+    config.arg_bytes = 192;
+    rig_start(&r, state, &config);
+    unsigned char *from = lines(BYTES), *to = lines(BYTES);
+    pto_tensor src = rig_bytes(&r, from, BYTES), dst = rig_bytes(&r, to, BYTES),
+               some = rig_slice(&src, 3, 5);
+    RIG_SUBMIT(&r, r.fails, pto_output(&dst));
+    RIG_SUBMIT(&r, r.fails, pto_output(&some));
+    assert_int_equal(pto_wait(r.rt), PTO_TASK_FAILED);
+    uint64_t before = rig_stats(&r).submitted;
+    expect_ok(pto_submit_rearrange(r.rt, &dst, &src, PTO_VECTOR));
+    assert_int_equal(rig_stats(&r).submitted, before + 4);
+    assert_int_equal(pto_wait(r.rt), PTO_TASK_FAILED);
+    assert_int_equal(rig_stats(&r).skipped, 1);
+    unsigned char got;
+    for (int64_t i = 0; i < 4; i++) {
+        pto_tensor byte = rig_slice(&dst, i * PART + 9, i * PART + 10);
+        pto_status status = pto_read(r.rt, &byte, &got, 1);
+        assert_int_equal(status, i == 0 ? PTO_POISONED : PTO_OK);
+    }
+    /* Nothing bad is left once they are all written again. */
+    RIG_SUBMIT(&r, r.fill, pto_output(&some), pto_scalar(7));
+    expect_ok(pto_submit_rearrange(r.rt, &dst, &src, PTO_VECTOR));
+    pto_tensor first = rig_slice(&dst, 3, 4);
+    expect_ok(pto_read(r.rt, &first, &got, 1));
+    assert_int_equal(got, 7);
+    expect_ok(pto_clear_error(r.rt));
+    rig_stop(&r);
+    free(from);
+    free(to);
+}
+
 static void test_failed_sources_poison(void **state)
 {
     rig r;
@@ -623,6 +661,7 @@ int main(void)
         RIG_CASE(test_small_ones_are_one_task),
         RIG_CASE(test_within_one_buffer),
         RIG_CASE(test_failed_sources_poison),
+        RIG_CASE(test_parts_that_fail_early_stay_bad),
         RIG_CASE(test_parts_heal),
         RIG_CASE(test_refusals_submit_nothing),
         RIG_CASE_SLOW(test_only_the_orchestrator_submits),
