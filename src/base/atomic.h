@@ -13,7 +13,7 @@
  *                     his put and his see. That runs a fence on every core that runs a thread of
  *                     ours, so a store that it finds still on its way has arrived when it returns,
  *                     and whoever tells after that sees what was put before. Where the system has
- *                     no such call, tell is a put.
+ *                     no such call, tell is a put; where it stops to have it, see park.h.
  *   cas               acquire and release on success, acquire on failure
  *
  * Counters with a single writer are raised by get and set: no locked instruction.

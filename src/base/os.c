@@ -98,6 +98,12 @@ void ptoi_os_sleep(ptoi_a32 *word, uint32_t value)
     syscall(SYS_futex, &word->value, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
+void ptoi_os_nap(ptoi_a32 *word, uint32_t value)
+{
+    const struct timespec most = {.tv_nsec = 1000000};
+    syscall(SYS_futex, &word->value, FUTEX_WAIT_PRIVATE, value, &most, NULL, 0);
+}
+
 void ptoi_os_wake(ptoi_a32 *word)
 {
     syscall(SYS_futex, &word->value, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
@@ -140,9 +146,9 @@ bool ptoi_os_has_barrier(void)
     return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
-void ptoi_os_barrier(void)
+bool ptoi_os_barrier(void)
 {
-    (void)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
 uint64_t ptoi_os_cores(void)

@@ -53,10 +53,14 @@ void ptoi_os_file_close(int file);
 void ptoi_os_sleep(ptoi_a32 *word, uint32_t value);
 void ptoi_os_wake(ptoi_a32 *word);
 
+/* The same sleep, for a millisecond at most. */
+void ptoi_os_nap(ptoi_a32 *word, uint32_t value);
+
 /* A fence on every core that runs a thread of this process, and on this one: see `tell` in atomic.h.
- * The first says whether there is such a thing, and must be asked before. */
+ * The first says whether there is such a thing, and must be asked before; the second whether it was
+ * made, for a filter of system calls may come later. */
 bool ptoi_os_has_barrier(void);
-void ptoi_os_barrier(void);
+bool ptoi_os_barrier(void);
 
 /* How many cores this thread may run on: containers and taskset make it less than the machine has. */
 uint64_t ptoi_os_cores(void);

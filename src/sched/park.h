@@ -3,7 +3,8 @@
  * Dekker's pattern (see atomic.h): a thread announces that it sleeps (`idle`, then state) and then
  * looks for work once more; whoever makes work publishes it and then looks at `idle`. At least one
  * of them sees the other. The sleeper waits until somebody sets its state back. Those who make work
- * do it all the time, and only tell; so the sleeper makes the barrier.
+ * do it all the time, and only tell; so the sleeper makes the barrier. Where that is refused, work may
+ * have been told without either having seen the other: then it only naps, and looks again.
  *
  *   P1  state, put to ASLEEP by its thread; taken to AWAKE by compare-and-swap, by one waker or by
  *       the thread itself: who wins takes one off `idle`.
@@ -26,6 +27,7 @@ typedef struct ptoi_parker {
     _Alignas(PTOI_LINE) ptoi_a32 state;
     ptoi_a32 *idle; /* how many of a group sleep, or are about to */
     bool lopsided;  /* some of those who make work only tell */
+    bool unsure;    /* the barrier was refused; its own thread's */
     ptoi_a64 parks; /* times it slept; for people */
 } ptoi_parker;
 
@@ -70,7 +72,7 @@ static inline void ptoi_park_announce(ptoi_parker *parker)
     ptoi_add32(parker->idle, 1); /* first: `idle` is never less than the number of sleepers */
     ptoi_put32(&parker->state, PTOI_ASLEEP);
     if (parker->lopsided && !PTOI_MUTANT(NO_BARRIER)) {
-        ptoi_os_barrier();
+        parker->unsure = !ptoi_os_barrier();
     }
 }
 
@@ -99,6 +101,11 @@ static inline void ptoi_park_withdraw(ptoi_parker *parker)
 static inline void ptoi_park_sleep(ptoi_parker *parker)
 {
     ptoi_count64(&parker->parks, 1);
+    if (__builtin_expect(parker->unsure, 0) && !PTOI_MUTANT(NO_NAP)) {
+        ptoi_os_nap(&parker->state, PTOI_ASLEEP);
+        ptoi_park_withdraw(parker);
+        return;
+    }
     while (ptoi_acquire32(&parker->state) == PTOI_ASLEEP) {
         ptoi_os_sleep(&parker->state, PTOI_ASLEEP);
     }

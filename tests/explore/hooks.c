@@ -205,6 +205,11 @@ void ptoi_os_sleep(ptoi_a32 *word, uint32_t value)
     model_sleep(word, value);
 }
 
+void ptoi_os_nap(ptoi_a32 *word, uint32_t value)
+{
+    model_nap(word, value);
+}
+
 void ptoi_os_wake(ptoi_a32 *word)
 {
     model_wake(word);
@@ -230,16 +235,19 @@ void ptoi_os_yield(void)
     model_yield();
 }
 
-bool world_has_barrier = true;
+bool world_has_barrier = true, world_makes_barrier = true;
 
 bool ptoi_os_has_barrier(void)
 {
     return world_has_barrier;
 }
 
-void ptoi_os_barrier(void)
+bool ptoi_os_barrier(void)
 {
-    model_barrier();
+    if (world_makes_barrier) {
+        model_barrier();
+    }
+    return world_makes_barrier;
 }
 
 uint64_t ptoi_os_cores(void)

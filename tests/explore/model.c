@@ -570,6 +570,17 @@ void model_yield(void)
     record(&d.places[0], OP_YIELD, ORDER_RELAXED, 0, 0, 0, 0);
 }
 
+/* A sleep that is over when nobody else can do anything. Whatever was stored has arrived by then. */
+void model_nap(const void *address, uint32_t value)
+{
+    threads_now()->naps = true;
+    model_sleep(address, value);
+    threads_now()->naps = false;
+    for (uint32_t t = 0; t < here.n_threads; t++) {
+        join(&threads_now()->shown, &here.threads[t].clock);
+    }
+}
+
 /* Everybody else makes a fence at this moment: the caller sees what they have stored, they see what
  * he has. */
 void model_barrier(void)

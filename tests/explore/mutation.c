@@ -67,6 +67,7 @@ const mutation mutations[] = {
     {"scheduler-announces-late", "so does the scheduler's thread", "wait-thread", 0, MUTATE_LATE,
      "resting|scheduler.state", ADD | SWAP, "scheduler.parks"},
     CODE(NO_BARRIER, "poll", "the sleeper makes no barrier before its last look"),
+    CODE(NO_NAP, "poll-refused", "the sleeper whose barrier was refused sleeps for good"),
     {"idle-weak", "the sleeper's announcement is no longer sequentially consistent", "poll", 0,
      MUTATE_WEAKEN, "idle", ADD, NULL},
     {"work-weak", "nor is what it looks at last: the inbox", "poll", 0, MUTATE_WEAKEN, "inbox_head",

@@ -19,6 +19,7 @@
     X(types)                                                                                       \
     X(poll)                                                                                        \
     X(poll_put)                                                                                    \
+    X(poll_refused)                                                                                \
     X(poll_thread)                                                                                 \
     X(end)                                                                                         \
     X(end_thread)                                                                                  \

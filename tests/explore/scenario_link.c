@@ -129,6 +129,15 @@ static void poll_put_prepare(void)
     poll_prepare();
 }
 
+static void poll_refused_prepare(void)
+{
+    world_makes_barrier = false;
+    poll_prepare();
+}
+
+const scenario scenario_poll_refused = {
+    "poll-refused", "the same where barriers are forbidden after the start; 1 worker",
+    poll_refused_prepare, poll_run, true};
 const scenario scenario_poll_put = {
     "poll-put", "the same on a system without barriers: W1 is put, not told; 1 worker",
     poll_put_prepare, poll_run, true};

@@ -356,6 +356,7 @@ void search_open(const scenario *it)
     here.inside = true;
     /* What is sequentially consistent matters to those who have no barrier. */
     world_has_barrier = !mutation_now || mutation_now->action != MUTATE_WEAKEN;
+    world_makes_barrier = true;
     it->prepare();
     here.n_first = here.n_threads;
     memory_keep();

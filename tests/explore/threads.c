@@ -55,7 +55,7 @@ uint32_t threads_add(void (*run)(void *), void *context)
     made->run = run;
     made->context = context;
     made->state = THREAD_READY;
-    made->yielded = false;
+    made->yielded = made->naps = false;
     made->n_ops = made->n_shared = made->looks = 0;
     made->looks_at = NULL;
     c.begun[t] = false;
@@ -121,13 +121,27 @@ static void switch_to(uint32_t t)
     }
 }
 
+static bool end_naps(void)
+{
+    bool any = false;
+    /* With nothing left to happen they may sleep on. */
+    for (uint32_t t = 0; t < here.n_threads && here.threads[0].state != THREAD_DONE; t++) {
+        fiber *it = &here.threads[t];
+        if (it->state == THREAD_ASLEEP && it->naps) {
+            it->state = THREAD_READY;
+            any = true;
+        }
+    }
+    return any;
+}
+
 uint32_t threads_candidates(uint32_t *list)
 {
-    for (;;) {
+    for (uint32_t from = here.current;;) {
         uint32_t n = 0;
         bool yielded = false;
         for (uint32_t i = 0; i < here.n_threads; i++) { /* round robin from the present one on */
-            const uint32_t t = (here.current + i) % here.n_threads;
+            const uint32_t t = (from + i) % here.n_threads;
             if (here.threads[t].state == THREAD_READY) {
                 yielded |= here.threads[t].yielded;
                 if (!here.threads[t].yielded) {
@@ -135,9 +149,11 @@ uint32_t threads_candidates(uint32_t *list)
                 }
             }
         }
-        if (n || !yielded) {
+        const bool naps = n == 0 && end_naps();
+        if (n || (!yielded && !naps)) {
             return n;
         }
+        from += naps; /* so that who does nothing but nap lets the others look, too */
         threads_stir(NULL);
     }
 }

@@ -64,8 +64,8 @@ extern const scenario *const scenarios[]; /* NULL ends it */
 /* Memory of the world: zeroed, named in traces, and put back before each schedule. */
 void *world_memory(size_t bytes);
 
-/* Whether the system has ptoi_os_barrier; set by `prepare`. */
-extern bool world_has_barrier;
+/* Whether the system has ptoi_os_barrier, and lets it be made; set by `prepare`. */
+extern bool world_has_barrier, world_makes_barrier;
 
 /* Threads to come; then `run` waits for them. */
 uint32_t world_thread(const char *name, void (*run)(void *), void *context);
@@ -163,6 +163,7 @@ typedef struct fiber {
     void *context;
     thread_state state;
     bool yielded;             /* until what it looked at last has changed */
+    bool naps;                /* it sleeps no longer than others have something to do */
     const void *waits_for;    /* address of the word or lock */
     uint32_t joins;           /* thread */
     uint32_t n_ops, n_shared; /* operations; of those, on places that others use */
@@ -213,6 +214,7 @@ bool model_cas(void *address, uint32_t bytes, uint64_t *expected, uint64_t desir
                op_order failure);
 void model_lock(void *address);
 void model_unlock(void *address);
+void model_nap(const void *address, uint32_t value);
 void model_barrier(void);
 void model_sleep(const void *address, uint32_t value);
 void model_wake(const void *address);
