@@ -16,7 +16,8 @@
  *   R1  tail <= head <= tail + size
  *   R2  at = head % size, or size in place of 0 is never seen: at < size
  *   R3  peak <= size
- *   R4  here = what fits at `at`: up to the end of the ring, and up to the tail
+ *   R4  if head = tail then at = 0
+ *   R5  here = what fits at `at`: up to the end of the ring, and up to the tail
  */
 #ifndef PTOI_RING_H
 #define PTOI_RING_H
@@ -52,17 +53,13 @@ static inline uint64_t ptoi_ring_used(const ptoi_ring *ring)
 /* Whether `amount` fits now, and where it would lie. Nothing is taken yet. */
 static inline bool ptoi_ring_fits(const ptoi_ring *ring, uint64_t amount, ptoi_piece *piece)
 {
-    uint64_t used = ptoi_ring_used(ring), rest = ring->size - ring->at;
-    if (used == 0) {
-        *piece = (ptoi_piece){ring->at ? ring->head + rest : ring->head, 0};
-        return amount <= ring->size;
-    }
+    uint64_t rest = ring->size - ring->at;
     uint64_t skip = amount <= rest ? 0 : rest;
     *piece = (ptoi_piece){ring->head + skip, skip ? 0 : ring->at};
-    return used + skip + amount <= ring->size;
+    return ptoi_ring_used(ring) + skip + amount <= ring->size;
 }
 
-/* R4. */
+/* R5. */
 static inline uint64_t ptoi_ring_room_here(const ptoi_ring *ring)
 {
     const uint64_t rest = ring->size - ring->at, free = ring->size - ptoi_ring_used(ring);
@@ -74,9 +71,6 @@ static inline uint64_t ptoi_ring_take(ptoi_ring *ring, ptoi_piece piece, uint64_
 {
     if (amount == 0) {
         return ring->head;
-    }
-    if (ring->head == ring->tail) {
-        ring->tail = piece.begin; /* what was skipped in an empty ring is not in use */
     }
     ring->head = piece.begin + amount;
     ring->at = piece.at + amount;
@@ -113,8 +107,13 @@ static inline void ptoi_ring_give_back(ptoi_ring *ring, uint64_t end)
     ring->peak = ptoi_ring_peak(ring);
     if (end > ring->tail) {
         ring->tail = end;
-        ring->here = ptoi_ring_room_here(ring);
     }
+    if (ring->tail == ring->head && ring->at) { /* here, so that whoever looks next finds it so */
+        ring->head += ring->size - ring->at;
+        ring->tail = ring->head;
+        ring->at = 0;
+    }
+    ring->here = ptoi_ring_room_here(ring);
 }
 
 /* Whether the invariants hold. */
@@ -122,7 +121,8 @@ static inline bool ptoi_ring_check(const ptoi_ring *ring)
 {
     return ring->tail <= ring->head && ptoi_ring_used(ring) <= ring->size &&
            ring->at < ring->size && ring->at == ring->head % ring->size &&
-           ring->peak <= ring->size && ring->here == ptoi_ring_room_here(ring);
+           ring->peak <= ring->size && (ring->head != ring->tail || ring->at == 0) &&
+           ring->here == ptoi_ring_room_here(ring);
 }
 
 #endif /* PTOI_RING_H */

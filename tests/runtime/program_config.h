@@ -13,7 +13,8 @@ static inline void config_workers(test_rng *rng, program *p, program_profile pro
         }
         return;
     }
-    c->workers = (uint32_t)program_roll(rng, profile == PROFILE_ALL ? 0 : 2, PROGRAM_WORKERS);
+    const bool any = profile == PROFILE_ALL || profile == PROFILE_SAME;
+    c->workers = (uint32_t)program_roll(rng, any ? 0 : 2, PROGRAM_WORKERS);
     if (!c->workers) {
         c->workers = PTO_NO_WORKERS;
         return;
@@ -40,6 +41,17 @@ static inline void config_rings(test_rng *rng, pto_config *c, program_profile pr
     if (profile == PROFILE_FAIL) {
         c->window = UINT32_C(1) << program_roll(rng, 2, 4);
         c->deps = UINT32_C(1) << program_roll(rng, 0, 3);
+        return;
+    }
+    if (profile == PROFILE_SAME && !program_one_in(rng, 4)) { /* room, mostly */
+        c->window = UINT32_C(1) << program_roll(rng, 3, 8);
+        c->heap_bytes = (uint64_t)program_roll(rng, 8, 96) * 64;
+        if (program_one_in(rng, 3)) {
+            c->deps = UINT32_C(1) << program_roll(rng, 6, 9);
+        }
+        if (program_one_in(rng, 3)) {
+            c->map_entries = UINT32_C(1) << program_roll(rng, 3, 8);
+        }
         return;
     }
     if (!program_one_in(rng, 4)) {

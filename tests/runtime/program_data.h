@@ -156,12 +156,15 @@ typedef enum program_profile {
     PROFILE_ALL,  /* of everything */
     PROFILE_RACE, /* workers, delays, little memory and no failures: what is wrong shows soon */
     PROFILE_FAIL, /* many failures, in a window where slots come back soon */
+    PROFILE_SAME, /* the same tensors again and again, most of them apart from all others: what submit
+                     knows already */
 } program_profile;
 
 /* The one that goes with a seed, where nobody says otherwise. */
 static inline program_profile program_profile_of(uint64_t seed)
 {
-    static const program_profile profiles[8] = {[3] = PROFILE_FAIL, [7] = PROFILE_RACE};
+    static const program_profile profiles[8] = {
+        [3] = PROFILE_FAIL, [5] = PROFILE_SAME, [7] = PROFILE_RACE};
     return profiles[seed % 8];
 }
 

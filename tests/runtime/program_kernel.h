@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include "program_diary.h"
 #include "program_view.h"
 
 typedef struct program_arg {
@@ -66,7 +67,8 @@ typedef struct program_helper {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t change;
-    program_task *first; /* the latest comes first: another order than that of submission */
+    program_task *first;  /* the latest comes first: another order than that of submission */
+    program_diary *diary; /* NULL, or everything runs on one thread */
     bool started, stop;
     bool
         once; /* no second pto_task_complete, which would be refused: nobody waits for its return */
@@ -263,6 +265,10 @@ static inline pto_status kernel_do(program_task *task, const pto_call *call)
     task->runs++;
     task->ran_as = call->task;
     task->status = kernel_work(task, call->args, true);
+    if (task->helper->diary) {
+        diary_note(task->helper->diary, "a task ran", call->task);
+        diary_note(task->helper->diary, "its status", task->status);
+    }
     return task->status == PTO_OK ? PTO_OK
                                   : pto_fail(task->status, "task %u was to fail", task->number);
 }

@@ -31,6 +31,12 @@ static inline bool make_one_in(maker *k, int64_t n)
     return program_one_in(&k->rng, n);
 }
 
+/* Of everything, also what is wrong. */
+static inline bool make_is_wild(const maker *k)
+{
+    return k->profile == PROFILE_ALL || k->profile == PROFILE_SAME;
+}
+
 static inline uint64_t make_seed(maker *k)
 {
     return test_next(&k->rng) | 1;
@@ -91,6 +97,22 @@ static inline void make_external(maker *k, program_area area)
     op->seed = make_one_in(k, 5) ? make_seed(k) : 0;
     const pto_tensor t = view_external(op, k->area[area]);
     model_make(&k->m, make_number(k, op), &t, PROGRAM_NOBODY);
+}
+
+/* Tensors that have no byte in common. */
+static inline void make_tiles(maker *k)
+{
+    enum { TILE = 96 };
+    const int64_t count = make_roll(k, 2, program_area_bytes[AREA_MAIN] / TILE);
+    for (uint32_t i = 0; i < count; i++) {
+        program_op *op = make_op(k, OP_EXTERNAL);
+        op->area = AREA_MAIN;
+        op->dtype = make_dtype(k);
+        op->at = i * TILE;
+        make_shape(k, op, TILE / (int64_t)pto_dtype_size(op->dtype));
+        const pto_tensor t = view_external(op, k->area[AREA_MAIN]);
+        model_make(&k->m, make_number(k, op), &t, PROGRAM_NOBODY);
+    }
 }
 
 /* A managed tensor as the model knows it; the runtime will set the rest. */
@@ -173,7 +195,7 @@ static inline uint32_t make_pick_for(maker *k, pto_param_kind kind)
 {
     const int64_t roll = make_roll(k, 0, 99);
     uint32_t op = 0;
-    if (k->profile == PROFILE_ALL && roll == 0 &&
+    if (make_is_wild(k) && roll == 0 &&
         make_pick(k, make_one_in(k, 2) ? CLASS_DEAD : CLASS_UNWRITTEN, &op)) {
         return op;
     }
@@ -206,14 +228,16 @@ static inline void make_tensor_param(maker *k, program_op *op, pto_param_kind ki
     const make_class class = make_classify(k, of);
     program_param *param = make_param(k, op, kind);
     param->of = (uint16_t)of;
-    if (class == CLASS_UNWRITTEN ? make_one_in(k, 40) : !make_one_in(k, 4)) {
+    if (class == CLASS_UNWRITTEN     ? make_one_in(k, 40)
+        : k->profile == PROFILE_SAME ? make_one_in(k, 24)
+                                     : !make_one_in(k, 4)) {
         param->view = make_seed(k);
     }
     param->nodep = class == CLASS_FIXED && make_one_in(k, 2);
     if (class == CLASS_WRITTEN && kind == PTO_PARAM_OUTPUT && make_one_in(k, 3)) {
         param->version = 1;
     }
-    if (k->profile == PROFILE_ALL && make_one_in(k, 120)) {
+    if (make_is_wild(k) && make_one_in(k, 120)) {
         param->version = make_one_in(k, 2) ? -1 : 2;
     }
 }
@@ -304,7 +328,7 @@ static inline program_op *make_submit(maker *k, program_guard guard)
         }
     }
     make_tensor_param(k, op, make_one_in(k, 3) ? PTO_PARAM_INOUT : PTO_PARAM_OUTPUT);
-    if (k->profile == PROFILE_ALL && make_one_in(k, 60)) {
+    if (make_is_wild(k) && make_one_in(k, 60)) {
         make_spoil(k, op);
     }
     make_submitted(k, op);
@@ -532,16 +556,21 @@ static inline void program_make_from(program *p, test_rng rng, uint64_t seed,
     k->p = p;
     k->rng = rng;
     k->profile = profile;
-    k->fails = profile == PROFILE_FAIL || (profile == PROFILE_ALL && make_one_in(k, 2));
+    k->fails = profile == PROFILE_FAIL ||
+               (make_is_wild(k) && make_one_in(k, profile == PROFILE_ALL ? 2 : 4));
     k->pends = make_one_in(k, 2);
-    k->meddles = profile == PROFILE_ALL && make_one_in(k, 4);
+    k->meddles = make_is_wild(k) && make_one_in(k, 4);
     config_make(&k->rng, p, profile, k->fails);
     model_init(&k->m, p->config.levels);
     for (uint32_t level = 0; level < PTO_MAX_LEVELS; level++) {
         k->m.room[level] = (model_room){UINT64_MAX, UINT64_MAX, UINT64_MAX};
     }
-    make_external(k, AREA_MAIN);
-    for (int64_t n = make_roll(k, 2, 6); n > 0; n--) {
+    if (profile == PROFILE_SAME) {
+        make_tiles(k);
+    } else {
+        make_external(k, AREA_MAIN);
+    }
+    for (int64_t n = profile != PROFILE_SAME ? make_roll(k, 2, 6) : make_one_in(k, 4); n > 0; n--) {
         make_external(k, make_one_in(k, 3) ? AREA_SIDE : AREA_MAIN);
     }
     make_external(k, AREA_FIXED);
@@ -554,7 +583,7 @@ static inline void program_make_from(program *p, test_rng rng, uint64_t seed,
             make_end(k);
         }
     }
-    p->ending = profile == PROFILE_ALL && make_one_in(k, 8) ? PTO_CANCEL : PTO_WAIT;
+    p->ending = make_is_wild(k) && make_one_in(k, 8) ? PTO_CANCEL : PTO_WAIT;
     for (uint32_t i = 0; i < k->m.n_tasks; i++) {
         model_free_task(k->m.task[i]);
     }

@@ -37,6 +37,7 @@ typedef struct run {
     pto_task last;      /* submitted */
     uint64_t submitted; /* tasks with a kernel */
     program_sights *sights;
+    program_diary *diary; /* NULL: nobody wants one */
     bool is_wrong;
     char *why;
     size_t why_bytes;
@@ -295,6 +296,9 @@ static inline void run_submit_task(run *r, program_task *task)
         pto_status status = pto_submit_task_at(r->rt, kernel, type, params, n, &handle, "program",
                                                (int)r->op);
         run_judge(r, status, &v, "submit");
+        if (r->diary) {
+            diary_note(r->diary, "the answer to a submit", status);
+        }
         if (status == PTO_OK && !r->is_wrong) {
             run_submitted(r, task, handle);
             task = NULL;

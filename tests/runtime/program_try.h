@@ -54,6 +54,26 @@ static inline void try_begin(run *r)
     helper_start(&r->helper, r->p->ending == PTO_CANCEL);
 }
 
+/* What the operation at hand came to. */
+static inline void try_tell(run *r, uint32_t events)
+{
+    program_diary *d = r->diary;
+    for (; events < r->n_events; events++) {
+        const run_event *event = &r->event[events];
+        diary_note(d, program_kind_text(event->kind), event->status);
+        diary_note(d, "the failure reported", event->failed);
+        diary_bytes(d, "its words", (const uint8_t *)event->message, strlen(event->message));
+        diary_note(d, "what is said of the task",
+                   event->is_done * 4u + event->is_bad * 2u + event->is_skipped);
+        if (event->kind == OP_READ && event->status == PTO_OK) {
+            diary_bytes(d, "the bytes read", event->data, model_bytes(&event->arg.t));
+        }
+    }
+    diary_task(d, r->rt, r->last);
+    diary_stats(d, r->rt);
+    d->look_inside(d, r->rt);
+}
+
 /* Everything that is still alive is read. */
 static inline void try_read_all(run *r)
 {
@@ -149,13 +169,15 @@ static inline void try_free(run *r)
         free(r->event[i].data);
     }
     for (int i = 0; i < AREA_COUNT; i++) {
-        free(r->area[i]);
+        free(r->diary ? NULL : r->area[i]);
     }
     free(r);
 }
 
-/* Whether the runtime does with a program what the oracle does; if not, `why` says what differs. */
-static inline bool program_try(const program *p, program_sights *sights, char *why, size_t size)
+/* Whether the runtime does with a program what the oracle does; if not, `why` says what differs.
+ * `diary`: to note all that can be seen in, or NULL. */
+static inline bool program_try_telling(const program *p, program_sights *sights,
+                                       program_diary *diary, char *why, size_t size)
 {
     run *r = program_room(1, sizeof *r);
     uint64_t failed = 0, skipped = 0;
@@ -163,20 +185,36 @@ static inline bool program_try(const program *p, program_sights *sights, char *w
     r->sights = sights;
     r->why = why;
     r->why_bytes = size;
+    r->diary = diary;
     model_init(&r->m, p->config.levels);
     for (uint32_t i = 0; i < AREA_COUNT; i++) {
-        r->area[i] = program_room(program_area_bytes[i], 1);
+        r->area[i] = diary ? diary->area[i] : program_room(program_area_bytes[i], 1);
         oracle_fill(r->area[i], program_area_bytes[i], p->seed + i);
     }
     try_begin(r);
+    r->helper.diary = diary;
     for (r->op = 0; r->op < p->n_ops && !r->is_wrong; r->op++) {
+        const uint32_t events = r->n_events;
+        if (diary) {
+            diary->op = r->op;
+        }
         run_op(r);
+        if (diary && !r->is_wrong) {
+            try_tell(r, events);
+        }
     }
     r->op = r->is_wrong ? r->op : p->n_ops;
     if (!r->is_wrong) {
+        const uint32_t events = r->n_events;
         run_wait(r);
         try_read_all(r);
         run_expect(r, pto_check(r->rt), PTO_OK, "pto_check");
+        if (diary && !r->is_wrong) {
+            try_tell(r, events);
+            for (int i = 0; i < AREA_COUNT; i++) {
+                diary_bytes(diary, "memory", r->area[i], program_area_bytes[i]);
+            }
+        }
     }
     if (!r->is_wrong) {
         oracle_judge(r, &failed, &skipped);
@@ -193,6 +231,11 @@ static inline bool program_try(const program *p, program_sights *sights, char *w
     const bool good = !r->is_wrong;
     try_free(r);
     return good;
+}
+
+static inline bool program_try(const program *p, program_sights *sights, char *why, size_t size)
+{
+    return program_try_telling(p, sights, NULL, why, size);
 }
 
 /* ---- In a process of its own ---------------------------------------------------------------- */

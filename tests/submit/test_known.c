@@ -88,6 +88,38 @@ static void test_many(void **state)
     rig_stop(&r);
 }
 
+/* Short of edges none is kept for a task that is complete. If it has failed, that must not be forgotten
+ * with the edge, though an older one that is not complete keeps it from being written down. */
+static void test_bad_and_short_of_edges(void **state)
+{
+    enum { EDGES = 256 };
+    rig r;
+    pto_config config = PTO_CONFIG_INIT;
+    config.deps = EDGES;
+    rig_start(&r, state, &config);
+    unsigned char memory[3][64] = {{0}};
+    pto_tensor t[3];
+    for (int i = 0; i < 3; i++) {
+        t[i] = rig_bytes(&r, memory[i], 64);
+    }
+    pto_task held = RIG_SUBMIT(&r, r.hold, pto_output(&t[0]));
+    RIG_SUBMIT(&r, r.quick, pto_output(&t[1]), pto_output(&t[2]));
+    pto_task bad = RIG_SUBMIT(&r, r.fails, pto_output(&t[1]));
+    rig_until(&r, bad, PTO_TASK_COMPLETED);
+    for (int i = 0; i < EDGES / 2; i++) {
+        RIG_WAITS_FOR(&r, RIG_SUBMIT(&r, r.quick, pto_input(&t[0])), 1);
+    }
+    pto_task reads = RIG_SUBMIT(&r, r.quick, pto_input(&t[1]), pto_output(&t[2]));
+    assert_int_equal(rig_info(&r, reads).fanin_count, 0);
+    rig_until(&r, reads, PTO_TASK_COMPLETED);
+    assert_true(rig_info(&r, reads).skipped);
+    rig_finish(&r, held, PTO_OK);
+    expect_fail(pto_wait(r.rt), PTO_TASK_FAILED, "no luck");
+    assert_int_equal(rig_stats(&r).skipped, 1);
+    expect_ok(pto_clear_error(r.rt));
+    rig_stop(&r);
+}
+
 /* One task brings several buffers, and names one of them twice. */
 static void test_brought_twice(void **state)
 {
@@ -187,6 +219,7 @@ int main(void)
         RIG_CASE(test_temps_are_dense),
         RIG_CASE(test_parts_of_a_block),
         RIG_CASE(test_many),
+        RIG_CASE(test_bad_and_short_of_edges),
         RIG_CASE(test_brought_twice),
         RIG_CASE(test_nonsense_for_a_temp),
         RIG_CASE(test_a_reader_that_brings),

@@ -1,0 +1,101 @@
+/* program_twice.h - the quick way of submit (src/submit/known.h) against the draft: a program runs
+ * twice on one thread, once as it is and once with the quick way closed, and nothing that can be
+ * seen may differ. The linker brings the calls here first (--wrap), so the library has no switch.
+ */
+#ifndef PTO_TEST_PROGRAM_TWICE_H
+#define PTO_TEST_PROGRAM_TWICE_H
+
+#include "program.h"
+
+#include "submit/known.h"
+
+static struct {
+    bool closed;
+    uint64_t asked, taken;
+} twice;
+
+bool __real_ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type,
+                              const pto_param *params, size_t n_params, const char *file, int line);
+bool __wrap_ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type,
+                              const pto_param *params, size_t n_params, const char *file, int line);
+
+bool __wrap_ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type,
+                              const pto_param *params, size_t n_params, const char *file, int line)
+{
+    if (twice.closed) {
+        return false;
+    }
+    const bool taken = __real_ptoi_submit_known(rt, kernel, type, params, n_params, file, line);
+    twice.asked++;
+    twice.taken += taken;
+    return taken;
+}
+
+/* One thread does everything, in an order that nothing but the program decides. */
+static inline void twice_alone(program *p)
+{
+    pto_config *c = &p->config;
+    c->workers = PTO_NO_WORKERS;
+    c->caller_types = 0;
+    memset(c->type_workers, 0, sizeof c->type_workers);
+    p->types_apart = false;
+    if (!c->first_task) {
+        c->first_task = 1; /* else each runtime has numbers of its own */
+    }
+    c->place = PTO_PLACE_INLINE;
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        program_work *work = &p->op[i].work;
+        if (work->ending != END_RETURN) {
+            work->ending = END_AT_ONCE;
+        }
+        work->delay[0] = work->delay[1] = 0;
+    }
+}
+
+/* What nobody is told at once, or at all. */
+static inline void twice_look_inside(program_diary *d, pto_runtime *rt)
+{
+    pto_tensormap_stats map;
+    program_must(pto_tensormap_get_stats(rt->map, &map) == PTO_OK, "pto_tensormap_get_stats");
+    diary_note(d, "accesses recorded", map.inserts);
+    diary_note(d, "accesses met", map.hits);
+    diary_note(d, "regions of bad memory", rt->poison.count);
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        const ptoi_track *t = &rt->track[l];
+        diary_note(d, "bad tasks", rt->poison.n_bad[l]);
+        diary_note(d, "head", t->head);
+        diary_note(d, "completed", t->completed);
+        diary_note(d, "retired", t->retired);
+        diary_note(d, "released", t->released);
+        diary_note(d, "head of the arguments", t->args.head);
+        diary_note(d, "tail of the arguments", t->args.tail);
+        diary_note(d, "head of the edges", t->deps.head);
+        diary_note(d, "tail of the edges", t->deps.tail);
+        diary_note(d, "heap", t->heap.used);
+        diary_note(d, "entries of the map", ptoi_entry_used(&rt->map->level[l]));
+    }
+}
+
+/* Whether both runs are as the oracle says, and the same. */
+static inline bool twice_try(const program *p, program_sights *sights, char *why, size_t size)
+{
+    uint8_t *area[AREA_COUNT];
+    for (int i = 0; i < AREA_COUNT; i++) {
+        area[i] = program_room(program_area_bytes[i], 1);
+    }
+    program_diary quick = {.look_inside = twice_look_inside, .area = area}, draft = quick;
+    twice.closed = false;
+    bool good = program_try_telling(p, sights, &quick, why, size);
+    twice.closed = true;
+    good = good && program_try_telling(p, sights, &draft, why, size) &&
+           diary_same(&quick, &draft, "as it is", "without the quick way", why, size);
+    twice.closed = false;
+    diary_free(&quick);
+    diary_free(&draft);
+    for (int i = 0; i < AREA_COUNT; i++) {
+        free(area[i]);
+    }
+    return good;
+}
+
+#endif /* PTO_TEST_PROGRAM_TWICE_H */

@@ -1,0 +1,55 @@
+/* test_quick.c - the quick way of submit does what the draft does: program_twice.h.
+ *
+ * PTO_TEST_PROGRAM=N  runs only program N (failures name it)
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "program_twice.h"
+
+static program_sights seen;
+
+static void try_one(uint64_t seed)
+{
+    static program p;
+    char why[512] = "", again[128];
+    snprintf(again, sizeof again, "PTO_TEST_PROGRAM=%" PRIu64 " ./dev test runtime.quick", seed);
+    program_make(&p, seed, seed % 4 ? PROFILE_SAME : program_profile_of(seed / 4));
+    twice_alone(&p);
+    try_announce(&p, again);
+    const bool good = twice_try(&p, &seen, why, sizeof why);
+    try_quiet();
+    if (!good) {
+        fprintf(stderr, "\nprogram %" PRIu64 ": %s\n  again: %s\n", seed, why, again);
+        program_print(stderr, &p);
+        fail_msg("program %" PRIu64 ": %s", seed, why);
+    }
+}
+
+static void test_programs(void **state)
+{
+    (void)state;
+    const uint64_t one = test_env("PTO_TEST_PROGRAM", UINT64_MAX);
+    try_watch();
+    if (one != UINT64_MAX) {
+        try_one(one);
+        return;
+    }
+    const uint64_t first = test_seed() << 32, count = test_effort(1000);
+    for (uint64_t i = 0; i < count; i++) {
+        try_one(first + i);
+    }
+    print_message("%" PRIu64 " programs: %" PRIu64 " of %" PRIu64 " submits by the quick way\n",
+                  count, twice.taken, twice.asked);
+    assert_true(twice.taken > twice.asked / 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_programs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
