@@ -43,10 +43,6 @@ bool ptoi_heap_find_gap(const ptoi_heap *heap, uint64_t bytes, uint64_t *at)
     bool grows = bytes <= heap->room - end;
     bool found = grows;
     *at = end;
-    if (heap->used == 0) {
-        *at = 0;
-        return bytes <= heap->size;
-    }
     if (grows && heap->newest - heap->first + 1 >= PTOI_HEAP_FEW_RUNS) {
         return true;
     }
@@ -93,6 +89,9 @@ void ptoi_heap_give_back(ptoi_heap *heap, uint64_t at, uint64_t bytes)
             break;
         }
     }
+    if (heap->used == 0) { /* all of it is one gap again, for several blocks as well as for one */
+        *ptoi_heap_newest(heap) = (ptoi_run){0, 0};
+    }
     heap->room = gap_end(heap, ptoi_heap_newest(heap)->end);
 }
 
@@ -114,6 +113,9 @@ bool ptoi_heap_check(const ptoi_heap *heap)
                 return false;
             }
         }
+    }
+    if (used == 0 && run_at(heap, heap->newest)->end != 0) {
+        return false;
     }
     return used == heap->used && heap->peak >= used && heap->peak <= heap->size &&
            heap->room == gap_end(heap, run_at(heap, heap->newest)->end);

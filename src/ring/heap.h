@@ -17,6 +17,7 @@
  *   H1  runs do not overlap and lie inside; only the newest may be empty
  *   H2  used = the sum of their lengths; peak >= used
  *   H3  room = the end of the gap that the newest run grows into
+ *   H4  if used = 0 then the newest run is at 0
  */
 #ifndef PTOI_HEAP_H
 #define PTOI_HEAP_H

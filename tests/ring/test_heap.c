@@ -41,6 +41,11 @@ static void test_a_drained_heap_takes_its_full_size(void **state)
         assert_true(ptoi_heap_fits(&heap, 0, &at));
         give_back(&heap, 0, 1024);
         assert_int_equal(heap.used, 0);
+        /* In several blocks, too. */
+        give_back(&heap, take(&heap, part), part);
+        take(&heap, 128);
+        assert_int_equal(take(&heap, 896), 128);
+        give_back(&heap, 128, 896);
     }
     assert_false(ptoi_heap_fits(&heap, 1025, &at));
     assert_int_equal(heap.peak, 1024);

@@ -197,6 +197,29 @@ static void test_the_first_writer_brings_the_memory(void **state)
 }
 
 /* Managed memory needs a scope, also when it is asked for through a side door. */
+/* Memory for two buffers of an outer lifetime fits into the heap exactly, which was used before. */
+static void test_two_homes_in_a_drained_heap(void **state)
+{
+    rig r;
+    pto_config config = PTO_CONFIG_INIT;
+    config.levels = 1;
+    config.heap_bytes = 384;
+    rig_start(&r, state, &config);
+    for (int64_t used = 1; used <= 384; used += 41) {
+        PTO_SCOPE(r.rt) {
+            pto_tensor t = rig_temp(&r, used);
+            RIG_SUBMIT(&r, r.fill, pto_output(&t), pto_scalar(1));
+        }
+        PTO_BOUNDARY(r.rt) {
+            pto_tensor a = rig_temp(&r, 240), b = rig_temp(&r, 120);
+            PTO_BOUNDARY(r.rt) {
+                RIG_SUBMIT(&r, r.quick, pto_output(&b), pto_output(&a));
+            }
+        }
+    }
+    rig_stop(&r);
+}
+
 static void test_no_memory_without_a_scope(void **state)
 {
     rig r;
@@ -507,6 +530,7 @@ int main(void)
         RIG_CASE(test_bgemm_into_fresh_sums),
         RIG_CASE(test_bgemm_in_place),
         RIG_CASE(test_the_first_writer_brings_the_memory),
+        RIG_CASE(test_two_homes_in_a_drained_heap),
         RIG_CASE(test_no_memory_without_a_scope),
         RIG_CASE(test_alloc),
         RIG_CASE(test_empty_and_scalar_tensors),
