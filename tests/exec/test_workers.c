@@ -345,7 +345,8 @@ static void test_idle_costs_nothing(void **state)
     expect_ok(pto_wait(r.rt));
     double waiting = cpu_ms() - before;
     rig_later_join(&later);
-    if (idle > 20 || waiting > 20) {
+    const double most = test_on_valgrind() ? 150 : 20; /* who spins takes 300 and more */
+    if (idle > most || waiting > most) {
         fail_msg("300 ms idle cost %.1f ms of CPU, 300 ms of waiting %.1f ms", idle, waiting);
     }
     assert_true(rig_stats(&r).parks >= 4);

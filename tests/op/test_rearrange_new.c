@@ -241,7 +241,8 @@ static void without_threads_the_caller_does_it(void **state)
     /* Stacks of threads need address space. */
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
-    struct rlimit none = {SANITIZED ? before.rlim_cur : 1, before.rlim_max};
+    const bool needs_it = SANITIZED || test_on_valgrind();
+    struct rlimit none = {needs_it ? before.rlim_cur : 1, before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
     pto_status s = pto_rearrange_parallel(&dst, &src, 4);
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);

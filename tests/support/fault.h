@@ -66,12 +66,18 @@ static inline fault_counts fault_live(void)
     };
 }
 
+/* Told of every call while faults are armed: from where in the program it came. */
+static void (*fault_told)(const void *site);
+
 /* Whether this call is to fail. */
-static inline bool fault_strikes(const char *what)
+static inline bool fault_strikes_at(const char *what, const void *site)
 {
     int mode = atomic_load(&fault.mode);
     if (mode == FAULT_NEVER) {
         return false;
+    }
+    if (fault_told) {
+        fault_told(site);
     }
     int64_t left = atomic_fetch_sub(&fault.left, 1);
     if (left > 0 || (left < 0 && mode == FAULT_ONCE)) {
@@ -81,6 +87,8 @@ static inline bool fault_strikes(const char *what)
     atomic_store(&fault.last, what);
     return true;
 }
+
+#define fault_strikes(what) fault_strikes_at(what, __builtin_return_address(0))
 
 static inline void fault_arm(fault_mode mode, uint64_t calls)
 {

@@ -63,6 +63,13 @@ static inline uint64_t test_effort(uint64_t count)
     return scaled ? scaled : 1;
 }
 
+/* Whether valgrind runs the program, many times slower and with memory of its own in between. */
+static inline int test_on_valgrind(void)
+{
+    const char *preloaded = getenv("LD_PRELOAD");
+    return preloaded && strstr(preloaded, "vgpreload_");
+}
+
 /* Before main, so that a typing error costs no minutes. */
 __attribute__((constructor)) static void test_env_check(void)
 {
