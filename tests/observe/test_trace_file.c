@@ -196,6 +196,42 @@ static void test_refused_in_words(void **state)
     free(bytes);
 }
 
+/* Lifetimes lie behind the sections that every file has. */
+static void test_lifetimes_are_kept_and_checked(void **state)
+{
+    static const ptrace_life lives[] = {
+        {.at = 10, .kind = PTRACE_SCOPED},
+        {.at = 20, .task = 5, .bytes = 64, .buffer = 3, .level = 1, .kind = PTRACE_MEMORY},
+        {.at = 30, .task = 7, .level = PTO_MAX_LEVELS - 1, .kind = PTRACE_RELEASED},
+        {.at = 40, .kind = PTRACE_UNSCOPED},
+    };
+    char path[512], *text = NULL;
+    size_t n = 0;
+    ptoi_ptrace t, again;
+    (void)state;
+    expect_ok(ptoi_ptrace_open(golden(path), &t));
+    assert_int_equal(t.n_lives, 0); /* a file from before there were any */
+    t.lives = lives;
+    t.n_lives = sizeof lives / sizeof *lives;
+    FILE *out = open_memstream(&text, &n);
+    assert_non_null(out);
+    ptoi_export_ptrace(&t, out);
+    fclose(out);
+    expect_ok(ptoi_ptrace_parse("lives", text, n, &again));
+    check_golden(&again);
+    assert_int_equal(again.n_lives, t.n_lives);
+    assert_memory_equal(again.lives, lives, sizeof lives);
+    const size_t at = n - sizeof lives + sizeof *lives; /* of the second: it is the last section */
+    ptoi_ptrace_close(&again);
+    text[at + offsetof(ptrace_life, level)] = PTO_MAX_LEVELS;
+    expect_fail(ptoi_ptrace_parse("level", text, n, &again), PTO_BAD_FILE, "LIVES", "1");
+    text[at + offsetof(ptrace_life, level)] = 1;
+    text[at + offsetof(ptrace_life, kind)] = PTRACE_LIFE_KINDS;
+    expect_fail(ptoi_ptrace_parse("kind", text, n, &again), PTO_BAD_FILE, "LIVES", "1");
+    free(text);
+    ptoi_ptrace_close(&t);
+}
+
 /* ---- What a later version may add ---- */
 
 static void test_larger_items_and_unknown_sections_are_passed_over(void **state)
@@ -471,6 +507,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_any_byte_may_be_wrong),
         cmocka_unit_test(test_it_may_end_anywhere),
         cmocka_unit_test(test_refused_in_words),
+        cmocka_unit_test(test_lifetimes_are_kept_and_checked),
         cmocka_unit_test(test_larger_items_and_unknown_sections_are_passed_over),
         cmocka_unit_test(test_json_is_json),
         cmocka_unit_test(test_dot_names_tasks_and_edges),
