@@ -14,7 +14,7 @@
 #include "base/os.h"
 #include "observe/export.h"
 
-#define SAMPLE_EVERY 64 /* tasks */
+#define SAMPLE_EVERY 64 /* tasks that come or go */
 #define LARGE_PAGE ((size_t)2 << 20)
 
 /* ---- The clock ---- */
@@ -68,7 +68,7 @@ static bool reserve_all(ptoi_trace *trace)
                 reserve(&trace->dims, limit * 4 + few, sizeof(int64_t), false) &&
                 reserve(&trace->events, limit + few, sizeof(ptrace_event), false) &&
                 reserve(&trace->retires, limit + few, sizeof(ptoi_traced_retire), false) &&
-                reserve(&trace->samples, limit + few, sizeof(ptoi_traced_sample), false) &&
+                reserve(&trace->samples, limit * 2 + few, sizeof(ptoi_traced_sample), false) &&
                 reserve(&trace->lives, limit + few, sizeof(ptrace_life), false);
     for (uint32_t i = 0; good && i < trace->n_ran; i++) {
         good = reserve(&trace->ran[i], limit * 2 + few, sizeof(ptoi_ran), true);
@@ -243,6 +243,7 @@ static void take_sample(pto_runtime *rt, uint32_t level, uint64_t at)
 {
     const ptoi_track *t = &rt->track[level];
     ptoi_traced_sample *sample = ptoi_log_add(&rt->trace->samples, sizeof *sample);
+    rt->trace->moved[level] = 0;
     if (sample) {
         *sample = (ptoi_traced_sample){
             .at = at,
@@ -251,6 +252,26 @@ static void take_sample(pto_runtime *rt, uint32_t level, uint64_t at)
                      ptoi_ring_used(&t->args) * sizeof(ptoi_packed), ptoi_ring_used(&t->deps),
                      ptoi_entry_used(&rt->map->level[level])},
         };
+    }
+}
+
+/* So many tasks came to a level, or left it. */
+static void count_moved(pto_runtime *rt, uint32_t level, uint64_t n, uint64_t at)
+{
+    uint32_t *moved = &rt->trace->moved[level];
+    *moved += (uint32_t)n;
+    if (*moved >= SAMPLE_EVERY) {
+        take_sample(rt, level, at);
+    }
+}
+
+/* Of the levels where anything has changed. */
+static void take_samples(pto_runtime *rt, uint64_t at)
+{
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        if (rt->trace->moved[l]) {
+            take_sample(rt, l, at);
+        }
     }
 }
 
@@ -324,9 +345,8 @@ void ptoi_trace_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_para
         add_event(trace,
                   (ptrace_event){trace->called, now, 0, PTOI_TRACED_LONG, 0, trace->n_tasks});
     }
-    if (++trace->n_tasks % SAMPLE_EVERY == 0) {
-        take_sample(rt, what.level, now);
-    }
+    trace->n_tasks++;
+    count_moved(rt, what.level, 1, now);
 }
 
 /* ---- Events ---- */
@@ -349,27 +369,44 @@ void ptoi_trace_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint6
     take_sample(rt, level, now);
 }
 
+uint64_t ptoi_trace_waits(pto_runtime *rt)
+{
+    const uint64_t now = ptoi_trace_now(rt);
+    if (rt->trace) {
+        take_samples(rt, now);
+    }
+    return now;
+}
+
 void ptoi_trace_wait(pto_runtime *rt, pto_task task, uint64_t since)
 {
     if (rt->trace) {
-        add_event(rt->trace, (ptrace_event){since, ptoi_ticks(), 0, PTRACE_WAIT, 0, task});
+        const uint64_t now = ptoi_ticks();
+        add_event(rt->trace, (ptrace_event){since, now, 0, PTRACE_WAIT, 0, task});
+        take_samples(rt, now);
     }
 }
 
 void ptoi_trace_retired(pto_runtime *rt, uint32_t level, uint64_t begin, uint64_t end)
 {
+    const uint64_t now = ptoi_ticks();
     ptoi_traced_retire *retire = ptoi_log_add(&rt->trace->retires, sizeof *retire);
     if (retire) {
-        *retire = (ptoi_traced_retire){begin, end, ptoi_ticks(), level};
+        *retire = (ptoi_traced_retire){begin, end, now, level};
     }
+    count_moved(rt, level, end - begin, now);
 }
 
 void ptoi_trace_life(pto_runtime *rt, ptrace_life_kind kind, uint32_t level, pto_task task,
                      uint32_t buffer, uint64_t bytes)
 {
+    const uint64_t now = ptoi_ticks();
     ptrace_life *life = ptoi_log_add(&rt->trace->lives, sizeof *life);
     if (life) {
-        *life = (ptrace_life){ptoi_ticks(), task, bytes, buffer, (uint16_t)level, (uint16_t)kind};
+        *life = (ptrace_life){now, task, bytes, buffer, (uint16_t)level, (uint16_t)kind};
+    }
+    if (kind == PTRACE_MEMORY) {
+        count_moved(rt, level, 1, now);
     }
 }
 
@@ -383,6 +420,7 @@ pto_status ptoi_trace_finish(pto_runtime *rt)
     for (uint32_t l = 0; l < rt->levels; l++) {
         ptoi_retire(rt, l);
     }
+    take_samples(rt, ptoi_ticks());
     ptoi_image image;
     pto_status status = ptoi_image_make(rt, &image);
     if (status == PTO_OK) {

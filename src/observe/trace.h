@@ -3,7 +3,7 @@
  *     orchestrator   called ─> submitted         tasks, forms, dims: what was submitted
  *                    stall, wait, retired        events, retires
  *                    scopes, memory              lives
- *                    every so often              samples of the rings
+ *                    every so often, at waits    samples of the rings
  *     workers, scheduler, others                 a log each (log.h): started, ended, ready, parked
  *                       │
  *                       v  pto_runtime_destroy, when all threads have ended
@@ -86,6 +86,7 @@ typedef struct ptoi_trace {
     uint32_t known[PTOI_TRACE_FORMS];   /* by hash: such a form, plus one */
     uint32_t guess[PTOI_TRACE_GUESSES]; /* by kernel and argument: its last form, plus one */
     uint32_t n_tasks;
+    uint32_t moved[PTO_MAX_LEVELS]; /* tasks submitted and recycled since the last sample */
 
     ptoi_log *ran; /* by worker, then the scheduler's thread, then all others */
     uint32_t n_ran;
@@ -118,12 +119,15 @@ static inline void ptoi_trace_called(pto_runtime *rt)
 void ptoi_trace_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_param *params,
                           size_t n_params);
 
-/* ---- Around waits; `since` is what ptoi_trace_now gave before ---- */
+/* ---- Around waits; `since` is what ptoi_trace_now, or ptoi_trace_waits, gave before ---- */
 
 static inline uint64_t ptoi_trace_now(const pto_runtime *rt)
 {
     return rt->trace ? ptoi_ticks() : 0;
 }
+
+/* The same before the program itself waits, so that a short run, too, shows how full the rings were. */
+uint64_t ptoi_trace_waits(pto_runtime *rt);
 
 void ptoi_trace_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted,
                       uint64_t since);
@@ -136,6 +140,7 @@ void ptoi_trace_life(pto_runtime *rt, ptrace_life_kind kind, uint32_t level, pto
 
 /* ---- Called by retire ---- */
 
+/* Tasks of a level from `begin` to before `end` are recycled by now. */
 void ptoi_trace_retired(pto_runtime *rt, uint32_t level, uint64_t begin, uint64_t end);
 
 #endif /* PTOI_TRACE_H */

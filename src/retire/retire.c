@@ -155,11 +155,12 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
         ptoi_set64(&progress->tasks_peak, t->head - t->retired);
     }
     if (n != t->retired) {
+        const uint64_t begin = t->retired;
         ptoi_ring_give_back(&t->args, ptoi_note_of(t, n - 1)->args_end);
-        if (__builtin_expect(rt->trace != NULL, 0)) {
-            ptoi_trace_retired(rt, level, t->retired, n);
-        }
         t->retired = n;
+        if (__builtin_expect(rt->trace != NULL, 0)) {
+            ptoi_trace_retired(rt, level, begin, n);
+        }
     }
     ptoi_retire_publish(rt, level);
 }

@@ -457,7 +457,7 @@ pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending)
                          old->depth, ptoi_string(&old->view, site->file), site->line);
     }
     ptoi_wait_tell(old, PTOI_WHY_DESTROY);
-    const uint64_t since = ptoi_trace_now(old);
+    const uint64_t since = ptoi_trace_waits(old);
     for (uint32_t l = 0; l < old->levels; l++) {
         ptoi_wait_level(old, l);
     }

@@ -140,7 +140,7 @@ void ptoi_wait_level(pto_runtime *rt, uint32_t level)
 static void wait_all(pto_runtime *rt)
 {
     ptoi_wait_tell(rt, PTOI_WHY_ALL);
-    const uint64_t since = ptoi_trace_now(rt);
+    const uint64_t since = ptoi_trace_waits(rt);
     for (uint32_t l = 0; l < rt->levels; l++) {
         ptoi_wait_level(rt, l);
     }
@@ -193,7 +193,7 @@ pto_status pto_wait_task(pto_runtime *rt, pto_task task)
     bool bad = false;
     if (seq >= rt->track[level].completed) {
         ptoi_wait_tell(rt, PTOI_WHY_TASK);
-        const uint64_t since = ptoi_trace_now(rt);
+        const uint64_t since = ptoi_trace_waits(rt);
         ptoi_wait_for(rt, ref);
         ptoi_trace_wait(rt, task, since);
         bad = ptoi_list_bad(ptoi_acquire64(&ptoi_state_of(&rt->view, level, seq)->waiters),
@@ -292,7 +292,7 @@ static pto_status wait_for_access(pto_runtime *rt, const pto_tensor *t, pto_map_
     *bad = false;
     for (uint32_t i = 0; i < m.count; i++) {
         ptoi_ref ref = rt->edges[i];
-        const uint64_t since = ptoi_trace_now(rt);
+        const uint64_t since = ptoi_trace_waits(rt);
         ptoi_wait_for(rt, ref);
         ptoi_trace_wait(rt, ptoi_ref_task(ref), since);
         const ptoi_state *state = ptoi_state_of(&rt->view, ptoi_ref_level(ref), ptoi_ref_seq(ref));

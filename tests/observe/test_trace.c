@@ -286,6 +286,107 @@ static void test_buffers_are_told_apart(void **state)
     ptoi_ptrace_close(&t);
 }
 
+/* Rings from when they are filled to when they are empty again, however few tasks there were. */
+static void test_rings_are_known_to_the_end(void **state)
+{
+    rig r;
+    char path[128];
+    pto_config config = recorded(path);
+    config.workers = PTO_NO_WORKERS; /* nobody is complete before the wait */
+    rig_start(&r, state, &config);
+    PTO_BOUNDARY(r.rt) {
+        const pto_tensor temp = rig_temp(&r, 64);
+        RIG_SUBMIT(&r, r.quick, pto_output(&temp));
+        RIG_SUBMIT(&r, r.quick, pto_inout(&temp));
+        RIG_SUBMIT(&r, r.quick, pto_input(&temp));
+    }
+    expect_ok(pto_wait(r.rt));
+    stop(&r, PTO_OK);
+
+    ptoi_ptrace t;
+    uint64_t most[PTRACE_RING_KINDS] = {0}, last[PTRACE_RING_KINDS] = {0}, at = 0;
+    expect_ok(ptoi_ptrace_open(path, &t));
+    traces_check_times(&t);
+    for (uint64_t i = 0; i < t.n_rings; i++) {
+        const ptrace_ring_sample *s = &t.rings[i];
+        assert_int_equal(s->level, 1);
+        most[s->ring] = s->used > most[s->ring] ? s->used : most[s->ring];
+        last[s->ring] = s->used;
+        at = s->ring == PTRACE_RING_SLOTS ? s->at : at;
+    }
+    assert_int_equal(most[PTRACE_RING_SLOTS], 3);
+    assert_true(most[PTRACE_RING_HEAP] >= 64);
+    assert_true(most[PTRACE_RING_ARG_BYTES] > 0);
+    for (uint32_t ring = PTRACE_RING_SLOTS; ring <= PTRACE_RING_EDGE_REFS; ring++) {
+        assert_int_equal(last[ring], 0);
+    }
+    assert_true(at >= t.tasks[2].retired);
+    ptoi_ptrace_close(&t);
+}
+
+/* ---- Lifetimes ---- */
+
+static void expect_life(const ptoi_ptrace *t, uint64_t i, ptrace_life_kind kind, uint32_t level)
+{
+    assert_true(i < t->n_lives);
+    assert_int_equal(t->lives[i].kind, kind);
+    assert_int_equal(t->lives[i].level, level);
+    assert_true(!i || t->lives[i - 1].at <= t->lives[i].at);
+}
+
+static void test_lifetimes_are_recorded(void **state)
+{
+    rig r;
+    char path[128];
+    const pto_config config = recorded(path);
+    rig_start(&r, state, &config);
+    enum { ROUNDS = 2 };
+    pto_task outer[2] = {0}, inner[ROUNDS][2] = {{0}};
+    RIG_SUBMIT(&r, r.quick, pto_scalar(0)); /* held by no scope: nothing to say */
+    PTO_SCOPE(r.rt) {
+        pto_tensor kept;
+        outer[0] = RIG_SUBMIT(&r, r.quick, pto_scalar(1));
+        expect_ok(pto_alloc(r.rt, PTO_UINT8, 1, (int64_t[]){192}, &kept));
+        outer[1] = RIG_SUBMIT(&r, r.quick, pto_output(&kept));
+        for (int i = 0; i < ROUNDS; i++) {
+            PTO_BOUNDARY(r.rt) {
+                const pto_tensor temp = rig_temp(&r, 64);
+                inner[i][0] = RIG_SUBMIT(&r, r.quick, pto_output(&temp));
+                PTO_SCOPE(r.rt) { /* ends with the boundary: nothing to say, either */
+                    inner[i][1] = RIG_SUBMIT(&r, r.quick, pto_inout(&temp));
+                }
+            }
+        }
+    }
+    stop(&r, PTO_OK);
+
+    ptoi_ptrace t;
+    expect_ok(ptoi_ptrace_open(path, &t));
+    assert_int_equal(t.n_lives, 6);
+    expect_life(&t, 0, PTRACE_SCOPED, 0);
+    assert_true(t.tasks[0].submitted <= t.lives[0].at && t.lives[0].at <= t.tasks[1].called);
+    expect_life(&t, 1, PTRACE_MEMORY, 0);
+    assert_int_equal(t.lives[1].bytes, 192);
+    assert_int_equal(t.lives[1].buffer, t.args[t.tasks[2].first_arg].buffer);
+    assert_int_not_equal(t.lives[1].buffer, 0);
+    assert_true(outer[0] < t.lives[1].task && t.lives[1].task < outer[1]);
+    assert_true(t.tasks[1].submitted <= t.lives[1].at && t.lives[1].at <= t.tasks[2].called);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        const ptrace_life *life = &t.lives[2 + i];
+        const ptrace_task *last = &t.tasks[4 + 2 * i];
+        expect_life(&t, 2 + i, PTRACE_RELEASED, 1);
+        assert_int_equal(last->task, inner[i][1]);
+        assert_true(inner[i][0] < life->task && inner[i][1] < life->task);
+        assert_true(i + 1 == ROUNDS || life->task <= inner[i + 1][0]);
+        assert_true(last->submitted <= life->at);
+        assert_true(i + 1 == ROUNDS || life->at <= t.tasks[5 + 2 * i].called);
+    }
+    expect_life(&t, 4, PTRACE_RELEASED, 0);
+    assert_true(outer[1] < t.lives[4].task);
+    expect_life(&t, 5, PTRACE_UNSCOPED, 0);
+    ptoi_ptrace_close(&t);
+}
+
 /* ---- Many tasks ---- */
 
 typedef struct tile {
@@ -506,6 +607,8 @@ int main(void)
         RIG_CASE(test_failed_and_skipped),
         RIG_CASE(test_stalls_and_waits),
         RIG_CASE(test_buffers_are_told_apart),
+        RIG_CASE(test_rings_are_known_to_the_end),
+        RIG_CASE(test_lifetimes_are_recorded),
         RIG_CASE(test_many_tasks_as_a_model_says),
         RIG_CASE_SLOW(test_a_full_log_counts_what_it_loses),
         RIG_CASE_SLOW(test_watched_and_traced),

@@ -205,8 +205,9 @@ class Lanes extends View {
             c.moveTo(GUTTER, y + high);
             let i = this.sampleAt(ring, this.time(GUTTER)), value = i < 0 ? 0 : ring.used[i];
             c.lineTo(GUTTER, up(value));
-            const end = ring.at.length ? this.x(ring.at[ring.at.length - 1]) : GUTTER;
-            for (let x = GUTTER; x < Math.min(this.width, end + 1); x++) {
+            // Samples say what has changed: the last one holds until the end.
+            const end = Math.min(this.width, Math.max(this.x(this.model.last), GUTTER));
+            for (let x = GUTTER; x < end; x++) {
                 const next = this.sampleAt(ring, this.time(x + 1), i);
                 if (next > i) {
                     value = this.topOf(ring, i + 1, next);
@@ -214,9 +215,9 @@ class Lanes extends View {
                     value = ring.used[next];
                     i = next;
                 }
-                c.lineTo(x + 1, up(value));
+                c.lineTo(Math.min(x + 1, end), up(value));
             }
-            c.lineTo(Math.min(this.width, Math.max(end, GUTTER)), y + high);
+            c.lineTo(end, y + high);
             c.closePath();
             c.globalAlpha = colours.dark ? .32 : .22;
             c.fillStyle = colours.accent;

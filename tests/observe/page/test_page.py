@@ -12,7 +12,7 @@ import time
 import traceback
 
 from browser import Browser
-from trace import (ARGS, LANES, NONE, TASKS, UNKNOWN, Trace, embed, from_the_future, patched,
+from trace import (ARGS, LANES, NONE, RINGS, TASKS, UNKNOWN, Trace, embed, from_the_future, patched,
                    wrong_files)
 
 page_path, make_ptrace, folder = sys.argv[1:4]
@@ -139,6 +139,34 @@ def every_lane_and_ring_is_there(b):
     tasks = sum(1 for i in range(len(trace.tasks)) if trace.ran(i))
     equal(b.run("pto.model.lanes.reduce((n, l) => n + l.rows.reduce((m, r) => m + r.items.length, 0), 0)"),
           tasks)
+
+
+@test
+def rings_go_on_to_the_end(b):
+    trace, _ = trace_of("cholesky", 24)
+    # As a file whose last samples are missing: the last value is known, and nothing after it.
+    item, at, n = trace.sections[RINGS]
+    data = patched(trace.data, 64 + 24 * (RINGS - 1) + 16, "<Q", n // 2)
+    show_data(b, data, "rings")
+    b.until("window.pto && pto.ready && pto.timeline.frames > 0")
+    for part in (.7, .99):
+        filled = b.run(f"""(() => {{
+            const t = pto.timeline, p = t.ringPlaces[0], full = pto.model.last - pto.model.first;
+            const x = Math.round(t.x(pto.model.first + full * {part}));
+            const y = Math.round(p.y + p.high - 2 - t.scroll + 26);
+            const at = (dx, dy) => t.context.getImageData(x + dx, y + dy, 1, 1).data.join();
+            return [at(0, 0) !== at(0, 8), p.ring.at[p.ring.at.length - 1] < pto.model.first + full * {part}];
+        }})()""")
+        equal(filled, [True, True], f"at {part} of the run:")
+    beyond = b.run("""(() => {
+        const t = pto.timeline, p = t.ringPlaces[0], x = Math.round(t.x(pto.model.last)) + 4;
+        const y = Math.round(p.y + p.high - 2 - t.scroll + 26);
+        return x < t.width && t.context.getImageData(x, y, 1, 1).data.join() ===
+            t.context.getImageData(x, y + 8, 1, 1).data.join();
+    })()""")
+    equal(beyond, True, "nothing behind the end:")
+    b.picture(path("rings.png"))
+    clean(b)
 
 
 @test
