@@ -83,6 +83,8 @@ pto_test(tools.run "${PROJECT_SOURCE_DIR}/tests/tools/run.sh" $<TARGET_FILE:pto_
 pto_test(tools.top "${PROJECT_SOURCE_DIR}/tests/tools/top.sh" $<TARGET_FILE:pto_tool>)
 pto_test(tools.trace "${PROJECT_SOURCE_DIR}/tests/tools/trace.sh" $<TARGET_FILE:pto_tool>
     "${PROJECT_SOURCE_DIR}/tests/data")
+pto_test(tools.perfetto "${PROJECT_SOURCE_DIR}/tests/tools/perfetto.sh" $<TARGET_FILE:pto_tool>
+    $<TARGET_FILE:test_observe_trace_file> "${PROJECT_SOURCE_DIR}/tests/data")
 pto_test(tools.replay_command "${PROJECT_SOURCE_DIR}/tests/tools/replay.sh" $<TARGET_FILE:pto_tool>
     "${PROJECT_SOURCE_DIR}/tests/data")
 pto_test(tools.errors "${PROJECT_SOURCE_DIR}/tests/tools/errors.sh" $<TARGET_FILE:pto_tool>)

@@ -38,7 +38,7 @@ static void put_node(const ptoi_ptrace *trace, uint64_t i, FILE *out)
             turn - (double)(uint64_t)turn, t->outcome == PTRACE_FAILED ? ", color=red" : "");
 }
 
-void ptoi_export_dot(const ptoi_ptrace *trace, FILE *out)
+int ptoi_export_dot(const ptoi_ptrace *trace, FILE *out)
 {
     static const char *const looks[] = {"", " [style=dashed, label=\"WAR\"]",
                                         " [style=dotted, label=\"WAW\"]",
@@ -56,4 +56,5 @@ void ptoi_export_dot(const ptoi_ptrace *trace, FILE *out)
         }
     }
     fputs("}\n", out);
+    return 0;
 }

@@ -72,9 +72,10 @@ static void put_plain(void *context, const void *bytes, size_t n)
     (void)fwrite(bytes, 1, n, context);
 }
 
-void ptoi_export_ptrace(const ptoi_ptrace *trace, FILE *out)
+int ptoi_export_ptrace(const ptoi_ptrace *trace, FILE *out)
 {
     write_bytes(trace, put_plain, out);
+    return 0;
 }
 
 /* ---- HTML: the page, with those bytes in it ---- */
@@ -140,7 +141,7 @@ static void end_base64(base64 *b)
     (void)fwrite(b->text, 1, b->n_text, b->out);
 }
 
-void ptoi_export_html(const ptoi_ptrace *trace, FILE *out)
+int ptoi_export_html(const ptoi_ptrace *trace, FILE *out)
 {
     static const char mark[] = "@PTRACE_BASE64@";
     const char *page = (const char *)ptoi_page;
@@ -150,13 +151,14 @@ void ptoi_export_html(const ptoi_ptrace *trace, FILE *out)
     write_bytes(trace, put_base64, &b);
     end_base64(&b);
     fputs(at + sizeof mark - 1, out);
+    return 0;
 }
 
 /* ---- Files ---- */
 
 typedef struct format {
     const char *extension;
-    void (*write)(const ptoi_ptrace *trace, FILE *out);
+    int (*write)(const ptoi_ptrace *trace, FILE *out);
 } format;
 
 static const format formats[] = {
@@ -194,8 +196,10 @@ static int write_file(const ptoi_ptrace *trace, const format *f, int file)
         return why;
     }
     errno = 0;
-    f->write(trace, out);
-    int why = fflush(out) || ferror(out) ? (errno ? errno : EIO) : 0;
+    int why = f->write(trace, out);
+    if (!why && (fflush(out) || ferror(out))) {
+        why = errno ? errno : EIO;
+    }
     if (fclose(out) && !why) {
         why = errno ? errno : EIO;
     }

@@ -43,10 +43,11 @@ pto_status ptoi_edges_find(ptoi_image *image, ptrace_task *tasks, const ptoi_aft
 /* Writes the trace, in the format that the extension says, to a file beside and renames that. */
 pto_status ptoi_export(const ptoi_ptrace *trace, const char *path);
 
-/* One format each, to a stream whose errors the caller sees in it. */
-void ptoi_export_ptrace(const ptoi_ptrace *trace, FILE *out);
-void ptoi_export_html(const ptoi_ptrace *trace, FILE *out);
-void ptoi_export_json(const ptoi_ptrace *trace, FILE *out);
-void ptoi_export_dot(const ptoi_ptrace *trace, FILE *out);
+/* One format each, to a stream whose errors the caller sees in it. 0, or an error number where they
+ * went wrong by themselves: then nothing is written. */
+int ptoi_export_ptrace(const ptoi_ptrace *trace, FILE *out);
+int ptoi_export_html(const ptoi_ptrace *trace, FILE *out);
+int ptoi_export_json(const ptoi_ptrace *trace, FILE *out);
+int ptoi_export_dot(const ptoi_ptrace *trace, FILE *out);
 
 #endif /* PTOI_EXPORT_H */

@@ -1,19 +1,21 @@
 /* json.c - a trace as Chrome trace events, which Perfetto reads too.
  *
  *     thread     a lane                    slices: tasks; submits, stalls, waits and sleep
+ *                others, beside it         tasks that were pending
  *     flow       an edge, from the end of one task to the start of the other
  *     counter    a ring of a level
  *
- * Slices of one thread must nest. Everything that a thread does does, but for tasks whose kernel
- * returned PTO_PENDING: they go on while the thread runs others. Where a task overlaps one that began
- * before it on its lane, both ends are written as events of their own ("async").
+ * Slices of one thread must nest, and flows find slices of threads only: so what does not nest has a
+ * row beside its lane (rows.h), which is a thread, too, to the viewer.
  */
 #define _POSIX_C_SOURCE 200809L /* strtok_r */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "observe/export.h"
+#include "observe/rows.h"
 
 /* ---- Signs ---- */
 
@@ -64,13 +66,20 @@ typedef struct chart {
     const ptoi_ptrace *trace;
     FILE *out;
     const char *comma;
+    ptoi_rows rows;
 } chart;
 
+/* A lane is thread `lane + 1`, the rows beside lanes come behind all of them. */
+static uint64_t thread_of(const chart *c, const ptoi_run *r)
+{
+    return r->row ? c->trace->n_lanes + c->rows.beside[r->lane] + r->row : r->lane + UINT64_C(1);
+}
+
 /* Opens an event; the caller ends it with "}". */
-static void begin(chart *c, const char *phase, const char *category, uint64_t lane, uint64_t at)
+static void begin(chart *c, const char *phase, const char *category, uint64_t thread, uint64_t at)
 {
     fprintf(c->out, "%s{\"ph\":\"%s\",\"cat\":\"%s\",\"pid\":1,\"tid\":%" PRIu64, c->comma, phase,
-            category, lane + 1);
+            category, thread);
     put_time(c->out, "ts", at);
     c->comma = ",\n";
 }
@@ -81,20 +90,36 @@ static void put_name(const chart *c, const char *name)
     put_string(c->out, name);
 }
 
+/* The name of a thread, and its place among the others. */
+static void put_thread(const chart *c, uint32_t lane, uint32_t row)
+{
+    const char *name = ptoi_ptrace_string(c->trace, c->trace->lanes[lane].name);
+    const uint64_t thread = thread_of(c, &(ptoi_run){.lane = lane, .row = row});
+    const size_t room = strlen(name) + 32;
+    char *text = malloc(room);
+    if (text && row) {
+        snprintf(text, room, "%s, pending %" PRIu32, name, row);
+    }
+    fprintf(c->out, ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%" PRIu64 ",\"name\":\"thread_name\"",
+            thread);
+    fputs(",\"args\":{\"name\":", c->out);
+    put_string(c->out, text && row ? text : name);
+    fprintf(c->out,
+            "}},\n{\"ph\":\"M\",\"pid\":1,\"tid\":%" PRIu64
+            ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%" PRIu64 "}}",
+            thread, (uint64_t)lane + c->rows.beside[lane] + row);
+    free(text);
+}
+
 static void put_threads(chart *c)
 {
     fprintf(c->out, "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"PTO "
                     "Runtime\"}}");
     c->comma = ",\n";
-    for (uint64_t i = 0; i < c->trace->n_lanes; i++) {
-        fprintf(c->out, ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%" PRIu64 ",\"name\":\"thread_name\"",
-                i + 1);
-        fputs(",\"args\":{\"name\":", c->out);
-        put_string(c->out, ptoi_ptrace_string(c->trace, c->trace->lanes[i].name));
-        fprintf(c->out,
-                "}},\n{\"ph\":\"M\",\"pid\":1,\"tid\":%" PRIu64
-                ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%" PRIu64 "}}",
-                i + 1, i);
+    for (uint32_t l = 0; l < c->trace->n_lanes; l++) {
+        for (uint32_t row = 0; row <= c->rows.beside[l + 1] - c->rows.beside[l]; row++) {
+            put_thread(c, l, row);
+        }
     }
 }
 
@@ -120,72 +145,22 @@ static void put_about(const chart *c, const ptrace_task *t)
 
 /* ---- Tasks, lane by lane ---- */
 
-typedef struct run {
-    uint64_t start;
-    uint32_t lane, task;
-} run;
-
-static int by_lane_and_start(const void *a, const void *b)
-{
-    const run *x = a, *y = b;
-    if (x->lane != y->lane) {
-        return x->lane < y->lane ? -1 : 1;
-    }
-    return x->start != y->start ? (x->start < y->start ? -1 : 1)
-                                : (x->task > y->task) - (x->task < y->task);
-}
-
-static void put_task(chart *c, const ptrace_task *t, bool overlaps)
-{
-    const uint64_t length = ptoi_ptrace_ran(t);
-    const char *kernel = ptoi_ptrace_kernel(c->trace, t);
-    begin(c, overlaps ? "b" : "X", "task", t->lane, t->start);
-    put_name(c, kernel);
-    if (overlaps) {
-        fprintf(c->out, ",\"id\":%" PRIu64, (uint64_t)(t - c->trace->tasks));
-    } else {
-        put_time(c->out, "dur", length);
-    }
-    put_about(c, t);
-    if (overlaps) {
-        begin(c, "e", "task", t->lane, t->start + length);
-        put_name(c, kernel);
-        fprintf(c->out, ",\"id\":%" PRIu64 "}", (uint64_t)(t - c->trace->tasks));
-    }
-}
-
 static void put_tasks(chart *c)
 {
-    const ptoi_ptrace *trace = c->trace;
-    run *runs = malloc((trace->n_tasks + 1) * sizeof *runs);
-    uint64_t n = 0, until = 0;
-    if (!runs) {
-        return;
+    for (const ptoi_run *r = c->rows.runs; r < c->rows.runs + c->rows.n_runs; r++) {
+        const ptrace_task *t = &c->trace->tasks[r->task];
+        begin(c, "X", "task", thread_of(c, r), r->start);
+        put_name(c, ptoi_ptrace_kernel(c->trace, t));
+        put_time(c->out, "dur", r->end - r->start);
+        put_about(c, t);
     }
-    for (uint64_t i = 0; i < trace->n_tasks; i++) {
-        const ptrace_task *t = &trace->tasks[i];
-        if (t->lane != PTRACE_NONE && t->start != PTRACE_UNKNOWN) {
-            runs[n++] = (run){t->start, t->lane, (uint32_t)i};
-        }
-    }
-    qsort(runs, n, sizeof *runs, by_lane_and_start);
-    for (uint64_t i = 0; i < n; i++) {
-        const ptrace_task *t = &trace->tasks[runs[i].task];
-        if (i == 0 || runs[i - 1].lane != runs[i].lane) {
-            until = 0;
-        }
-        put_task(c, t, t->start < until);
-        const uint64_t end = t->start + ptoi_ptrace_ran(t);
-        until = end > until ? end : until;
-    }
-    free(runs);
 }
 
 static void put_submits(chart *c)
 {
     for (uint64_t i = 0; i < c->trace->n_tasks; i++) {
         const ptrace_task *t = &c->trace->tasks[i];
-        begin(c, "X", "submit", 0, t->called);
+        begin(c, "X", "submit", 1, t->called);
         put_name(c, "submit");
         put_time(c->out, "dur", ptoi_ptrace_span(t->called, t->submitted));
         put_about(c, t);
@@ -202,20 +177,15 @@ static void put_flows(chart *c)
     const ptoi_ptrace *trace = c->trace;
     for (uint64_t i = 0; i < trace->n_edges; i++) {
         const ptrace_edge *e = &trace->edges[i];
-        const ptrace_task *to = &trace->tasks[e->to], *from;
-        if (e->from == PTRACE_NONE) {
-            continue;
-        }
-        from = &trace->tasks[e->from];
-        if (from->lane == PTRACE_NONE || to->lane == PTRACE_NONE || from->start == PTRACE_UNKNOWN ||
-            to->start == PTRACE_UNKNOWN) {
+        const uint32_t from = e->from == PTRACE_NONE ? PTRACE_NONE : c->rows.run_of[e->from];
+        if (from == PTRACE_NONE || c->rows.run_of[e->to] == PTRACE_NONE) {
             continue;
         }
         /* It binds to the slice that encloses it, whose end is outside. */
-        const uint64_t length = ptoi_ptrace_ran(from);
-        begin(c, "s", kinds[e->kind], from->lane, from->start + length - (length > 0));
+        const ptoi_run *a = &c->rows.runs[from], *b = &c->rows.runs[c->rows.run_of[e->to]];
+        begin(c, "s", kinds[e->kind], thread_of(c, a), a->end - (a->end > a->start));
         fprintf(c->out, ",\"name\":\"%s\",\"id\":%" PRIu64 "}", kinds[e->kind], i);
-        begin(c, "f", kinds[e->kind], to->lane, to->start);
+        begin(c, "f", kinds[e->kind], thread_of(c, b), b->start);
         fprintf(c->out, ",\"bp\":\"e\",\"name\":\"%s\",\"id\":%" PRIu64 "}", kinds[e->kind], i);
     }
 }
@@ -230,7 +200,7 @@ static void put_events(chart *c)
         [PTRACE_PARKED] = "asleep"};
     for (uint64_t i = 0; i < c->trace->n_events; i++) {
         const ptrace_event *e = &c->trace->events[i];
-        begin(c, "X", e->kind < PTRACE_WAIT ? "stall" : "wait", e->lane, e->begin);
+        begin(c, "X", e->kind < PTRACE_WAIT ? "stall" : "wait", e->lane + UINT64_C(1), e->begin);
         put_name(c, names[e->kind]);
         put_time(c->out, "dur", ptoi_ptrace_span(e->begin, e->end));
         fprintf(c->out, ",\"args\":{\"level\":%u,\"value\":%" PRIu64 "}}", e->level, e->value);
@@ -246,7 +216,7 @@ static void put_counters(chart *c)
     };
     for (uint64_t i = 0; i < c->trace->n_rings; i++) {
         const ptrace_ring_sample *s = &c->trace->rings[i];
-        begin(c, "C", "ring", 0, s->at);
+        begin(c, "C", "ring", 1, s->at);
         fprintf(c->out, ",\"name\":\"level %" PRIu32 " %s\",\"args\":{\"used\":%" PRIu64 "}}",
                 s->level, rings[s->ring], s->used);
     }
@@ -278,17 +248,22 @@ static void put_meta(const chart *c)
             trace->lost);
 }
 
-void ptoi_export_json(const ptoi_ptrace *trace, FILE *out)
+int ptoi_export_json(const ptoi_ptrace *trace, FILE *out)
 {
-    chart c = {trace, out, ""};
-    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);
-    put_threads(&c);
-    put_submits(&c);
-    put_events(&c);
-    put_tasks(&c);
-    put_flows(&c);
-    put_counters(&c);
-    fputs("\n],\"otherData\":{", out);
-    put_meta(&c);
-    fputs("}}\n", out);
+    chart c = {.trace = trace, .out = out, .comma = ""};
+    const bool good = ptoi_rows_find(trace, &c.rows);
+    if (good) {
+        fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);
+        put_threads(&c);
+        put_submits(&c);
+        put_events(&c);
+        put_tasks(&c);
+        put_flows(&c);
+        put_counters(&c);
+        fputs("\n],\"otherData\":{", out);
+        put_meta(&c);
+        fputs("}}\n", out);
+    }
+    ptoi_rows_free(&c.rows);
+    return good ? 0 : ENOMEM;
 }

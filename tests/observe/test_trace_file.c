@@ -8,6 +8,7 @@
 #include <pto/trace.h>
 
 #include "observe/export.h"
+#include "observe/rows.h"
 
 /* tests/data/v1.ptrace: the program of write_golden below, as version 1 was written. */
 static const char *golden(char path[512])
@@ -28,7 +29,7 @@ static const char *golden(char path[512])
     rig_submit(&r, (kernel), (const pto_param[]){__VA_ARGS__},                                     \
                sizeof((const pto_param[]){__VA_ARGS__}) / sizeof(pto_param), "golden.c", (line))
 
-/* Run by hand with a name: writes what the golden file was made of, to compare or to make one of a
+/* Run with a name: writes what the golden file was made of, to compare or to make one of a
  * later version. */
 static void write_golden(const char *path)
 {
@@ -55,6 +56,35 @@ static void write_golden(const char *path)
     expect_ok(pto_wait_task(r.rt, last));
     expect_ok(pto_scope_end(r.rt));
     assert_int_equal(pto_runtime_destroy(&r.rt, PTO_WAIT), PTO_TASK_FAILED);
+    rig_forget_gate(&r);
+}
+
+/* Run with a name and one more word: a run with tasks that are pending while their threads, this one among them, go on. */
+static void write_pending(const char *path)
+{
+    static char x[4][8];
+    static rig_setup setup = {"pending", PTO_PLACE_INLINE, 0, 1};
+    void *state = &setup;
+    rig r;
+    pto_config config = PTO_CONFIG_INIT;
+    config.trace = path;
+    config.workers = PTO_NO_WORKERS;
+    rig_start(&r, &state, &config);
+    pto_task held[3];
+    for (int i = 0; i < 3; i++) {
+        const pto_tensor tx = rig_bytes(&r, x[i], 8), last = rig_bytes(&r, x[3], 8);
+        held[i] = GOLDEN(1 + i, r.hold, pto_output(&tx));
+        GOLDEN(4, r.quick, pto_input(&tx), pto_output(&last));
+    }
+    for (int i = 0; i < 3; i++) { /* they begin in a wait, and go on after it */
+        const pto_task quick = GOLDEN(5, r.quick, pto_scalar(i));
+        expect_ok(pto_wait_task(r.rt, quick));
+        rig_sleep_us(10);
+    }
+    for (int i = 0; i < 3; i++) {
+        rig_finish(&r, held[i], PTO_OK);
+    }
+    expect_ok(pto_runtime_destroy(&r.rt, PTO_WAIT));
     rig_forget_gate(&r);
 }
 
@@ -108,9 +138,9 @@ static void use(const ptoi_ptrace *t)
     size_t n = 0;
     FILE *out = open_memstream(&text, &n);
     assert_non_null(out);
-    ptoi_export_json(t, out);
-    ptoi_export_dot(t, out);
-    ptoi_export_ptrace(t, out);
+    assert_int_equal(ptoi_export_json(t, out), 0);
+    assert_int_equal(ptoi_export_dot(t, out), 0);
+    assert_int_equal(ptoi_export_ptrace(t, out), 0);
     fclose(out);
     assert_true(n > 0);
     free(text);
@@ -215,7 +245,7 @@ static void test_lifetimes_are_kept_and_checked(void **state)
     t.n_lives = sizeof lives / sizeof *lives;
     FILE *out = open_memstream(&text, &n);
     assert_non_null(out);
-    ptoi_export_ptrace(&t, out);
+    assert_int_equal(ptoi_export_ptrace(&t, out), 0);
     fclose(out);
     expect_ok(ptoi_ptrace_parse("lives", text, n, &again));
     check_golden(&again);
@@ -431,6 +461,54 @@ static void test_json_is_json(void **state)
     free(text);
 }
 
+/* ---- Pending tasks ---- */
+
+/* Whether one ends before the other begins, or lies inside of it. */
+static bool nests(uint64_t begin, uint64_t end, uint64_t other_begin, uint64_t other_end)
+{
+    return end <= other_begin || other_end <= begin || (begin >= other_begin && end <= other_end) ||
+           (other_begin >= begin && other_end <= end);
+}
+
+static void test_pending_tasks_are_beside_their_lane(void **state)
+{
+    char path[128], text[128];
+    ptoi_ptrace t;
+    ptoi_rows rows;
+    size_t n;
+    uint32_t beside = 0;
+    (void)state;
+    write_pending(traces_path("pending.ptrace", path));
+    expect_ok(ptoi_ptrace_open(path, &t));
+    assert_true(ptoi_rows_find(&t, &rows));
+    assert_int_equal(rows.n_runs, t.n_tasks);
+    assert_int_equal(rows.beside[0], 0);
+    for (uint64_t i = 0; i < rows.n_runs; i++) {
+        const ptoi_run *r = &rows.runs[i];
+        const bool held = strcmp(ptoi_ptrace_kernel(&t, &t.tasks[r->task]), "hold") == 0;
+        assert_int_equal(rows.run_of[r->task], i);
+        assert_int_equal(r->row != 0, held);
+        assert_true(r->row <= rows.beside[r->lane + 1] - rows.beside[r->lane]);
+        beside += held;
+        for (uint64_t j = 0; j < i; j++) {
+            const ptoi_run *other = &rows.runs[j];
+            assert_true(other->lane != r->lane || other->row != r->row || other->end <= r->start);
+        }
+        for (uint64_t j = 0; r->row == 0 && j < t.n_events; j++) {
+            const ptrace_event *e = &t.events[j];
+            assert_true(e->lane != r->lane || nests(r->start, r->end, e->begin, e->end));
+        }
+    }
+    assert_int_equal(beside, 3);
+    assert_int_equal(rows.beside[t.n_lanes], 3); /* all of them at once */
+    ptoi_rows_free(&rows);
+    ptoi_ptrace_close(&t);
+    expect_ok(pto_trace_convert(path, traces_path("pending.json", text)));
+    char *json_text = traces_bytes(text, &n);
+    assert_non_null(strstr(json_text, "\"orchestrator, pending 3\""));
+    free(json_text);
+}
+
 /* ---- The others ---- */
 
 static void test_dot_names_tasks_and_edges(void **state)
@@ -499,7 +577,7 @@ static void test_html_carries_the_trace(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1) {
-        write_golden(argv[1]);
+        (argc > 2 ? write_pending : write_golden)(argv[1]);
         return 0;
     }
     const struct CMUnitTest tests[] = {
@@ -510,6 +588,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_lifetimes_are_kept_and_checked),
         cmocka_unit_test(test_larger_items_and_unknown_sections_are_passed_over),
         cmocka_unit_test(test_json_is_json),
+        cmocka_unit_test(test_pending_tasks_are_beside_their_lane),
         cmocka_unit_test(test_dot_names_tasks_and_edges),
         cmocka_unit_test(test_html_carries_the_trace),
     };
