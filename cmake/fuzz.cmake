@@ -24,8 +24,8 @@ foreach(file ${fuzz_files})
         target_link_options(${target} PRIVATE "LINKER:--wrap=ptoi_submit_known")
     endif()
     if(name STREQUAL "trace") # with the commands that read one
-        foreach(part arguments explain json_write replay replay_plan replay_rings replay_run trace
-                trace_stats trace_words words)
+        foreach(part arguments explain json_write replay replay_plan replay_rings replay_room
+                replay_run trace trace_stats trace_words words)
             target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tools/pto/${part}.c")
         endforeach()
         target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tools/pto")

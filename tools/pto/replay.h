@@ -3,6 +3,7 @@
  *     trace ──replay_plan.c──> plan: what the orchestrating thread does, step by step; tasks
  *                               │
  *                               ├──replay_run.c────> one run on a machine: makespan, waits
+ *                               │  replay_room.c     its rings
  *                               └──replay_rings.c──> the smallest rings
  *
  * What is modelled. The orchestrating thread takes its steps one after the other, each after as much

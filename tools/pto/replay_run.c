@@ -1,10 +1,9 @@
-/* replay_run.c - one run of a plan on a machine, event by event. replay.h says what is modelled. */
+/* replay_run.c - one run of a plan on a machine, event by event: who runs what when, and what the
+ * orchestrating thread does. replay.h says what is modelled, replay_room.c has the rings. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "replay.h"
-#include "ring/heap.h"
-#include "ring/ring.h"
+#include "replay_room.h"
 
 void (*replay_progress)(uint64_t done, uint64_t all);
 
@@ -22,15 +21,6 @@ typedef struct queue {
     uint32_t first, last;
 } queue;
 
-typedef struct level {
-    uint32_t head, completed, retired, released;
-    uint64_t entries; /* of the map, in use */
-    ptoi_heap heap;
-    ptoi_ring args, edges;
-    ptoi_run *runs;
-    bool bounded_heap, bounded_args, bounded_edges;
-} level;
-
 typedef enum mood {
     WORKS,       /* until `time`; then the op begins */
     SUBMITS,     /* until `time`; then the task is there for all */
@@ -42,11 +32,9 @@ typedef enum mood {
 
 /* Of each node. */
 typedef struct state {
-    uint64_t heap_at, args_end, edges_end;
     uint32_t waiting; /* so many that it waits for are not complete */
-    uint32_t users;   /* unfinished tasks that use its memory */
     uint32_t next;    /* in a queue */
-    bool submitted, complete, has_entries;
+    bool submitted;
 } state;
 
 typedef struct sim {
@@ -55,8 +43,7 @@ typedef struct sim {
     const replay_marks *marks;
     replay_result *result;
     state *nodes;
-    level level[PTO_MAX_LEVELS];
-    uint32_t n_levels;
+    replay_room room;
     /* Ready tasks by type: those that another one made ready, before those that came ready. */
     queue ready[PTO_WORKER_TYPES][2];
     uint32_t idle[REPLAY_KINDS]; /* workers of each kind, and since when: the last one first */
@@ -70,7 +57,6 @@ typedef struct sim {
     /* The orchestrating thread. */
     mood mood;
     bool helps; /* it runs a task */
-    bool scoped;
     uint64_t time, since;
     uint32_t op;
     uint32_t left; /* tasks submitted and not complete */
@@ -210,12 +196,9 @@ static uint32_t complete_one(sim *s, uint32_t node, uint32_t who)
 {
     const replay_plan *p = s->plan;
     uint32_t mine = PTRACE_NONE;
-    s->nodes[node].complete = true;
+    replay_room_complete(&s->room, node);
     s->left--;
     s->last = s->now > s->last ? s->now : s->last;
-    for (uint32_t i = p->owners.at[node]; i < p->owners.at[node + 1]; i++) {
-        s->nodes[p->owners.list[i]].users--;
-    }
     for (uint32_t i = p->after.at[node]; i < p->after.at[node + 1]; i++) {
         const uint32_t next = p->after.list[i];
         if (!s->nodes[next].submitted || --s->nodes[next].waiting) {
@@ -240,128 +223,6 @@ static uint32_t complete(sim *s, uint32_t node, uint32_t who)
         mine = mine == PTRACE_NONE ? next : mine;
     }
     return mine;
-}
-
-/* ---- Recycling ---- */
-
-static void retire_completed(sim *s, level *l, const uint32_t *nodes)
-{
-    const uint32_t from = l->completed;
-    for (; l->completed < l->head && s->nodes[nodes[l->completed]].complete; l->completed++) {
-        state *n = &s->nodes[nodes[l->completed]];
-        if (n->has_entries) {
-            n->has_entries = false;
-            l->entries -= s->plan->nodes[nodes[l->completed]].entries;
-        }
-    }
-    if (l->bounded_edges && l->completed != from) {
-        ptoi_ring_give_back(&l->edges, s->nodes[nodes[l->completed - 1]].edges_end);
-    }
-}
-
-/* Of the level, when it is known who is complete. */
-static void retire(sim *s, uint32_t number)
-{
-    level *l = &s->level[number];
-    const uint32_t *nodes = s->plan->level[number];
-    const uint32_t from = l->retired;
-    uint32_t block = PTRACE_NONE;
-    const uint32_t end = l->completed < l->released ? l->completed : l->released;
-    for (; l->retired < end && !s->nodes[nodes[l->retired]].users; l->retired++) {
-        if (s->plan->nodes[nodes[l->retired]].heap) {
-            block = nodes[l->retired];
-        }
-    }
-    if (block != PTRACE_NONE && l->bounded_heap) {
-        ptoi_heap_give_back(&l->heap, s->nodes[block].heap_at, s->plan->nodes[block].heap);
-    }
-    if (l->retired != from && l->bounded_args) {
-        ptoi_ring_give_back(&l->args, s->nodes[nodes[l->retired - 1]].args_end);
-    }
-}
-
-/* Entries of complete tasks, behind one that is not. */
-static void compact_entries(sim *s, level *l, const uint32_t *nodes)
-{
-    for (uint32_t i = l->completed; i < l->head; i++) {
-        state *n = &s->nodes[nodes[i]];
-        if (n->complete && n->has_entries) {
-            n->has_entries = false;
-            l->entries -= s->plan->nodes[nodes[i]].entries;
-        }
-    }
-}
-
-/* ---- Room ---- */
-
-static void note_most(sim *s, uint32_t number, uint32_t ring, uint64_t used)
-{
-    uint64_t *most = &s->result->most[number][ring];
-    *most = used > *most ? used : *most;
-}
-
-/* What is short for the node; PTRACE_RING_KINDS if nothing is. Where it would lie comes back. */
-static uint32_t find_short(sim *s, uint32_t node, uint64_t *at, ptoi_piece *piece)
-{
-    const replay_node *n = &s->plan->nodes[node];
-    const uint64_t *size = s->machine->rings.size[n->level];
-    const level *l = &s->level[n->level];
-    *at = 0;
-    *piece = (ptoi_piece){0, 0};
-    if (size[PTRACE_RING_SLOTS] && l->head - l->retired >= size[PTRACE_RING_SLOTS]) {
-        return PTRACE_RING_SLOTS;
-    }
-    if (l->bounded_heap && !ptoi_heap_fits(&l->heap, n->heap, at)) {
-        return PTRACE_RING_HEAP;
-    }
-    if (l->bounded_args && n->args && !ptoi_ring_fits(&l->args, n->args, piece)) {
-        return PTRACE_RING_ARG_BYTES;
-    }
-    if (size[PTRACE_RING_MAP_ENTRIES] && n->entries &&
-        l->entries + n->entries > size[PTRACE_RING_MAP_ENTRIES]) {
-        return PTRACE_RING_MAP_ENTRIES;
-    }
-    return PTRACE_RING_KINDS;
-}
-
-static uint32_t count_edges(const sim *s, uint32_t node)
-{
-    const replay_plan *p = s->plan;
-    uint32_t count = 0;
-    for (uint32_t i = p->before.at[node]; i < p->before.at[node + 1]; i++) {
-        count += !s->nodes[p->before.list[i]].complete;
-    }
-    return count;
-}
-
-/* It is written down, with everything it takes but edges. */
-static void enter(sim *s, uint32_t node, uint64_t at, ptoi_piece piece)
-{
-    const replay_plan *p = s->plan;
-    const replay_node *n = &p->nodes[node];
-    level *l = &s->level[n->level];
-    state *now = &s->nodes[node];
-    if (l->bounded_heap) {
-        now->heap_at = at;
-        ptoi_heap_take(&l->heap, at, n->heap);
-        note_most(s, n->level, PTRACE_RING_HEAP, l->heap.used);
-    }
-    if (l->bounded_args) {
-        now->args_end = ptoi_ring_take(&l->args, piece, n->args);
-        note_most(s, n->level, PTRACE_RING_ARG_BYTES, ptoi_ring_used(&l->args) * 16);
-    }
-    l->entries += n->entries;
-    now->has_entries = n->entries > 0;
-    l->head++;
-    note_most(s, n->level, PTRACE_RING_SLOTS, l->head - l->retired);
-    note_most(s, n->level, PTRACE_RING_MAP_ENTRIES, l->entries);
-    if (!s->scoped) {
-        l->released = l->head;
-    }
-    for (uint32_t i = n->is_block ? 0 : p->owners.at[node];
-         i < (n->is_block ? 0 : p->owners.at[node + 1]); i++) {
-        s->nodes[p->owners.list[i]].users++;
-    }
 }
 
 /* ---- The orchestrating thread ---- */
@@ -421,89 +282,68 @@ static void next_op(sim *s)
     }
 }
 
-/* The map can never remember all that it touches: it runs alone. */
-static bool is_barrier(const sim *s, const replay_node *n)
-{
-    const uint64_t entries = s->machine->rings.size[n->level][PTRACE_RING_MAP_ENTRIES];
-    return entries && n->entries > entries;
-}
-
 /* Room for the node, or the beginning of a wait. */
-static bool find_room(sim *s, uint32_t node, uint64_t *at, ptoi_piece *piece)
+static bool find_room(sim *s, uint32_t node, replay_place *place)
 {
-    const replay_node *n = &s->plan->nodes[node];
-    level *l = &s->level[n->level];
-    for (uint32_t i = 0; i < s->n_levels; i++) {
-        retire_completed(s, &s->level[i], s->plan->level[i]);
-    }
-    retire(s, n->level);
-    uint32_t what = find_short(s, node, at, piece);
+    const uint32_t level = s->plan->nodes[node].level;
+    const replay_level *l = &s->room.level[level];
+    replay_room_recycle(&s->room, level);
+    uint32_t what = replay_room_find(&s->room, node, place);
     if (what == PTRACE_RING_MAP_ENTRIES) {
-        if (is_barrier(s, n)) {
+        if (replay_room_is_barrier(&s->room, node)) {
             what = s->left ? what : PTRACE_RING_KINDS;
         } else {
             if (s->mood == WORKS) { /* it is short, even if there is nothing to wait for */
-                s->result->waits[n->level][what]++;
+                s->result->waits[level][what]++;
                 s->mood = WAITS_ROOM;
                 s->since = s->now;
             }
-            compact_entries(s, l, s->plan->level[n->level]);
-            what = find_short(s, node, at, piece);
+            replay_room_compact(&s->room, level);
+            what = replay_room_find(&s->room, node, place);
         }
     }
     if (what == PTRACE_RING_KINDS) {
         return true;
     }
     if (what < PTRACE_RING_EDGE_REFS && (l->retired == l->head || l->retired >= l->released)) {
-        stall(s, n->level, what, node);
+        stall(s, level, what, node);
         return false;
     }
-    begin_wait(s, WAITS_ROOM, n->level, what);
+    begin_wait(s, WAITS_ROOM, level, what);
     return false;
 }
 
 static bool find_edges(sim *s, uint32_t node)
 {
-    const replay_node *n = &s->plan->nodes[node];
-    level *l = &s->level[n->level];
-    ptoi_piece piece = {0, 0};
-    retire_completed(s, l, s->plan->level[n->level]);
-    const uint32_t edges = count_edges(s, node);
+    const uint32_t level = s->plan->nodes[node].level;
+    replay_room_recycle_completed(&s->room, level);
+    const uint32_t edges = replay_room_count_edges(&s->room, node);
     if (s->marks) {
         s->marks->edges[s->op] = edges;
     }
-    if (!l->bounded_edges) {
-        return true;
-    }
-    if (edges && !ptoi_ring_fits(&l->edges, edges, &piece)) {
-        begin_wait(s, WAITS_EDGES, n->level, PTRACE_RING_EDGE_REFS);
+    if (!replay_room_take_edges(&s->room, node, edges)) {
+        begin_wait(s, WAITS_EDGES, level, PTRACE_RING_EDGE_REFS);
         return false;
     }
-    s->nodes[node].edges_end = ptoi_ring_take(&l->edges, piece, edges);
-    note_most(s, n->level, PTRACE_RING_EDGE_REFS, ptoi_ring_used(&l->edges));
     return true;
 }
 
 static void submit(sim *s, const replay_op *op)
 {
-    uint64_t at;
-    ptoi_piece piece;
-    if (!find_room(s, op->node, &at, &piece)) {
+    replay_place place;
+    if (!find_room(s, op->node, &place)) {
         return;
     }
-    const level *l = &s->level[op->level];
     if (s->marks) {
-        s->marks->retired[s->op] = l->retired;
-        s->marks->completed[s->op] = l->completed;
+        s->marks->retired[s->op] = s->room.level[op->level].retired;
+        s->marks->completed[s->op] = s->room.level[op->level].completed;
     }
     if (op->what == REPLAY_SUBMIT && !find_edges(s, op->node)) {
         return;
     }
-    enter(s, op->node, at, piece);
+    replay_room_enter(&s->room, op->node, place);
     resume(s);
     if (op->what == REPLAY_BLOCK) {
-        s->nodes[op->node].edges_end = l->edges.head;
-        s->nodes[op->node].complete = true;
         next_op(s);
     } else {
         s->mood = SUBMITS;
@@ -516,14 +356,14 @@ static void publish(sim *s, uint32_t node)
 {
     s->left++;
     s->nodes[node].submitted = true;
-    s->nodes[node].waiting = count_edges(s, node);
+    s->nodes[node].waiting = replay_room_count_edges(&s->room, node);
     if (!s->nodes[node].waiting) {
         make_ready(s, node, true);
         while (s->n_todo) {
             (void)complete(s, s->todo[--s->n_todo], NOBODY);
         }
     }
-    if (is_barrier(s, &s->plan->nodes[node]) && s->left) {
+    if (replay_room_is_barrier(&s->room, node) && s->left) {
         begin_wait(s, WAITS_TASK, 0, 0); /* for all, and then on */
         return;
     }
@@ -543,23 +383,19 @@ static void act(sim *s)
         submit(s, op);
         return;
     case REPLAY_WAIT:
-        if (op->node == PTRACE_NONE ? s->left != 0 : !s->nodes[op->node].complete) {
+        if (op->node == PTRACE_NONE ? s->left != 0 : !s->room.claims[op->node].complete) {
             begin_wait(s, WAITS_TASK, 0, 0);
             return;
         }
         break;
     case REPLAY_RELEASE:
-        if (op->node > s->level[op->level].released) {
-            s->level[op->level].released = op->node < s->level[op->level].head
-                                               ? op->node
-                                               : s->level[op->level].head;
-        }
+        replay_room_release(&s->room, op->level, op->node);
         break;
     case REPLAY_SCOPED:
-        s->scoped = true;
+        s->room.scoped = true;
         break;
     case REPLAY_UNSCOPED:
-        s->scoped = false;
+        s->room.scoped = false;
         break;
     }
     resume(s);
@@ -625,49 +461,14 @@ static void run(sim *s)
     if (s->result->end == REPLAY_DONE && s->mood != OVER) { /* a task is left that nobody runs */
         uint32_t node = 0;
         while (node + 1 < s->plan->n_tasks &&
-               (!s->nodes[node].submitted || s->nodes[node].complete || s->nodes[node].waiting)) {
+               (!s->nodes[node].submitted || s->room.claims[node].complete ||
+                s->nodes[node].waiting)) {
             node++;
         }
         s->result->end = REPLAY_NO_WORKER;
         s->result->node = node;
     }
     s->result->makespan = s->last;
-}
-
-/* More runs than blocks: a power of two. */
-static uint32_t count_runs(uint32_t nodes, uint64_t slots)
-{
-    const uint64_t most = slots && slots < nodes ? slots : nodes;
-    uint32_t runs = 4;
-    while (runs < most + 2 && runs < UINT32_C(1) << 31) {
-        runs *= 2;
-    }
-    return runs;
-}
-
-static bool make_level(sim *s, uint32_t number)
-{
-    const uint64_t *size = s->machine->rings.size[number];
-    level *l = &s->level[number];
-    const uint32_t nodes = s->plan->n_level[number];
-    if (!nodes) {
-        return true;
-    }
-    s->n_levels = number + 1;
-    l->bounded_heap = size[PTRACE_RING_HEAP] != 0;
-    l->bounded_args = size[PTRACE_RING_ARG_BYTES] != 0;
-    l->bounded_edges = size[PTRACE_RING_EDGE_REFS] != 0;
-    if (l->bounded_heap) {
-        const uint32_t runs = count_runs(nodes, size[PTRACE_RING_SLOTS]);
-        l->runs = malloc(runs * sizeof *l->runs);
-        if (!l->runs) {
-            return false;
-        }
-        ptoi_heap_init(&l->heap, size[PTRACE_RING_HEAP], PTOI_HEAP_WARM, l->runs, runs);
-    }
-    ptoi_ring_init(&l->args, l->bounded_args ? size[PTRACE_RING_ARG_BYTES] / 16 : 1);
-    ptoi_ring_init(&l->edges, l->bounded_edges ? size[PTRACE_RING_EDGE_REFS] : 1);
-    return true;
 }
 
 void replay_run(const replay_plan *plan, const replay_machine *machine, const replay_marks *marks,
@@ -677,10 +478,7 @@ void replay_run(const replay_plan *plan, const replay_machine *machine, const re
     memset(result, 0, sizeof *result);
     s.nodes = calloc((size_t)plan->n_nodes + 1, sizeof *s.nodes);
     s.todo = malloc(((size_t)plan->n_nodes + 1) * sizeof *s.todo);
-    bool good = s.nodes && s.todo;
-    for (uint32_t i = 0; i < PTO_MAX_LEVELS; i++) {
-        good = good && make_level(&s, i);
-    }
+    bool good = replay_room_make(&s.room, plan, &machine->rings, result->most) && s.nodes && s.todo;
     for (uint32_t k = 0; k < REPLAY_KINDS; k++) {
         s.idle[k] = machine->workers[k]; /* since the start */
         s.since_idle[k] = calloc((size_t)machine->workers[k] + 1, sizeof *s.since_idle[k]);
@@ -694,9 +492,7 @@ void replay_run(const replay_plan *plan, const replay_machine *machine, const re
     } else {
         result->end = REPLAY_NO_MEMORY;
     }
-    for (uint32_t i = 0; i < PTO_MAX_LEVELS; i++) {
-        free(s.level[i].runs);
-    }
+    replay_room_free(&s.room);
     for (uint32_t k = 0; k < REPLAY_KINDS; k++) {
         free(s.since_idle[k]);
     }

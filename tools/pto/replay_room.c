@@ -1,0 +1,232 @@
+/* replay_room.c - room in rings, and its recycling. */
+#include "replay_room.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void note_most(replay_room *r, uint32_t level, uint32_t ring, uint64_t used)
+{
+    uint64_t *most = &r->most[level][ring];
+    *most = used > *most ? used : *most;
+}
+
+/* ---- Life ---- */
+
+/* More runs than blocks: a power of two. */
+static uint32_t count_runs(uint32_t nodes, uint64_t slots)
+{
+    const uint64_t most = slots && slots < nodes ? slots : nodes;
+    uint32_t runs = 4;
+    while (runs < most + 2 && runs < UINT32_C(1) << 31) {
+        runs *= 2;
+    }
+    return runs;
+}
+
+static bool make_level(replay_room *r, uint32_t number)
+{
+    const uint64_t *size = r->rings->size[number];
+    replay_level *l = &r->level[number];
+    const uint32_t nodes = r->plan->n_level[number];
+    if (!nodes) {
+        return true;
+    }
+    r->n_levels = number + 1;
+    l->bounded_heap = size[PTRACE_RING_HEAP] != 0;
+    l->bounded_args = size[PTRACE_RING_ARG_BYTES] != 0;
+    l->bounded_edges = size[PTRACE_RING_EDGE_REFS] != 0;
+    if (l->bounded_heap) {
+        const uint32_t runs = count_runs(nodes, size[PTRACE_RING_SLOTS]);
+        l->runs = malloc(runs * sizeof *l->runs);
+        if (!l->runs) {
+            return false;
+        }
+        ptoi_heap_init(&l->heap, size[PTRACE_RING_HEAP], PTOI_HEAP_WARM, l->runs, runs);
+    }
+    ptoi_ring_init(&l->args, l->bounded_args ? size[PTRACE_RING_ARG_BYTES] / 16 : 1);
+    ptoi_ring_init(&l->edges, l->bounded_edges ? size[PTRACE_RING_EDGE_REFS] : 1);
+    return true;
+}
+
+bool replay_room_make(replay_room *room, const replay_plan *plan, const replay_rings *rings,
+                      uint64_t (*most)[PTRACE_RING_KINDS])
+{
+    *room = (replay_room){.plan = plan, .rings = rings, .most = most};
+    room->claims = calloc((size_t)plan->n_nodes + 1, sizeof *room->claims);
+    bool good = room->claims;
+    for (uint32_t i = 0; i < PTO_MAX_LEVELS; i++) {
+        good = good && make_level(room, i);
+    }
+    return good;
+}
+
+void replay_room_free(replay_room *room)
+{
+    for (uint32_t i = 0; i < PTO_MAX_LEVELS; i++) {
+        free(room->level[i].runs);
+    }
+    free(room->claims);
+}
+
+/* ---- Room ---- */
+
+uint32_t replay_room_find(const replay_room *room, uint32_t node, replay_place *place)
+{
+    const replay_node *n = &room->plan->nodes[node];
+    const uint64_t *size = room->rings->size[n->level];
+    const replay_level *l = &room->level[n->level];
+    *place = (replay_place){0, {0, 0}};
+    if (size[PTRACE_RING_SLOTS] && l->head - l->retired >= size[PTRACE_RING_SLOTS]) {
+        return PTRACE_RING_SLOTS;
+    }
+    if (l->bounded_heap && !ptoi_heap_fits(&l->heap, n->heap, &place->heap_at)) {
+        return PTRACE_RING_HEAP;
+    }
+    if (l->bounded_args && n->args && !ptoi_ring_fits(&l->args, n->args, &place->args)) {
+        return PTRACE_RING_ARG_BYTES;
+    }
+    if (size[PTRACE_RING_MAP_ENTRIES] && n->entries &&
+        l->entries + n->entries > size[PTRACE_RING_MAP_ENTRIES]) {
+        return PTRACE_RING_MAP_ENTRIES;
+    }
+    return PTRACE_RING_KINDS;
+}
+
+bool replay_room_is_barrier(const replay_room *room, uint32_t node)
+{
+    const replay_node *n = &room->plan->nodes[node];
+    const uint64_t entries = room->rings->size[n->level][PTRACE_RING_MAP_ENTRIES];
+    return entries && n->entries > entries;
+}
+
+uint32_t replay_room_count_edges(const replay_room *room, uint32_t node)
+{
+    const replay_plan *p = room->plan;
+    uint32_t count = 0;
+    for (uint32_t i = p->before.at[node]; i < p->before.at[node + 1]; i++) {
+        count += !room->claims[p->before.list[i]].complete;
+    }
+    return count;
+}
+
+bool replay_room_take_edges(replay_room *room, uint32_t node, uint32_t edges)
+{
+    const uint32_t level = room->plan->nodes[node].level;
+    replay_level *l = &room->level[level];
+    ptoi_piece piece = {0, 0};
+    if (!l->bounded_edges) {
+        return true;
+    }
+    if (edges && !ptoi_ring_fits(&l->edges, edges, &piece)) {
+        return false;
+    }
+    room->claims[node].edges_end = ptoi_ring_take(&l->edges, piece, edges);
+    note_most(room, level, PTRACE_RING_EDGE_REFS, ptoi_ring_used(&l->edges));
+    return true;
+}
+
+void replay_room_enter(replay_room *room, uint32_t node, replay_place place)
+{
+    const replay_plan *p = room->plan;
+    const replay_node *n = &p->nodes[node];
+    replay_level *l = &room->level[n->level];
+    replay_claim *claim = &room->claims[node];
+    if (l->bounded_heap) {
+        claim->heap_at = place.heap_at;
+        ptoi_heap_take(&l->heap, place.heap_at, n->heap);
+        note_most(room, n->level, PTRACE_RING_HEAP, l->heap.used);
+    }
+    if (l->bounded_args) {
+        claim->args_end = ptoi_ring_take(&l->args, place.args, n->args);
+        note_most(room, n->level, PTRACE_RING_ARG_BYTES, ptoi_ring_used(&l->args) * 16);
+    }
+    l->entries += n->entries;
+    claim->has_entries = n->entries > 0;
+    l->head++;
+    note_most(room, n->level, PTRACE_RING_SLOTS, l->head - l->retired);
+    note_most(room, n->level, PTRACE_RING_MAP_ENTRIES, l->entries);
+    if (!room->scoped) {
+        l->released = l->head;
+    }
+    if (n->is_block) {
+        claim->edges_end = l->edges.head;
+        claim->complete = true;
+        return;
+    }
+    for (uint32_t i = p->owners.at[node]; i < p->owners.at[node + 1]; i++) {
+        room->claims[p->owners.list[i]].users++;
+    }
+}
+
+/* ---- Recycling ---- */
+
+void replay_room_complete(replay_room *room, uint32_t node)
+{
+    const replay_lists *owners = &room->plan->owners;
+    room->claims[node].complete = true;
+    for (uint32_t i = owners->at[node]; i < owners->at[node + 1]; i++) {
+        room->claims[owners->list[i]].users--;
+    }
+}
+
+void replay_room_release(replay_room *room, uint32_t level, uint32_t number)
+{
+    replay_level *l = &room->level[level];
+    const uint32_t released = number < l->head ? number : l->head;
+    l->released = released > l->released ? released : l->released;
+}
+
+static void drop_entries(replay_room *room, replay_level *l, uint32_t node)
+{
+    if (room->claims[node].has_entries) {
+        room->claims[node].has_entries = false;
+        l->entries -= room->plan->nodes[node].entries;
+    }
+}
+
+void replay_room_recycle_completed(replay_room *room, uint32_t level)
+{
+    replay_level *l = &room->level[level];
+    const uint32_t *nodes = room->plan->level[level];
+    const uint32_t from = l->completed;
+    for (; l->completed < l->head && room->claims[nodes[l->completed]].complete; l->completed++) {
+        drop_entries(room, l, nodes[l->completed]);
+    }
+    if (l->bounded_edges && l->completed != from) {
+        ptoi_ring_give_back(&l->edges, room->claims[nodes[l->completed - 1]].edges_end);
+    }
+}
+
+void replay_room_recycle(replay_room *room, uint32_t level)
+{
+    for (uint32_t i = 0; i < room->n_levels; i++) {
+        replay_room_recycle_completed(room, i);
+    }
+    replay_level *l = &room->level[level];
+    const uint32_t *nodes = room->plan->level[level];
+    const uint32_t from = l->retired;
+    const uint32_t end = l->completed < l->released ? l->completed : l->released;
+    uint32_t block = PTRACE_NONE;
+    for (; l->retired < end && !room->claims[nodes[l->retired]].users; l->retired++) {
+        if (room->plan->nodes[nodes[l->retired]].heap) {
+            block = nodes[l->retired];
+        }
+    }
+    if (block != PTRACE_NONE && l->bounded_heap) {
+        ptoi_heap_give_back(&l->heap, room->claims[block].heap_at, room->plan->nodes[block].heap);
+    }
+    if (l->retired != from && l->bounded_args) {
+        ptoi_ring_give_back(&l->args, room->claims[nodes[l->retired - 1]].args_end);
+    }
+}
+
+void replay_room_compact(replay_room *room, uint32_t level)
+{
+    replay_level *l = &room->level[level];
+    const uint32_t *nodes = room->plan->level[level];
+    for (uint32_t i = l->completed; i < l->head; i++) {
+        if (room->claims[nodes[i]].complete) {
+            drop_entries(room, l, nodes[i]);
+        }
+    }
+}
