@@ -1,6 +1,7 @@
 # headers.awk - reads the public headers: what they declare, and the words that stand above it.
 #
-#     awk -v out=FOLDER -v version=1.2.3 -v date=2001-02-03 -f headers.awk -f pages.awk HEADER...
+#     awk -v out=FOLDER -v version=1.2.3 -v date=2001-02-03 -f text.awk -f headers.awk \
+#         -f pages.awk HEADER...
 #
 # A comment belongs to what follows it without a blank line. Declarations that stand together share
 # their comment, and so does a macro or an inline function without one of its own that is made from

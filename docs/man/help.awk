@@ -5,18 +5,6 @@
 #     what=list       the names alone: lines of two blanks, a name, its help
 #     what=variables  the table of `pto options`
 
-function escape(s) {
-    gsub(/\\/, "\\e", s)
-    gsub(/-/, "\\-", s)
-    gsub(/'/, "\\(aq", s)
-    gsub(/`/, "\\(ga", s)
-    gsub(/\^/, "\\(ha", s)
-    gsub(/~/, "\\(ti", s)
-    if (s ~ /^\./)
-        s = "\\&" s
-    return s
-}
-
 # In lines that are not too long to read.
 function fill(s,    n, list, i, line) {
     n = split(s, list, " ")

@@ -22,8 +22,9 @@ here=$(dirname -- "$(readlink -f -- "$0")")
 
 rm -rf "$out/man1" "$out/man3" "$out/man7"
 mkdir -p "$out/man3"
-awk -v out="$out" -v version="$version" -v date="$date" -f "$here/headers.awk" \
-    -f "$here/pages.awk" "$here"/../../include/pto/*.h >"$out/list" 2>"$out/complaints" || true
+awk -v out="$out" -v version="$version" -v date="$date" -f "$here/text.awk" \
+    -f "$here/headers.awk" -f "$here/pages.awk" \
+    "$here"/../../include/pto/*.h >"$out/list" 2>"$out/complaints" || true
 # A comment that is missing makes the tests fail, not what is built on the way to writing it.
 cat "$out/complaints" >&2
 [ -s "$out/list" ]
@@ -37,7 +38,7 @@ ask() {
 
 # roff WHAT: help on stdin to the language of pages
 roff() {
-    awk -v what="$1" -f "$here/help.awk"
+    awk -v what="$1" -f "$here/text.awk" -f "$here/help.awk"
 }
 
 # names: the words and names that a help on stdin lists

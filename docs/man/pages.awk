@@ -8,18 +8,6 @@
 
 # ---- Text ---------------------------------------------------------------------------------------
 
-function escape(s) {
-    gsub(/\\/, "\\e", s)
-    gsub(/-/, "\\-", s)
-    gsub(/'/, "\\(aq", s)
-    gsub(/`/, "\\(ga", s)
-    gsub(/\^/, "\\(ha", s)
-    gsub(/~/, "\\(ti", s)
-    if (s ~ /^\./)
-        s = "\\&" s
-    return s
-}
-
 # Words of the page: names of ours bold, arguments italic, hyphens left to break lines at.
 function words(s,    result, word, at) {
     gsub(/\\/, "\\e", s)

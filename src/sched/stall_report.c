@@ -9,19 +9,25 @@
 #include "submit/runtime.h"
 
 typedef struct ring_words {
-    const char *name, *unit, *field, *variable, *option;
+    const char *name, *unit, *field, *variable;
+    const char *option; /* both of them, for people */
 } ring_words;
 
+#define WORDS(name, unit, field, variable)                                                         \
+    {                                                                                              \
+        name, unit, field, variable, field " (" variable ")"                                       \
+    }
+
 static const ring_words rings[] = {
-    [PTO_RING_WINDOW] = {"task window", "tasks", "window", "PTO_WINDOW", "window (PTO_WINDOW)"},
-    [PTO_RING_HEAP] = {"heap", "bytes", "heap_bytes", "PTO_HEAP", "heap_bytes (PTO_HEAP)"},
-    [PTO_RING_ARGS] = {"argument ring", "bytes", "arg_bytes", "PTO_ARGS", "arg_bytes (PTO_ARGS)"},
-    [PTO_RING_DEPS] = {"edge ring", "edges", "deps", "PTO_DEPS", "deps (PTO_DEPS)"},
-    [PTO_RING_MAP] = {"map entries", "accesses", "map_entries", "PTO_MAP_ENTRIES",
-                      "map_entries (PTO_MAP_ENTRIES)"},
-    [PTO_RING_BUFFERS] = {"records of tensors", "tensors", "buffers", "PTO_BUFFERS",
-                          "buffers (PTO_BUFFERS)"},
+    [PTO_RING_WINDOW] = WORDS("task window", "tasks", "window", "PTO_WINDOW"),
+    [PTO_RING_HEAP] = WORDS("heap", "bytes", "heap_bytes", "PTO_HEAP"),
+    [PTO_RING_ARGS] = WORDS("argument ring", "bytes", "arg_bytes", "PTO_ARGS"),
+    [PTO_RING_DEPS] = WORDS("edge ring", "edges", "deps", "PTO_DEPS"),
+    [PTO_RING_MAP] = WORDS("map entries", "accesses", "map_entries", "PTO_MAP_ENTRIES"),
+    [PTO_RING_BUFFERS] = WORDS("records of tensors", "tensors", "buffers", "PTO_BUFFERS"),
 };
+
+#undef WORDS
 
 static const ring_words *words_of(pto_ring ring)
 {

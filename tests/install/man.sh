@@ -82,8 +82,8 @@ done >"$work/types"
 mkdir "$work/out" "$work/out/man3"
 printf '/* hole.h - a test. */\n\n/* Says so. */\nPTO_API int pto_said(void);\n\nPTO_API int pto_mute(int x);\n' \
     >"$work/hole.h"
-if awk -v out="$work/out" -v version=1 -v date=2001-01-01 -f "$source/docs/man/headers.awk" \
-    -f "$source/docs/man/pages.awk" "$work/hole.h" >"$work/said" 2>&1; then
+if awk -v out="$work/out" -v version=1 -v date=2001-01-01 -f "$source/docs/man/text.awk" \
+    -f "$source/docs/man/headers.awk" -f "$source/docs/man/pages.awk" "$work/hole.h" >"$work/said" 2>&1; then
     complain "a function without a comment is taken"
 fi
 grep -q 'hole.h:6: pto_mute has no comment' "$work/said" || complain "$(cat "$work/said")"

@@ -25,7 +25,7 @@ static void print_help(const arguments *a)
 }
 
 /* getopt refused `word`: says why. */
-static arguments_answer refuse(const arguments *a, int answer, const char *word)
+static int refuse(const arguments *a, int answer, const char *word)
 {
     const char *names[ARGUMENTS_MOST + 1];
     for (size_t i = 0; i < a->n_options; i++) {
@@ -46,10 +46,10 @@ static arguments_answer refuse(const arguments *a, int answer, const char *word)
                 nearest ? nearest : "", nearest ? "?" : "");
     }
     fprintf(stderr, "\n(pto %s --help lists them)\n", a->command);
-    return ARGUMENTS_BAD;
+    return 2;
 }
 
-arguments_answer arguments_read(const arguments *a, int argc, char **argv, const char **operands)
+int arguments_read(const arguments *a, int argc, char **argv, const char **operands)
 {
     enum { OWN = 1000, HELP = 2000 };
     struct option longs[ARGUMENTS_MOST + 2] = {{0}};
@@ -67,7 +67,7 @@ arguments_answer arguments_read(const arguments *a, int argc, char **argv, const
     for (int answer; (answer = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
         if (answer == 'h' || answer == HELP) {
             print_help(a);
-            return ARGUMENTS_DONE;
+            return 0;
         }
         if (answer == '?' || answer == ':') {
             return refuse(a, answer, argv[optind - 1]);
@@ -82,7 +82,7 @@ arguments_answer arguments_read(const arguments *a, int argc, char **argv, const
     for (size_t i = 0; optind < argc; optind++, i++) {
         if (i == a->most_operands) {
             fprintf(stderr, "pto %s: unexpected argument '%s'\n", a->command, argv[optind]);
-            return ARGUMENTS_BAD;
+            return 2;
         }
         operands[i] = argv[optind];
     }

@@ -23,15 +23,12 @@ typedef struct arguments {
     size_t most_operands;
 } arguments;
 
-typedef enum arguments_answer {
-    ARGUMENTS_RUN,  /* go on */
-    ARGUMENTS_DONE, /* help was asked for, and given */
-    ARGUMENTS_BAD,  /* it was said on stderr what is wrong */
-} arguments_answer;
+#define ARGUMENTS_RUN (-1)
 
-/* argv[0] is the name of the command. Operands come back in order, `most_operands` of them with NULL
- * for those that are not there. --help is known to all. */
-arguments_answer arguments_read(const arguments *a, int argc, char **argv, const char **operands);
+/* ARGUMENTS_RUN to go on; else the exit status: help was asked for and given, or it was said on stderr
+ * what is wrong. argv[0] is the name of the command. Operands come back in order, `most_operands` of
+ * them with NULL for those that are not there. --help is known to all. */
+int arguments_read(const arguments *a, int argc, char **argv, const char **operands);
 
 /* "PID" or "PID:NUMBER". Says what is wrong, if so. */
 bool arguments_process(const char *command, const char *text, int *pid, unsigned *number);

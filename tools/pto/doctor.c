@@ -1,20 +1,10 @@
 /* doctor.c - see doctor.h: the search for the cause. */
 #include "doctor.h"
 
-#include <errno.h>
-#include <time.h>
-
 #include "arguments.h"
 #include "commands.h"
 
 enum { LOOKS = 4, TRIES = 5 };
-
-static void pause_for(double seconds)
-{
-    struct timespec left = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
-    }
-}
 
 /* ---- The chain ------------------------------------------------------------------------------- */
 
@@ -169,7 +159,7 @@ pto_status doctor_examine(const peek *p, double seconds, doctor_report *r)
     pto_status s = PTO_OK;
     bool moved = false, found = false;
     for (int i = 1; i < LOOKS && s == PTO_OK && !moved; i++) {
-        pause_for(seconds / (LOOKS - 1));
+        peek_pause(seconds / (LOOKS - 1));
         s = look_again(p, r);
         moved = s == PTO_OK && has_moved(&first, &r->look);
     }
@@ -190,7 +180,7 @@ pto_status doctor_examine(const peek *p, double seconds, doctor_report *r)
             r->cause = is_gone(p, r) ? DOCTOR_ENDED : DOCTOR_MOVES;
         } else if (r->cause == DOCTOR_RUNS && r->thread.known) {
             const peek_thread then = r->thread;
-            pause_for(0.05); /* a tick of the clock, and some */
+            peek_pause(0.05); /* a tick of the clock, and some */
             r->thread = peek_thread_of(p, r->look.worker[r->worker].thread);
             r->uses_cpu = r->thread.known && r->thread.ticks > then.ticks;
         }
@@ -223,13 +213,9 @@ int command_doctor(int argc, char **argv)
         .n_options = sizeof options / sizeof *options,
         .most_operands = 1,
     };
-    switch (arguments_read(&a, argc, argv, &operand)) {
-    case ARGUMENTS_DONE:
-        return 0;
-    case ARGUMENTS_BAD:
-        return 2;
-    case ARGUMENTS_RUN:
-        break;
+    const int over = arguments_read(&a, argc, argv, &operand);
+    if (over != ARGUMENTS_RUN) {
+        return over;
     }
     int pid;
     unsigned number;
@@ -244,13 +230,12 @@ int command_doctor(int argc, char **argv)
     }
     peek p;
     if (peek_open(&p, pid, number) != PTO_OK) {
-        fprintf(stderr, "pto doctor: %s\n", pto_error_detail());
-        return 1;
+        return peek_refuse("doctor");
     }
     doctor_report r;
     int status = 1;
     if (doctor_examine(&p, seconds, &r) != PTO_OK) {
-        fprintf(stderr, "pto doctor: %s\n", pto_error_detail());
+        status = peek_refuse("doctor");
     } else {
         doctor_print(stdout, &r);
         status = r.cause > DOCTOR_IDLE || r.cause == DOCTOR_STOPPED;

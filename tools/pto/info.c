@@ -273,13 +273,9 @@ int command_info(int argc, char **argv)
             "This build, this machine, and every option of the runtime with its value and where "
             "that comes\nfrom. Exit status 1 if a variable of the environment holds nonsense.\n",
     };
-    switch (arguments_read(&a, argc, argv, NULL)) {
-    case ARGUMENTS_DONE:
-        return 0;
-    case ARGUMENTS_BAD:
-        return 2;
-    case ARGUMENTS_RUN:
-        break;
+    const int over = arguments_read(&a, argc, argv, NULL);
+    if (over != ARGUMENTS_RUN) {
+        return over;
     }
     print_build();
     print_processor();

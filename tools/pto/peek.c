@@ -23,6 +23,19 @@ uint64_t peek_clock(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+void peek_pause(double seconds)
+{
+    struct timespec left = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+    }
+}
+
+int peek_refuse(const char *command)
+{
+    fprintf(stderr, "pto %s: %s\n", command, pto_error_detail());
+    return 1;
+}
+
 /* ---- /proc ---- */
 
 static bool is_number(const char *text)

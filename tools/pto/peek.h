@@ -40,6 +40,9 @@ size_t peek_find(peek_program *found, size_t most);
 pto_status peek_open(peek *p, int pid, uint32_t number);
 void peek_close(peek *p);
 
+/* Says that on stderr: the exit status of the command. */
+int peek_refuse(const char *command);
+
 /* Whether the process is there, and not a zombie. */
 bool peek_is_alive(const peek *p);
 
@@ -159,5 +162,8 @@ typedef struct peek_thread {
 peek_thread peek_thread_of(const peek *p, uint32_t thread);
 
 uint64_t peek_clock(void);
+
+/* Between two looks. */
+void peek_pause(double seconds);
 
 #endif /* TOOL_PEEK_H */

@@ -604,13 +604,9 @@ int command_replay(int argc, char **argv)
         .most_operands = 1,
     };
     ptoi_ptrace trace;
-    switch (arguments_read(&command, argc, argv, &path)) {
-    case ARGUMENTS_DONE:
-        return 0;
-    case ARGUMENTS_BAD:
-        return 2;
-    case ARGUMENTS_RUN:
-        break;
+    const int over = arguments_read(&command, argc, argv, &path);
+    if (over != ARGUMENTS_RUN) {
+        return over;
     }
     if (!path) {
         fprintf(stderr, "%s: which file? (%s --help)\n", who, who);

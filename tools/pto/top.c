@@ -2,9 +2,7 @@
 #define _GNU_SOURCE /* open_memstream in old headers */
 #include "top.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "arguments.h"
@@ -75,19 +73,11 @@ static top_view view_of(const top *t)
                       .utf8 = screen_is_utf8()};
 }
 
-static void pause_for(double seconds)
-{
-    struct timespec left = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
-    }
-}
-
 static int once(top *t, double interval, bool json)
 {
-    pause_for(interval);
+    peek_pause(interval);
     if (look(t) != PTO_OK) {
-        fprintf(stderr, "pto top: %s\n", pto_error_detail());
-        return 1;
+        return peek_refuse("top");
     }
     const top_view v = view_of(t);
     if (json) {
@@ -134,8 +124,7 @@ static int live(top *t, double interval)
     }
     screen_close();
     if (s != PTO_OK) {
-        fprintf(stderr, "pto top: %s\n", pto_error_detail());
-        return 1;
+        return peek_refuse("top");
     }
     if (ended) {
         const top_view v = view_of(t);
@@ -149,8 +138,7 @@ static int live(top *t, double interval)
 static int run(top *t, int pid, unsigned number, double interval, bool text, bool json)
 {
     if (peek_open(&t->p, pid, number) != PTO_OK) {
-        fprintf(stderr, "pto top: %s\n", pto_error_detail());
-        return 1;
+        return peek_refuse("top");
     }
     int status = 1;
     t->seen = calloc(t->p.workers + (size_t)1, sizeof *t->seen);
@@ -189,13 +177,9 @@ int command_top(int argc, char **argv)
         .n_options = sizeof options / sizeof *options,
         .most_operands = 1,
     };
-    switch (arguments_read(&a, argc, argv, &operand)) {
-    case ARGUMENTS_DONE:
-        return 0;
-    case ARGUMENTS_BAD:
-        return 2;
-    case ARGUMENTS_RUN:
-        break;
+    const int over = arguments_read(&a, argc, argv, &operand);
+    if (over != ARGUMENTS_RUN) {
+        return over;
     }
     double interval = text || json ? 0.2 : 1;
     int pid = 0;

@@ -1,0 +1,13 @@
+# text.awk - for help.awk and pages.awk: text of others as the language of pages shows it unchanged.
+
+function escape(s) {
+    gsub(/\\/, "\\e", s)
+    gsub(/-/, "\\-", s)
+    gsub(/'/, "\\(aq", s)
+    gsub(/`/, "\\(ga", s)
+    gsub(/\^/, "\\(ha", s)
+    gsub(/~/, "\\(ti", s)
+    if (s ~ /^\./)
+        s = "\\&" s
+    return s
+}
