@@ -1,5 +1,5 @@
 /* export.c - a trace becomes a file: .ptrace as it is, .html, .json or .dot. */
-#define _POSIX_C_SOURCE 200809L /* fdopen, O_CLOEXEC */
+#define _GNU_SOURCE /* O_TMPFILE, linkat */
 #include "observe/export.h"
 
 #include <errno.h>
@@ -186,8 +186,81 @@ static pto_status refuse(const char *what, const char *path, int why)
     return ptoi_fail(PTO_SYSTEM, "trace: cannot %s '%s': %s", what, path, strerror(why));
 }
 
-/* All of it, on the disk, or an error number. */
-static int write_file(const ptoi_ptrace *trace, const format *f, int file)
+/* A device or a pipe is written to as it is: it cannot be replaced. */
+static bool is_special(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode);
+}
+
+/* The folder that it lies, or will lie, in. NULL if there is no memory; else to be freed. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const size_t n = slash ? (size_t)(slash - path) + (slash == path) : 1;
+    char *folder = malloc(n + 1);
+    if (folder) {
+        memcpy(folder, slash ? path : ".", n);
+        folder[n] = '\0';
+    }
+    return folder;
+}
+
+/* A file that replaces the one at `path` when it is whole. It has no name until then, so that nothing
+ * is left of it if the program is ended; or one beside, where the system knows only such files. */
+typedef struct draft {
+    const char *path;
+    char *beside; /* room for a name */
+    size_t room;
+    int file;
+    bool named;
+} draft;
+
+/* Gives the new file a name beside, by `give`: 0, or an error number. */
+static int name_draft(draft *d, int (*give)(draft *d))
+{
+    for (int i = 0; i < 100; i++) {
+        snprintf(d->beside, d->room, "%s.%ld.%d", d->path, (long)getpid(), i);
+        if (give(d) >= 0) {
+            d->named = true;
+            return 0;
+        }
+        if (errno != EEXIST) {
+            break;
+        }
+    }
+    return errno;
+}
+
+static int give_by_link(draft *d)
+{
+    char self[48];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", d->file);
+    return linkat(AT_FDCWD, self, AT_FDCWD, d->beside, AT_SYMLINK_FOLLOW);
+}
+
+/* With the rights that any file of the program gets. */
+static int give_at_once(draft *d)
+{
+    d->file = open(d->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return d->file;
+}
+
+static int create_draft(draft *d)
+{
+    char *folder = folder_of(d->path);
+    if (!folder) {
+        return ENOMEM;
+    }
+    d->file = access("/proc/self/fd", X_OK) == 0
+                  ? open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666)
+                  : -1;
+    free(folder);
+    return d->file >= 0 ? 0 : name_draft(d, give_at_once);
+}
+
+/* All of it, and under a name if it is a draft: 0, or an error number. Closes the file. */
+static int write_file(const ptoi_ptrace *trace, const format *f, int file, draft *d)
 {
     FILE *out = fdopen(file, "wb");
     if (!out) {
@@ -200,59 +273,65 @@ static int write_file(const ptoi_ptrace *trace, const format *f, int file)
     if (!why && (fflush(out) || ferror(out))) {
         why = errno ? errno : EIO;
     }
+    if (!why && d && !d->named) {
+        why = name_draft(d, give_by_link);
+    }
     if (fclose(out) && !why) {
         why = errno ? errno : EIO;
     }
     return why;
 }
 
-/* A device or a pipe is written to as it is: it cannot be replaced. */
-static bool is_special(const char *path)
+static int replace_file(const ptoi_ptrace *trace, const format *f, draft *d)
 {
-    struct stat s;
-    return stat(path, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode);
-}
-
-/* A new file in the same folder, with the rights that any file of the program gets. */
-static int create_beside(const char *path, char *beside, size_t room)
-{
-    int file = -1;
-    for (int i = 0; i < 100 && file < 0; i++) {
-        snprintf(beside, room, "%s.%ld.%d", path, (long)getpid(), i);
-        file = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (file < 0 && errno != EEXIST) {
-            break;
-        }
+    int why = create_draft(d);
+    if (!why) {
+        why = write_file(trace, f, d->file, d);
     }
-    return file;
+    if (!why && rename(d->beside, d->path)) {
+        why = errno;
+    }
+    if (why && d->named) {
+        (void)unlink(d->beside);
+    }
+    return why;
 }
 
 pto_status ptoi_export(const ptoi_ptrace *trace, const char *path)
 {
     const format *f = format_of(path);
+    int why = 0;
     if (!f) {
         return ptoi_fail(PTO_BAD_PARAM, "trace: '%s' does not end in .ptrace, .html, .json or .dot",
                          path);
     }
     if (is_special(path)) {
         const int file = open(path, O_WRONLY | O_CLOEXEC);
-        const int why = file < 0 ? errno : write_file(trace, f, file);
-        return why ? refuse("write", path, why) : PTO_OK;
+        why = file < 0 ? errno : write_file(trace, f, file, NULL);
+    } else {
+        draft d = {.path = path, .room = strlen(path) + 32};
+        d.beside = malloc(d.room);
+        if (!d.beside) {
+            return ptoi_fail(PTO_OUT_OF_MEMORY, "trace: %zu bytes for a name", d.room);
+        }
+        why = replace_file(trace, f, &d);
+        free(d.beside);
     }
-    const size_t room = strlen(path) + 32;
-    char *beside = malloc(room);
-    if (!beside) {
-        return ptoi_fail(PTO_OUT_OF_MEMORY, "trace: %zu bytes for a name", room);
+    return why ? refuse("write", path, why) : PTO_OK;
+}
+
+pto_status ptoi_export_check(const char *path)
+{
+    struct stat s;
+    if (is_special(path)) {
+        return access(path, W_OK) ? refuse("write", path, errno) : PTO_OK;
     }
-    const int file = create_beside(path, beside, room);
-    int why = file < 0 ? errno : write_file(trace, f, file);
-    if (!why && rename(beside, path)) {
-        why = errno;
+    if (stat(path, &s) == 0 && S_ISDIR(s.st_mode)) {
+        return refuse("write", path, EISDIR);
     }
-    if (why && file >= 0) {
-        (void)unlink(beside);
-    }
-    free(beside);
+    char *folder = folder_of(path);
+    const int why = !folder ? ENOMEM : access(folder, W_OK | X_OK) ? errno : 0;
+    free(folder);
     return why ? refuse("write", path, why) : PTO_OK;
 }
 

@@ -40,8 +40,11 @@ pto_status ptoi_edges_find(ptoi_image *image, ptrace_task *tasks, const ptoi_aft
 
 /* ---- export.c ---- */
 
-/* Writes the trace, in the format that the extension says, to a file beside and renames that. */
+/* Writes the trace, in the format that the extension says; whole, or what was there stays. */
 pto_status ptoi_export(const ptoi_ptrace *trace, const char *path);
+
+/* Whether that could be, as things are: better known before a run than after it. */
+pto_status ptoi_export_check(const char *path);
 
 /* One format each, to a stream whose errors the caller sees in it. 0, or an error number where they
  * went wrong by themselves: then nothing is written. */

@@ -87,9 +87,10 @@ static pto_status read_section(reader *r, const ptrace_section *s, bool *seen)
     return PTO_OK;
 }
 
+static const char magic[] = {PTRACE_MAGIC_LETTERS};
+
 static pto_status read_header(reader *r)
 {
-    static const char magic[] = {PTRACE_MAGIC_LETTERS};
     ptrace_header h;
     if (r->n_bytes < sizeof magic || memcmp(r->bytes, magic, sizeof magic) != 0) {
         return pto_fail(PTO_BAD_FILE, "%s: no trace: it does not begin with the %zu letters %.8s",
@@ -105,9 +106,13 @@ static pto_status read_header(reader *r)
                         "%s: version %" PRIu32 " of the format; this library reads version %u",
                         r->name, h.version, PTRACE_VERSION);
     }
-    if (h.bytes != r->n_bytes) {
+    if (h.bytes > r->n_bytes) {
         return pto_fail(PTO_BAD_FILE, "%s: %" PRIu64 " bytes of the %" PRIu64 " it should have",
                         r->name, r->n_bytes, h.bytes);
+    }
+    if (h.bytes < r->n_bytes) {
+        return pto_fail(PTO_BAD_FILE, "%s: more than the %" PRIu64 " bytes it should have", r->name,
+                        h.bytes);
     }
     if (h.sections_at % 8 || h.sections_at > r->n_bytes ||
         h.sections > (r->n_bytes - h.sections_at) / sizeof(ptrace_section)) {
@@ -295,7 +300,19 @@ pto_status ptoi_ptrace_parse(const char *name, const void *bytes, size_t n_bytes
     return parse(name, copy, n_bytes, out);
 }
 
-/* The whole file: read rather than mapped, so that it may change or vanish meanwhile. */
+/* What was read is enough to see that it is no trace: something else, or longer than it says. */
+static bool is_hopeless(const char *bytes, size_t n_bytes)
+{
+    ptrace_header h;
+    if (n_bytes < sizeof h) {
+        return false;
+    }
+    memcpy(&h, bytes, sizeof h);
+    return memcmp(h.magic, magic, sizeof magic) != 0 || n_bytes > h.bytes;
+}
+
+/* The whole file: read rather than mapped, so that it may change or vanish meanwhile. Of what is no
+ * trace, and may have no end, only the beginning. */
 static pto_status load(const char *path, FILE *file, char **bytes, size_t *n_bytes)
 {
     size_t room = 0;
@@ -312,7 +329,7 @@ static pto_status load(const char *path, FILE *file, char **bytes, size_t *n_byt
         }
         const size_t n = fread(*bytes + *n_bytes, 1, room - *n_bytes, file);
         *n_bytes += n;
-        if (n == 0) {
+        if (n == 0 || is_hopeless(*bytes, *n_bytes)) {
             return ferror(file)
                        ? pto_fail(PTO_SYSTEM, "cannot read '%s': %s", path, strerror(errno))
                        : PTO_OK;

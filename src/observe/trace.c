@@ -126,6 +126,7 @@ pto_status ptoi_trace_create(pto_runtime *rt)
                          "lower trace_limit (PTO_TRACE_LIMIT)",
                          trace->limit, trace->n_ran);
     }
+    PTO_TRY(ptoi_export_check(trace->path));
     for (uint32_t i = 0; i <= s->n_workers; i++) {
         s->workers[i].log = &trace->ran[i];
     }

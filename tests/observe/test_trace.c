@@ -2,6 +2,8 @@
 #define _GNU_SOURCE /* setenv, mkdtemp */
 #include "traces.h"
 
+#include <sys/stat.h>
+
 typedef struct edge {
     uint32_t from, to;
     ptrace_edge_kind kind;
@@ -543,9 +545,23 @@ static void test_a_trace_that_cannot_be_written(void **state)
     rig r;
     char path[128], x[8], full[128];
     pto_config config = recorded(path);
+    /* What can be known before anything has run is said then. */
+    pto_runtime *rt = NULL;
     config.trace = "/nowhere/at/all.json";
+    expect_fail(pto_runtime_create(&rt, &config), PTO_SYSTEM, "/nowhere/at/all.json",
+                "No such file");
+    config.trace = traces_path("folder.json", full);
+    assert_int_equal(mkdir(full, 0700), 0);
+    expect_fail(pto_runtime_create(&rt, &config), PTO_SYSTEM, "folder.json", "Is a directory");
+    assert_null(rt);
+
+    /* A folder that goes away meanwhile. */
+    snprintf(full, sizeof full, "%s/folder.json/run.dot", traces_folder);
+    config.trace = full;
     rig_start(&r, state, &config);
-    expect_fail(pto_runtime_destroy(&r.rt, PTO_WAIT), PTO_SYSTEM, "/nowhere/at/all.json",
+    snprintf(path, sizeof path, "%s/folder.json", traces_folder);
+    assert_int_equal(rmdir(path), 0);
+    expect_fail(pto_runtime_destroy(&r.rt, PTO_WAIT), PTO_SYSTEM, "folder.json/run.dot",
                 "No such file");
     assert_null(r.rt);
     rig_forget_gate(&r);
@@ -564,7 +580,6 @@ static void test_a_trace_that_cannot_be_written(void **state)
     assert_int_equal(unlink(full), 0); /* still there: it was not replaced */
 
     /* A name that says no format is refused at once. */
-    pto_runtime *rt = NULL;
     static const char *const names[] = {"run.txt", "run", ".json", "folder/.dot", ""};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         pto_config c = PTO_CONFIG_INIT;

@@ -206,6 +206,7 @@ static void test_refused_in_words(void **state)
     expect_fail(ptoi_ptrace_open("/", &t), PTO_SYSTEM, "'/'", "directory");
     expect_fail(ptoi_ptrace_open(__FILE__, &t), PTO_BAD_FILE, "test_trace_file.c", "no trace");
     expect_fail(ptoi_ptrace_open("/dev/null", &t), PTO_BAD_FILE, "/dev/null", "no trace");
+    expect_fail(ptoi_ptrace_open("/dev/zero", &t), PTO_BAD_FILE, "/dev/zero", "no trace");
     char *bytes = traces_bytes(golden(path), &n);
     memcpy(bytes + 8, &version, sizeof version);
     expect_fail(ptoi_ptrace_parse("new", bytes, n, &t), PTO_BAD_FILE, "version 2", "version 1");

@@ -57,7 +57,15 @@ expect 0 "usage: pto explain" "$pto" explain --help
 expect 2 "did you mean 'report'" "$pto" trace repot run.ptrace
 expect 2 "takes one file" "$pto" trace report
 expect 2 "takes two files" "$pto" trace diff run.ptrace
-expect 2 "does not end in .json" "$pto" trace json run.ptrace -o x.html
+expect 2 "'x.html' is no NAME.json" "$pto" trace json run.ptrace -o x.html
+expect 2 "'.json' is no NAME.json" "$pto" trace json run.ptrace -o .json
+expect 2 "'folder/.json' is no NAME.json" "$pto" trace json run.ptrace -o folder/.json
+expect 2 "pto trace: -o needs a value" "$pto" trace json run.ptrace -o
+expect 2 "pto trace: unknown option '--ouput'" "$pto" trace json run.ptrace --ouput x.json
+expect 2 "there are: report html json dot ptrace diff" "$pto" trace picture run.ptrace
+expect 2 "pto explain: unknown option '--why'" "$pto" explain --why run.ptrace 0 1
+expect 0 "usage: pto options" "$pto" options --help
+expect 2 "pto options: unknown option '--hlep'; did you mean --help?" "$pto" options --hlep
 expect 1 "No such file" "$pto" trace report nowhere.ptrace
 expect 1 "no trace" "$pto" trace report "$pto"
 head -c 1000 run.ptrace >cut.ptrace
@@ -65,6 +73,29 @@ expect 1 "1000 bytes of the" "$pto" trace report cut.ptrace
 expect 1 "1000 bytes of the" "$pto" explain cut.ptrace 0 1
 expect 1 "1000 bytes of the" "$pto" trace diff run.ptrace cut.ptrace
 expect 1 "cannot write '/nowhere/x.json'" "$pto" trace json run.ptrace -o /nowhere/x.json
+expect 1 "no trace" "$pto" trace report /dev/zero
+(cat run.ptrace && echo) >long.ptrace
+expect 1 "more than the" "$pto" trace report long.ptrace
+
+# ---- what it cannot write ----
+if [ -c /dev/full ]; then
+    # shellcheck disable=SC2016 # for that shell
+    expect 1 "cannot write to stdout: No space left" sh -c '"$0" trace report run.ptrace >/dev/full' "$pto"
+    ln -s /dev/full full.json
+    expect 1 "cannot write 'full.json': No space left" "$pto" trace json run.ptrace -o full.json
+    [ -c full.json ] || { echo "full.json was replaced"; bad=1; }
+fi
+# Ended in the middle of writing, here because files may not grow: nothing is left of it, and what was
+# there is. In a file system that is known to have files without names.
+if [ -w /dev/shm ]; then
+    shm=$(mktemp -d /dev/shm/pto-XXXXXX) || exit 1
+    trap 'rm -rf "$work" "$shm"' EXIT
+    echo before >"$shm/run.html"
+    (ulimit -f 1 && exec "$pto" trace html run.ptrace -o "$shm/run.html") >/dev/null 2>&1 &&
+        { echo "a page was written into a file that may not grow"; bad=1; }
+    [ "$(ls "$shm")" = run.html ] || { echo "left behind: $(ls "$shm")"; bad=1; }
+    [ "$(cat "$shm/run.html")" = before ] || { echo "what was there is gone"; bad=1; }
+fi
 
 # ---- a run of today ----
 PTO_TRACE=today.ptrace "$pto" run reduce --small --workers 2 >/dev/null 2>&1 || {

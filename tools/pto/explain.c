@@ -227,6 +227,13 @@ int command_explain(int argc, char **argv)
         print_help(stdout);
         return 0;
     }
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] == '-') {
+            fprintf(stderr, "%s: unknown option '%s'\n(%s --help says what it takes)\n", who,
+                    argv[i], who);
+            return 2;
+        }
+    }
     if (argc != 4) {
         print_help(stderr);
         return 2;

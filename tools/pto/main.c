@@ -1,7 +1,9 @@
 /* main.c - the `pto` command: what runs under it, each thing under a word of its own. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "commands.h"
 #include "run.h"
 #include "words.h"
@@ -97,10 +99,16 @@ static int command_run(int argc, char **argv)
 
 static int command_options(int argc, char **argv)
 {
-    (void)argv;
-    if (argc > 1) {
-        fprintf(stderr, "pto options: unexpected argument '%s'\n", argv[1]);
-        return 2;
+    const arguments a = {
+        .command = "options",
+        .operands = "",
+        .about =
+            "Every option of the runtime, as a table: the variable of the environment, its value "
+            "here, what it\ntakes, and what it means.\n",
+    };
+    const int over = arguments_read(&a, argc, argv, NULL);
+    if (over != ARGUMENTS_RUN) {
+        return over;
     }
     pto_options_print(stdout);
     return 0;
@@ -157,8 +165,10 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     const int status = dispatch(argc, argv);
+    errno = 0;
     if (fflush(stdout) || ferror(stdout)) {
-        fprintf(stderr, "pto: cannot write to stdout\n");
+        fprintf(stderr, "pto: cannot write to stdout%s%s\n", errno ? ": " : "",
+                errno ? strerror(errno) : "");
         return status ? status : 1;
     }
     return status;

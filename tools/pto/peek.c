@@ -272,9 +272,11 @@ pto_status peek_open(peek *p, int pid, uint32_t number)
     }
     const pto_status s = peek_attach(p, memory, bytes);
     if (s != PTO_OK) {
+        char words[256];
+        snprintf(words, sizeof words, "%s", pto_error_detail());
         munmap(memory, bytes);
         memset(p, 0, sizeof *p);
-        return s;
+        return pto_fail(s, "the window of process %d: %s", pid, words);
     }
     p->pid = pid;
     name_program(pid, p->program, sizeof p->program);

@@ -337,8 +337,9 @@ static int convert(const char *ending, const char *from, const char *to)
     }
     const size_t length = strlen(to), n = strlen(ending);
     int status = 0;
-    if (length <= n || to[length - n - 1] != '.' || strcmp(to + length - n, ending) != 0) {
-        fprintf(stderr, "pto trace %s: '%s' does not end in .%s\n", ending, to, ending);
+    if (length <= n + 1 || to[length - n - 1] != '.' || strcmp(to + length - n, ending) != 0 ||
+        to[length - n - 2] == '/') {
+        fprintf(stderr, "pto trace %s: '%s' is no NAME.%s\n", ending, to, ending);
         status = 2;
     } else if (pto_trace_convert(from, to) != PTO_OK) {
         fprintf(stderr, "pto trace %s: %s\n", ending, pto_error_detail());
@@ -359,14 +360,18 @@ int command_trace(int argc, char **argv)
     static const char *const names[] = {"report", "html", "json", "dot", "ptrace", "diff"};
     enum { REPORT, DIFF = 5, NAMES };
     const char *to = NULL;
+    opterr = 0;
     optind = 0; /* from the start, whoever has used it before */
-    for (int c; (c = getopt_long(argc, argv, "ho:", options, NULL)) != -1;) {
+    for (int c; (c = getopt_long(argc, argv, ":ho:", options, NULL)) != -1;) {
         if (c == 'h') {
             print_help(stdout);
             return 0;
         }
         if (c != 'o') {
-            fputs("try: pto trace --help\n", stderr);
+            fprintf(stderr,
+                    c == ':' ? "pto trace: %s needs a value\n" : "pto trace: unknown option '%s'\n",
+                    argv[optind - 1]);
+            fputs("(pto trace --help lists them)\n", stderr);
             return 2;
         }
         to = optarg;
@@ -385,6 +390,9 @@ int command_trace(int argc, char **argv)
         const char *nearest = words_nearest(word[0], names, NAMES);
         fprintf(stderr, "pto trace: no '%s'%s%s%s\n", word[0], nearest ? "; did you mean '" : "",
                 nearest ? nearest : "", nearest ? "'?" : "");
+        if (!nearest) {
+            fputs("there are: report html json dot ptrace diff\n", stderr);
+        }
         return 2;
     }
     if (left != (which == DIFF ? 3 : 2) || (to && (which == REPORT || which == DIFF))) {
