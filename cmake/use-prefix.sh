@@ -1,8 +1,8 @@
 #!/bin/sh
 # use-prefix.sh PREFIX MANIFEST
 #
-# Prints the shell lines after which pkg-config, the loader and CMake find the installation in
-# PREFIX. The folders are those that CMake wrote down in MANIFEST when it installed.
+# Prints the shell lines after which the shell, pkg-config, the loader and CMake find the installation
+# in PREFIX. The folders are those that CMake wrote down in MANIFEST when it installed.
 set -eu
 
 prefix=$1
@@ -24,8 +24,10 @@ folder_of() {
     dirname -- "$path"
 }
 
+commands=$(folder_of bin/pto)
 packages=$(folder_of pto.pc)
 libraries=$(folder_of libpto.so)
+add PATH "$commands"
 add PKG_CONFIG_PATH "$packages"
 add LD_LIBRARY_PATH "$libraries"
 add CMAKE_PREFIX_PATH "$prefix"

@@ -2,7 +2,8 @@
 # elsewhere.sh CMAKE BUILD SOURCE STAGE CC
 #
 # Installs straight into a folder where nothing looks by itself, as `./dev install PREFIX` does, and
-# runs the lines that it prints: after them pkg-config, the loader and CMake find it.
+# runs the lines that it prints: after them the shell, pkg-config, the loader and CMake find
+# it.
 set -eu
 
 cmake=$1
@@ -27,6 +28,7 @@ case $PKG_CONFIG_PATH in
 "$prefix"/*:/first:/second) ;;
 *) echo "PKG_CONFIG_PATH=$PKG_CONFIG_PATH"; exit 1 ;;
 esac
+[ "$(command -v pto)" = "$prefix/bin/pto" ]
 case $LD_LIBRARY_PATH in
 *:) echo "the loader would look into the current folder: $LD_LIBRARY_PATH"; exit 1 ;;
 esac
@@ -46,11 +48,12 @@ grep -F "pto_DIR:PATH=$prefix/" "$out/cmake/CMakeCache.txt"
 
 # A folder's name is no shell code, whatever is in it.
 odd="$out/a \"b\" \$HOME \`id\` \\c"
-printf '%s\n' "$odd/lib/pkgconfig/pto.pc" "$odd/lib/libpto.so" >"$out/manifest"
+printf '%s\n' "$odd/share/bash-completion/completions/pto" "$odd/bin/pto" "$odd/lib/pkgconfig/pto.pc" "$odd/lib/libpto.so" >"$out/manifest"
 unset PKG_CONFIG_PATH LD_LIBRARY_PATH CMAKE_PREFIX_PATH
 "$source/cmake/use-prefix.sh" "$odd" "$out/manifest" >"$out/lines"
 # shellcheck source=/dev/null
 . "$out/lines"
+[ "${PATH%%:*}" = "$odd/bin" ]
 [ "$PKG_CONFIG_PATH" = "$odd/lib/pkgconfig" ]
 [ "$LD_LIBRARY_PATH" = "$odd/lib" ]
 [ "$CMAKE_PREFIX_PATH" = "$odd" ]

@@ -66,6 +66,19 @@ graph "$out/shown" >"$out/shown.graph"
 [ "$(wc -l <"$out/shown.graph")" -gt 4 ]
 graph "$out/printed" | diff -u "$out/shown.graph" -
 
+# The stall that it shows, which a program ends badly with; without folders.
+{
+    printf 'PATH="%s:$PATH"\n' "$(dirname "$pto")"
+    block sh 4
+} >"$out/commands"
+block text 4 >"$out/shown"
+[ "$(wc -l <"$out/shown")" -gt 4 ]
+if (cd "$out" && sh -eu commands) >"$out/printed" 2>&1; then
+    echo "there is no stall"
+    exit 1
+fi
+sed 's# /[^ ]*/# #g' "$out/printed" | diff -u "$out/shown" -
+
 # Every file that it sends the reader to is there.
 grep -o '](\([A-Za-z][^):]*\))' "$readme" | sed 's/^](//; s/)$//' >"$out/links"
 [ -s "$out/links" ]

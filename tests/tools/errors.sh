@@ -85,7 +85,7 @@ expect 0 "10 of 10 KiB" "$pto" run vector --small --heap 10k
 expect 0 "of 64" "$pto" run vector --small --window 64
 # What cannot fit is told with advice.
 expect 2 "raise heap_bytes (PTO_HEAP)" "$pto" run vector --small --heap 4k
-expect 2 "hint:" "$pto" run vector --small --window 2
+expect 2 "held by   the scope opened at" "$pto" run vector --small --window 2
 # The variables of the runtime win over what a workload would like, and options over them.
 expect 0 "2 workers and the caller, scheduler on a thread of its own" \
     env PTO_WORKERS=2 PTO_SCHEDULER=thread "$pto" run vector --small

@@ -85,10 +85,17 @@ static void on_interrupt(pto_runtime *rt)
 
 static int tell_failure(const runner *r, pto_status status, int answer)
 {
-    fprintf(stderr, "pto run %s: %s: %s\n  hint: %s\n", r->o->what->name, pto_status_text(status),
-            pto_error_detail(), pto_status_hint(status));
+    const bool hopeless = status == PTO_TOO_LARGE || status == PTO_STALLED;
+    pto_stall_report stall;
+    fprintf(stderr, "pto run %s: ", r->o->what->name);
+    if (hopeless && pto_last_stall(r->job.rt, &stall) == PTO_OK) {
+        pto_stall_print(&stall, stderr);
+    } else {
+        fprintf(stderr, "%s: %s\n  hint: %s\n", pto_status_text(status), pto_error_detail(),
+                pto_status_hint(status));
+    }
     /* Sizes and rings are what was asked for: such that can never do are bad input. */
-    return status == PTO_TOO_LARGE || status == PTO_STALLED ? BAD_INPUT : answer;
+    return hopeless ? BAD_INPUT : answer;
 }
 
 static int tell_interrupt(const runner *r, double seconds)
