@@ -127,12 +127,13 @@ bool ptoi_help(pto_runtime *rt, uint32_t tasks)
 void ptoi_wait_level(pto_runtime *rt, uint32_t level)
 {
     const ptoi_track *t = &rt->track[level];
-    for (;;) {
-        ptoi_retire_completed(rt, level);
-        if (t->completed == t->head) {
-            return;
-        }
+    ptoi_retire_completed(rt, level);
+    if (t->completed != t->head) {
+        ptoi_retire_publish(rt, level); /* for who looks in from outside meanwhile */
+    }
+    while (t->completed != t->head) {
         ptoi_wait_for(rt, ptoi_ref_make(t->completed, level, false));
+        ptoi_retire_completed(rt, level);
     }
 }
 

@@ -48,7 +48,7 @@ if PTO_TRACE=today.ptrace "$pto" run vector --small --repeat 1 >/dev/null 2>&1 &
     expect 0 "right: every element" env $settings "$pto" run vector --small
     heap=$(printf '%s\n' "$settings" | sed 's/.*PTO_HEAP=[0-9a-z]*,\([0-9]*\) .*/\1/')
     # shellcheck disable=SC2086
-    expect 2 "the heap of level 1 is full ($((heap - 64)) bytes" \
+    expect 2 "of $((heap - 64)) bytes in use" \
         env $settings "PTO_HEAP=1m,$((heap - 64))" "$pto" run vector --small
 else
     echo "no trace of pto run vector, or no replay of it"

@@ -126,7 +126,11 @@ static void run_slow(pto_runtime *rt)
 /* The orchestrating thread is stuck in a kernel that it runs while it waits. */
 static void run_slow_caller(pto_runtime *rt)
 {
+    static uint8_t bytes[64];
+    pto_tensor t;
+    must(pto_external_tensor(rt, bytes, PTO_UINT8, 1, (int64_t[]){64}, &t));
     submit(rt, make(rt, "sleepy", PTO_VECTOR, stick), 0, 21);
+    must(pto_submit(rt, make(rt, "use", PTO_VECTOR, quick), pto_input(&t)));
     say_ready();
     must(pto_wait(rt));
 }
@@ -373,6 +377,11 @@ static void test_a_slow_kernel_on_the_orchestrating_thread(void **state)
     expect_cause(child, DOCTOR_RUNS, &r);
     assert_int_equal(r.worker, 0);
     assert_int_equal(r.look.workers, 0);
+    /* Nothing was recycled yet, and still all is known about the rings. */
+    assert_int_equal(r.look.level[0].used[PTO_RING_WINDOW], 2);
+    assert_int_equal(r.look.level[0].peak[PTO_RING_WINDOW], 2);
+    assert_true(r.look.level[0].used[PTO_RING_ARGS] > 0);
+    assert_int_equal(r.look.level[0].used[PTO_RING_MAP], 1);
     EXPECT_WORDS(&r,
                  "waits for all tasks (pto_wait); it runs task 0 (kernel 'sleepy', submitted at "
                  "model.c:21) meanwhile",

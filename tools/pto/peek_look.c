@@ -228,6 +228,8 @@ static void read_level(const peek *p, uint32_t l, peek_level *out)
     };
     for (int ring = 0; ring < PTO_RING_BUFFERS; ring++) {
         out->stalls[ring] = ptoi_get64(&from->stalls[ring]);
+        /* Peaks are written down as something is recycled. */
+        out->peak[ring] = out->peak[ring] > out->used[ring] ? out->peak[ring] : out->used[ring];
     }
 }
 

@@ -305,7 +305,8 @@ static void print_model(const answer *a)
 {
     const replay_plan *p = &a->plan;
     const replay_result *r = &a->rows[0].result;
-    printf("tasks      %" PRIu32 " with %" PRIu64 " edges", p->n_tasks, a->trace->n_edges);
+    printf("tasks      %" PRIu32 " with %" PRIu64 " edge%s", p->n_tasks, a->trace->n_edges,
+           a->trace->n_edges == 1 ? "" : "s");
     if (p->n_nodes > p->n_tasks) {
         printf(", %" PRIu32 " blocks that are no task's own", p->n_nodes - p->n_tasks);
     }
@@ -395,8 +396,8 @@ static void print_together(const answer *a, const char *name, const replay_resul
             waits += r->waits[l][i];
         }
     }
-    printf("%s with all of these at once, %" PRIu64 " submits wait\n", time_of(r->makespan).s,
-           waits);
+    printf("%s with all of these at once, %" PRIu64 " submit%s\n", time_of(r->makespan).s, waits,
+           waits == 1 ? " waits" : "s wait");
 }
 
 static void print_rings(const answer *a)

@@ -57,9 +57,10 @@ static void bar(FILE *out, const top_view *v, uint64_t used, uint64_t size)
 static void draw_head(FILE *out, const top_view *v)
 {
     const peek_look *now = v->now;
-    fprintf(out, "pto top: %s, process %d, up %s, runtime %s, %u workers, scheduler %s%s\n",
+    fprintf(out, "pto top: %s, process %d, up %s, runtime %s, %u worker%s, scheduler %s%s\n",
             v->p->program, v->p->pid, words_time((double)(now->when - now->created) * 1e-9).s,
-            now->runtime, now->workers, now->place == PTO_PLACE_THREAD ? "thread" : "inline",
+            now->runtime, now->workers, now->workers == 1 ? "" : "s",
+            now->place == PTO_PLACE_THREAD ? "thread" : "inline",
             now->cancelled ? ", cancelled" : "");
     fprintf(out, "tasks        %" PRIu64 " submitted (%s/s)  %" PRIu64 " complete (%s/s)  ",
             now->submitted, words_rate(rate(v, v->before->submitted, now->submitted)).s,

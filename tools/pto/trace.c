@@ -77,8 +77,9 @@ static void print_totals(const ptoi_ptrace *trace, const trace_stats *s)
 {
     char a[64], b[64], c[64], d[128];
     const uint64_t makespan = ptoi_ptrace_span(s->begin, s->end);
-    printf("%s, %s workers, scheduler %s, %s\n\n", meta(trace, "program", a, sizeof a),
-           meta(trace, "workers", b, sizeof b), meta(trace, "scheduler", c, sizeof c),
+    const char *workers = meta(trace, "workers", b, sizeof b);
+    printf("%s, %s worker%s, scheduler %s, %s\n\n", meta(trace, "program", a, sizeof a), workers,
+           strcmp(workers, "1") == 0 ? "" : "s", meta(trace, "scheduler", c, sizeof c),
            meta(trace, "cpu", d, sizeof d));
     printf("tasks          %" PRIu64 ": %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64
            " skipped, %" PRIu64 " not ended\n",
