@@ -46,7 +46,7 @@ class Graph {
         if (this.around && app.selected !== NONE) {
             tasks = this.neighbours(app.selected, 300);
             text = `${amount(tasks.length)} tasks nearest to ${
-                model.trace.kernelName(app.selected)} ${model.trace.id(app.selected)}`;
+                model.trace.kernelName(app.selected)} ${app.selected}`;
         } else if (model.tasks <= MOST) {
             tasks = Uint32Array.from({length: model.tasks}, (_, i) => i);
             text = `${amount(model.tasks)} tasks`;
@@ -350,7 +350,7 @@ class Graph {
         return n.task === NONE
             ? [n.name, `${amount(n.count)} tasks, ${duration(n.time)}`, `level ${n.level}`]
             : [n.name, duration(trace.duration(n.task)),
-               `task ${trace.id(n.task)}, level ${n.level}`];
+               `task ${n.task}, level ${n.level}`];
     }
 
     listen() {

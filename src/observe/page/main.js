@@ -88,7 +88,7 @@ class App {
             const t = this.model.trace;
             this.side("task");
             $("spoken").textContent =
-                `${t.kernelName(task)}, task ${t.id(task)}, ran ${duration(t.duration(task))}`;
+                `${t.kernelName(task)}, task ${task}, ran ${duration(t.duration(task))}`;
             if (reveal) {
                 this.timeline.reveal(task);
             }

@@ -522,11 +522,17 @@ class Model {
         }
         const number = /^#?(\d+|0x[0-9a-f]+)$/.exec(wanted);
         if (number) {
-            const id = BigInt(number[1]);
+            const wantedNumber = BigInt(number[1]);
+            const add = (i, how) => found.push({kind: "task", task: i, count: 1,
+                                                match: (j) => j === i,
+                                                name: `task ${i}${how}: ${t.kernelName(i)}`});
+            if (wantedNumber < BigInt(this.tasks)) {
+                add(Number(wantedNumber), "");
+            }
+            const low = Number(wantedNumber & 0xffffffffn);
             for (let i = 0; i < this.tasks; i++) {
-                if (t.TASKS.u32(i, 0) === Number(id & 0xffffffffn) && t.id(i) === id) {
-                    found.push({kind: "task", task: i, count: 1, match: (j) => j === i,
-                                name: `task ${id}: ${t.kernelName(i)}`});
+                if (t.TASKS.u32(i, 0) === low && t.id(i) === wantedNumber) {
+                    add(i, `, handle ${wantedNumber}`);
                     break;
                 }
             }

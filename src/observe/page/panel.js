@@ -76,7 +76,7 @@ class Panel {
 
     taskLink(i) {
         return h("button.link", {onclick: () => this.app.select(i, true)},
-                 `${this.trace.kernelName(i)} `, h("span.mono", null, `${this.trace.id(i)}`));
+                 `${this.trace.kernelName(i)} `, h("span.mono", null, `${i}`));
     }
 
     // ---- a task -------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class Panel {
         const type = kernel === NONE ? NONE : t.KERNELS.u32(kernel, 1), outcome = t.outcome(i);
         this.show("side-task",
             h("h2", null, this.swatch(model.classOf(i)), " ", t.kernelName(i)),
-            h("p.soft", null, h("span.mono", null, `task ${t.id(i)}`), " · submitted at ",
+            h("p.soft", null, h("span.mono", null, `task ${i}`), " · submitted at ",
               h("span.mono", null, t.siteName(i))),
             outcome ? h("p.bad", null, OUTCOMES[outcome] || "ended in an unknown way") : null,
             this.times(i),
@@ -98,7 +98,7 @@ class Panel {
             h("h3", null, "Facts"),
             facts(["lane", lane === NONE ? "never ran" : t.laneNames[lane]],
                   ["started at", duration(t.start(i))],
-                  ["order", `number ${amount(i)} of ${amount(model.tasks)}`],
+                  ["handle", `${t.id(i)}`],
                   ["type", TYPES[type] || "unknown"],
                   ["ring level", `${t.level(i)}`]),
             h("h3", null, `Arguments (${t.args(i)})`),
@@ -135,7 +135,7 @@ class Panel {
         const {trace: t, model, app} = this, last = model.lastProducer(i);
         if (time > 0 && last !== NONE) {
             return h("div.box", {"data-of": "waited"}, "Waited for ", this.taskLink(t.from(last)),
-                     `, the last of ${t.edges(i)} to end, `,
+                     t.edges(i) > 1 ? `, the last of ${t.edges(i)} to end, ` : ", ",
                      h("button.link", {onclick: () => app.selectEdge(last)}, "why?"));
         }
         return h("p.soft", {"data-of": "waited"},
@@ -200,7 +200,7 @@ class Panel {
             return h("button.row", more,
                      h("span.kind", null, (EDGE_KINDS[t.edgeKind(e)] || ["?"])[0]),
                      h("span", null, other === NONE ? "a task before the trace"
-                                                    : `${t.kernelName(other)} ${t.id(other)}`),
+                                                    : `${t.kernelName(other)} ${other}`),
                      h("span", null, e === last ? "last to end" : ""));
         };
         return [h("h3", null, `${title} (${amount(list.length)})`), list.slice(0, most).map(row),
@@ -336,7 +336,7 @@ class Panel {
             Array.from(tasks.subarray(0, most), (i) =>
                 h("button.row", {"data-task": i, onclick: () => app.select(i, true)},
                   this.swatch(model.classOf(i)), h("span", null, `${t.kernelName(i)} `),
-                  h("span.mono.soft", null, `${t.id(i)}`),
+                  h("span.mono.soft", null, `${i}`),
                   h("span", null, duration(t.duration(i))))),
             this.andMore(tasks.length - most));
     }

@@ -360,7 +360,7 @@ class Timeline extends Lanes {
             const name = trace.kernelName(i), place = trace.siteName(i);
             text = hit.call
                 ? [`submit of ${name}`, duration(trace.submitted(i) - trace.called(i)), place]
-                : [name, duration(trace.duration(i)), `task ${trace.id(i)}, ${place}`];
+                : [name, duration(trace.duration(i)), `task ${i}, ${place}`];
         } else if (hit.event !== undefined) {
             const {lane, event: i} = hit;
             text = [

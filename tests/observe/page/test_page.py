@@ -243,7 +243,7 @@ def a_click_on_a_task_tells_all_about_it(b):
         b.click(*spot(b, task))
         equal(b.run("pto.selected"), task)
         record, said = trace.tasks[task], text(b, "#side-task")
-        check(f"task {record[0]}" in said and trace.kernel(task) in said, said)
+        check(f"task {task} " in said and f"{record[0]}" in said and trace.kernel(task) in said, said)
         check("examples/workloads/cholesky.c:" in said and f"worker {record[10]}" in said, said)
         parts = b.run("Object.fromEntries([...document.querySelectorAll('[data-part]')]"
                       ".map((e) => [e.dataset.part, e.innerText]))")
@@ -255,7 +255,7 @@ def a_click_on_a_task_tells_all_about_it(b):
         if record[3] > record[2]:
             last = trace.last_producer(task)
             whom = text(b, "[data-of=waited]")
-            check(trace.kernel(last) in whom and str(trace.tasks[last][0]) in whom, whom)
+            check(trace.kernel(last) in whom and str(last) in whom, whom)
             b.click_on("[data-of=waited] .link")
             equal(b.run("pto.selected"), last, "the one it waited for:")
     clean(b)
@@ -275,7 +275,7 @@ def a_click_on_an_edge_says_why(b):
         equal(b.run("pto.edge"), number)
         said = text(b, "[data-of=edge]")
         check(["RAW", "WAR", "WAW", "after"][edge[2]] in said, said)
-        check(str(trace.tasks[edge[0]][0]) in said and str(trace.tasks[edge[1]][0]) in said, said)
+        check(str(edge[0]) in said and str(edge[1]) in said, said)
         if edge[2] == 3:
             check("pto_after" in said, said)
         else:
@@ -320,7 +320,10 @@ def search_finds_kernels_places_and_tasks(b):
     b.key("Escape")
     equal(b.run("pto.filter"), None)
     wanted_task = 1234
-    for words in (str(trace.tasks[wanted_task][0]), f"#{trace.tasks[wanted_task][0]}"):
+    # By its number, as the command line counts, too; a handle that is no number of a task; both.
+    handle = trace.tasks[wanted_task][0]
+    check(handle > len(trace.tasks), handle)
+    for words in (str(wanted_task), f"#{wanted_task}", str(handle), hex(handle)):
         b.run("pto.select(4294967295)")
         b.key("/")
         b.type(words)
