@@ -269,28 +269,68 @@ class Model {
         }
     }
 
-    /* As flat arrays, lane by lane: stalls and parks come in hundreds of thousands. */
+    /* As flat arrays, lane by lane: stalls and parks come in hundreds of thousands. One lies in
+     * another, sleep in a wait; here they are pieces that do not overlap, each of the innermost. */
     makeEvents() {
         const {EVENTS} = this.trace, order = sortByTime(EVENTS, 0);
         const counts = new Uint32Array(this.lanes.length + 1);
         for (let k = 0; k < order.length; k++) {
             counts[Math.min(EVENTS.u32(order[k], 4), this.lanes.length)]++;
         }
-        this.lanes.forEach((lane, l) => {
-            lane.eventStart = new Float64Array(counts[l]);
-            lane.eventEnd = new Float64Array(counts[l]);
-            lane.eventKind = new Uint8Array(counts[l]);
-        });
+        const queues = this.lanes.map((_, l) => new Uint32Array(counts[l]));
         counts.fill(0);
         for (let k = 0; k < order.length; k++) {
-            const lane = this.lanes[EVENTS.u32(order[k], 4)];
-            if (lane) {
-                const i = counts[lane.lane]++, end = EVENTS.time(order[k], 2);
-                lane.eventStart[i] = EVENTS.time(order[k], 0);
-                lane.eventEnd[i] = end < this.last ? end : this.last;
-                lane.eventKind[i] = EVENTS.u32(order[k], 5) & 0xffff;
+            const lane = EVENTS.u32(order[k], 4);
+            if (lane < this.lanes.length) {
+                queues[lane][counts[lane]++] = order[k];
             }
         }
+        this.lanes.forEach((lane, l) => this.cutEvents(lane, queues[l]));
+    }
+
+    /* Events of one lane, by their begin. */
+    cutEvents(lane, queue) {
+        const {EVENTS} = this.trace, room = 2 * queue.length;
+        const begin = (i) => EVENTS.time(i, 0);
+        const end = (i) => {
+            const time = EVENTS.time(i, 2);
+            return time < this.last ? time : this.last;
+        };
+        const start = new Float64Array(room), stop = new Float64Array(room);
+        const whole = new Float64Array(room), kind = new Uint8Array(room), open = [];
+        let n = 0, at = 0;
+        const until = (i, time) => {
+            if (time > at || (time === at && end(i) === begin(i))) {
+                start[n] = at;
+                stop[n] = time;
+                whole[n] = end(i) - begin(i);
+                kind[n++] = EVENTS.u32(i, 5) & 0xffff;
+            }
+            at = Math.max(at, time);
+        };
+        const close = (time) => {
+            while (open.length && end(open[open.length - 1]) <= time) {
+                const i = open.pop();
+                until(i, end(i));
+            }
+        };
+        for (const i of queue) {
+            close(begin(i));
+            if (open.length) {
+                until(open[open.length - 1], begin(i));
+            }
+            at = begin(i);
+            open.push(i);
+            const below = open[open.length - 2];
+            if (below !== undefined && begin(below) === at && end(below) < end(i)) {
+                open.splice(-2, 2, i, below);
+            }
+        }
+        close(Infinity);
+        lane.eventStart = start.subarray(0, n);
+        lane.eventEnd = stop.subarray(0, n);
+        lane.eventWhole = whole.subarray(0, n); // how long the event took of which it is a piece
+        lane.eventKind = kind.subarray(0, n);
     }
 
     /* Pending tasks run beside others of their lane: as many rows as it takes. */

@@ -237,13 +237,7 @@ class Timeline extends Lanes {
                 const middle = (low + end) >> 1;
                 lane.eventStart[middle] <= t ? low = middle + 1 : end = middle;
             }
-            // Stalls lie within waits: the one that began last is the one to name.
-            for (let i = low - 1; i >= Math.max(0, low - 64); i--) {
-                if (lane.eventEnd[i] >= t) {
-                    return {event: i, lane};
-                }
-            }
-            return {};
+            return low && lane.eventEnd[low - 1] >= t ? {event: low - 1, lane} : {};
         }
         const ring = this.ringPlaces.find((p) => line >= p.y && line < p.y + p.high);
         return ring ? {ring: ring.ring, t} : {};
@@ -365,7 +359,7 @@ class Timeline extends Lanes {
             const {lane, event: i} = hit;
             text = [
                 EVENT_WORDS[lane.eventKind[i]] || "event",
-                duration(lane.eventEnd[i] - lane.eventStart[i])
+                duration(lane.eventWhole[i])
             ];
         } else if (hit.ring) {
             const i = this.sampleAt(hit.ring, hit.t), used = i < 0 ? 0 : hit.ring.used[i];

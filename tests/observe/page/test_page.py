@@ -12,8 +12,8 @@ import time
 import traceback
 
 from browser import Browser
-from trace import (ARGS, LANES, NONE, RINGS, TASKS, UNKNOWN, Trace, embed, from_the_future, patched,
-                   wrong_files)
+from trace import (ARGS, EVENTS, LANES, NONE, RINGS, TASKS, UNKNOWN, Trace, embed, from_the_future,
+                   patched, wrong_files)
 
 page_path, make_ptrace, folder = sys.argv[1:4]
 wanted = sys.argv[4] if len(sys.argv) > 4 else ""
@@ -166,6 +166,38 @@ def rings_go_on_to_the_end(b):
     })()""")
     equal(beyond, True, "nothing behind the end:")
     b.picture(path("rings.png"))
+    clean(b)
+
+
+@test
+def events_inside_of_others_hide_nothing(b):
+    trace, _ = trace_of("layers", 12)
+    item, at, n = trace.sections[EVENTS]
+    events = [struct.unpack_from("<QQIHHQ", trace.data, at + i * item) for i in range(n)]
+    end = max(t[5] for t in trace.tasks if t[5] != UNKNOWN)
+    begin, length = end // 10, end * 8 // 10
+    # The first is a wait; the next three sleep early in it, so that it goes on behind them.
+    data = patched(trace.data, at, "<QQIHHQ", begin, begin + length, 0, 5, 0, 0)
+    for i in range(1, n):
+        first = begin + int(length * .1 * i)
+        event = (first, first + length // 20, 0, 6, 0, 0) if i < 4 else (*events[i][:2], 1, 6, 0, 0)
+        data = patched(data, at + i * item, "<QQIHHQ", *event)
+    show_data(b, data, "nested")
+    b.until("window.pto && pto.ready && pto.timeline.frames > 0")
+    kinds = b.run("[...pto.model.lanes[0].eventKind]")
+    equal(kinds, [5, 6, 5, 6, 5, 6, 5], "pieces:")
+    check(b.run("pto.model.lanes[0].eventStart.every((t, i, all) => !i || t >= pto.model.lanes[0].eventEnd[i - 1])"))
+    # Far behind the sleep the wait is still there, to see and to point at.
+    b.run(f"pto.timeline.see({begin + length * .7}, {begin + length * .8})")
+    still(b)
+    painted, told = b.run("""(() => {
+        const t = pto.timeline, p = t.places[0], y = Math.round((p.y + p.end) / 2 - t.scroll + 26);
+        const line = new Uint32Array(t.context.getImageData(300, y, 200, 1).data.buffer);
+        const hit = t.at(400, y);
+        return [new Set(line).size, hit.event === undefined ? null : hit.lane.eventWhole[hit.event]];
+    })()""")
+    check(painted > 1, "no hatching")
+    equal(told, length, "what is pointed at:")
     clean(b)
 
 
