@@ -397,10 +397,8 @@ static void test_all_workers_of_a_type_are_busy(void **state)
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_BUSY, &r);
-    EXPECT_WORDS(&r,
-                 "  task 1 (kernel 'urgent', submitted at model.c:31) is ready to run, and does "
-                 "not\n",
-                 "cause  all who serve cube tasks run something else:\n",
+    EXPECT_WORDS(&r, "  task 1 (kernel 'urgent', submitted at model.c:31) is ready to run,",
+                 " and does not\n", "cause  all who serve cube tasks run something else:\n",
                  ": task 0 (kernel 'sleepy', submitted at model.c:30)\n", "more workers for cube");
     doctor_free(&r);
     end(child);
