@@ -125,7 +125,7 @@ void ptoi_poison_record(pto_runtime *rt, uint32_t level, uint64_t seq)
                 continue;
             }
         }
-        remember_memory(rt, &t, ptoi_get64(&slot->order));
+        remember_memory(rt, &t, ptoi_order_of(&rt->view, slot));
     }
     for (uint32_t l = 0; l < rt->levels; l++) {
         rt->poison.fence[l] = rt->track[l].head;
