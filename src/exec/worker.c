@@ -281,12 +281,13 @@ bool ptoi_worker_step(ptoi_worker *worker)
     return true;
 }
 
-bool ptoi_worker_sees_work(const ptoi_worker *worker)
+bool ptoi_worker_sees_work(ptoi_worker *worker)
 {
     const ptoi_sched *sched = worker->sched;
     const ptoi_header *h = sched->view.header;
     for (uint32_t types = worker->types; types; types &= types - 1) {
         if (ptoi_queue_see(&sched->ready[__builtin_ctz(types)])) {
+            worker->offers = ptoi_get32(&sched->offers) - 1; /* it may not be counted yet */
             return true;
         }
     }

@@ -169,7 +169,7 @@ void ptoi_sched_thread_stop(ptoi_sched *sched);
 bool ptoi_worker_step(ptoi_worker *worker);
 
 /* Whether there seems to be something for it, as the last look before it sleeps. */
-bool ptoi_worker_sees_work(const ptoi_worker *worker);
+bool ptoi_worker_sees_work(ptoi_worker *worker);
 
 /* Keeps a failure if it is the first, in order of submission. */
 void ptoi_worker_report(ptoi_sched *sched, const ptoi_slot *slot, pto_status status,

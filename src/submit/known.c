@@ -204,6 +204,7 @@ bool ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type, const pt
         brought--;
     }
     entries->head = entry;
+    map->hot.params += entry - first;
 
     if (UNLIKELY(rt->sched.guard)) {
         ptoi_guard_task(rt, level, seq, track->args.at, params, n_params);

@@ -58,7 +58,6 @@ static inline void twice_look_inside(program_diary *d, pto_runtime *rt)
     pto_tensormap_stats map;
     program_must(pto_tensormap_get_stats(rt->map, &map) == PTO_OK, "pto_tensormap_get_stats");
     diary_note(d, "accesses recorded", map.inserts);
-    diary_note(d, "accesses met", map.hits);
     diary_note(d, "regions of bad memory", rt->poison.count);
     for (uint32_t l = 0; l < rt->levels; l++) {
         const ptoi_track *t = &rt->track[l];

@@ -46,7 +46,10 @@ if PTO_TRACE=today.ptrace "$pto" run vector --small --repeat 1 >/dev/null 2>&1 &
     settings=$(tail -n 1 said)
     # shellcheck disable=SC2086 # words
     expect 0 "right: every element" env $settings "$pto" run vector --small
-    heap=$(printf '%s\n' "$settings" | sed 's/.*PTO_HEAP=[0-9a-z]*,\([0-9]*\) .*/\1/')
+    heap=$(printf '%s\n' "$settings" | sed 's/.*PTO_HEAP=[0-9a-z]*,\([0-9k]*\) .*/\1/')
+    case $heap in
+    *k) heap=$((${heap%k} * 1024)) ;;
+    esac
     # shellcheck disable=SC2086
     expect 2 "of $((heap - 64)) bytes in use" \
         env $settings "PTO_HEAP=1m,$((heap - 64))" "$pto" run vector --small

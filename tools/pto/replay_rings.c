@@ -246,17 +246,38 @@ static void free_search(search *s)
     free(s->runs);
 }
 
+/* A ring that was too small at `low` and does now: the least between. */
+static void shrink(const replay_plan *plan, replay_machine *m, replay_sizes *sizes, uint64_t *size,
+                   uint64_t low, uint64_t grain)
+{
+    for (uint64_t high = *size; high - low > grain;) {
+        const uint64_t middle = low + (high - low) / 2 / grain * grain;
+        replay_result result;
+        *size = middle;
+        m->rings = sizes->least;
+        replay_run(plan, m, NULL, &result);
+        if (result.end == REPLAY_STALLED) {
+            low = middle;
+            *size = high;
+        } else {
+            high = middle;
+            sizes->with_least = result;
+        }
+    }
+}
+
 /* With all of them at their least, blocks may lie otherwise than each search for itself saw them: a
- * ring that is too small then grows by an eighth, as often as it must. */
+ * ring that is too small then grows by an eighth, as often as it must, and then shrinks again. */
 static void run_least(const replay_plan *plan, const replay_machine *machine, replay_sizes *sizes)
 {
     replay_machine m = *machine;
+    uint64_t low[PTO_MAX_LEVELS][PTRACE_RING_KINDS] = {{0}};
     for (;;) {
         m.rings = sizes->least;
         replay_run(plan, &m, NULL, &sizes->with_least);
         const replay_result *r = &sizes->with_least;
         if (r->end != REPLAY_STALLED) {
-            return;
+            break;
         }
         uint64_t *size = &sizes->least.size[r->level][r->ring];
         const uint64_t grain = bounds[r->ring].grain;
@@ -264,7 +285,14 @@ static void run_least(const replay_plan *plan, const replay_machine *machine, re
             *size = 0;
             return;
         }
+        low[r->level][r->ring] = *size;
         *size += grain ? (*size / 8 / grain + 1) * grain : *size;
+    }
+    for (uint32_t i = 0; i < PTO_MAX_LEVELS * PTRACE_RING_KINDS; i++) {
+        const uint32_t l = i / PTRACE_RING_KINDS, ring = i % PTRACE_RING_KINDS;
+        if (low[l][ring] && bounds[ring].grain) { /* others are powers of two */
+            shrink(plan, &m, sizes, &sizes->least.size[l][ring], low[l][ring], bounds[ring].grain);
+        }
     }
 }
 
