@@ -89,7 +89,7 @@ static inline bool ptoi_form_is(const ptoi_form *form, const pto_tensor *t)
 static inline bool ptoi_forms_are_few(const ptoi_forms *forms, size_t more)
 {
     const uint64_t most = (ptoi_form_bytes(PTO_MAX_DIMS) + PTOI_FORM_UNIT - 1) / PTOI_FORM_UNIT;
-    return more >= (PTOI_FORM_UNITS - forms->used) / most - 1;
+    return more + 1 >= (PTOI_FORM_UNITS - forms->used) / most;
 }
 
 /* Writes down the form of a tensor whose ndim is right. */

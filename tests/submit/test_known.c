@@ -1,6 +1,7 @@
 /* The quick way of submit and the table of loose blocks, where they meet their limits: what they leave
  * to the long way must come to the same. */
 #include "../runtime/rig.h"
+#include "tensor/form.h"
 
 /* pto_temp makes what pto_tensor_init makes of the same shape, but for the memory. */
 static void test_temps_are_dense(void **state)
@@ -18,6 +19,11 @@ static void test_temps_are_dense(void **state)
         pto_tensor t, same;
         expect_ok(pto_scope_begin(r.rt));
         expect_ok(pto_temp(r.rt, dtype, ndim, shape, &t));
+        if (i % 2) { /* the form is known by now, and the next one of the same is made from that */
+            expect_ok(pto_submit(r.rt, r.quick, pto_output(&t)));
+            expect_ok(pto_temp(r.rt, dtype, ndim, shape, &t));
+            expect_ok(pto_temp(r.rt, dtype, ndim, shape, &t));
+        }
         expect_ok(pto_tensor_init(&same, (void *)64, t.storage_bytes, dtype, ndim, shape, NULL, 0));
         same.storage = NULL;
         same.owner = t.owner;
@@ -213,9 +219,71 @@ static void test_nonsense_for_a_temp(void **state)
     rig_stop(&r);
 }
 
+/* Says no unless the first argument has the strides that the second one says. */
+static pto_status has_strides(const pto_call *call)
+{
+    const pto_arg *arg = &call->args[0];
+    if (call->n_args != 2 || arg->ndim != PTO_MAX_DIMS || arg->dtype != PTO_UINT8 ||
+        arg->strides[0] != call->args[1].i64 || arg->strides[PTO_MAX_DIMS - 1] != 7 ||
+        arg->shape[PTO_MAX_DIMS - 1] != 1) {
+        return pto_fail(PTO_CORRUPT, "stride %lld, not %lld", (long long)arg->strides[0],
+                        (long long)call->args[1].i64);
+    }
+    *(uint8_t *)arg->data = (uint8_t)call->args[1].i64;
+    return PTO_OK;
+}
+
+/* More forms than have numbers: the rest stand with the arguments, round the ring of which it goes many
+ * times, and nobody sees a difference. */
+static void test_more_forms_than_numbers(void **state)
+{
+    enum { MORE = PTOI_FORM_UNITS / 3 + 500 };
+    rig r;
+    pto_kernel kernel;
+    pto_config config = PTO_CONFIG_INIT;
+    config.arg_bytes = 4096;
+    rig_start(&r, state, &config);
+    expect_ok(pto_kernel_register(r.rt, "has_strides", PTO_CUBE, has_strides, NULL, &kernel));
+    uint8_t memory[64] = {0};
+    int64_t shape[PTO_MAX_DIMS], strides[PTO_MAX_DIMS];
+    for (int32_t d = 0; d < PTO_MAX_DIMS; d++) {
+        shape[d] = 1;
+        strides[d] = 7;
+    }
+    for (int64_t i = 0; i < MORE; i++) {
+        pto_tensor t, temp, back;
+        strides[0] = i;
+        expect_ok(
+            pto_tensor_init(&t, memory, sizeof memory, PTO_UINT8, PTO_MAX_DIMS, shape, strides, 5));
+        pto_task task = RIG_SUBMIT(&r, kernel, pto_inout(&t), pto_scalar_i64(i));
+        if (i < MORE - 400) {
+            continue;
+        }
+        expect_ok(pto_task_get_output(r.rt, task, 0, &back));
+        assert_memory_equal(back.strides, t.strides, sizeof t.strides);
+        assert_int_equal((char *)back.storage + back.offset - (char *)memory, 5);
+        /* A temporary of a form that has no number, brought, read, updated. */
+        expect_ok(pto_scope_begin_ex(r.rt, PTO_SCOPE_BOUNDARY));
+        expect_ok(pto_temp(r.rt, PTO_UINT8, 3, DIMS(1 + i % 7, 3, 5), &temp));
+        (void)RIG_SUBMIT(&r, r.fill, pto_output(&temp), pto_scalar_u64((uint64_t)i & 255));
+        (void)RIG_SUBMIT(&r, r.quick, pto_input(&temp));
+        pto_task last = RIG_SUBMIT(&r, r.quick, pto_inout(&temp), pto_input(&t));
+        expect_ok(pto_wait_task(r.rt, last));
+        void *at;
+        expect_ok(pto_get_buffer_addr(r.rt, &temp, &at));
+        assert_int_equal(*(uint8_t *)at, i & 255);
+        expect_ok(pto_scope_end(r.rt));
+    }
+    expect_ok(pto_wait(r.rt));
+    assert_int_equal(memory[5], (MORE - 1) & 255);
+    expect_ok(pto_check(r.rt));
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const rig_case cases[] = {
+        RIG_CASE(test_more_forms_than_numbers),
         RIG_CASE(test_temps_are_dense),
         RIG_CASE(test_parts_of_a_block),
         RIG_CASE(test_many),
