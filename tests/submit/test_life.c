@@ -451,6 +451,9 @@ static void test_a_heap_of_64_gib(void **state)
     const int64_t gib = INT64_C(1) << 30;
     pto_config config = PTO_CONFIG_INIT;
     config.heap_bytes = (uint64_t)(64 * gib);
+    if (test_on_valgrind()) { /* which has no room for so many addresses */
+        skip();
+    }
     pages(&mapped[0], &resident[0]);
     uint64_t begun = rig_now_ms();
     rig_start(&r, state, &config);
