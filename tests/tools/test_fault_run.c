@@ -86,7 +86,7 @@ static void collect(int from, char *text, size_t size)
 
 static void run_one(const char *name, const char *mode, uint64_t calls, outcome *o)
 {
-    int told[2], said[2];
+    int told[2] = {-1, -1}, said[2] = {-1, -1};
     char number[32];
     snprintf(number, sizeof number, "%" PRIu64, calls);
     assert_true(pipe(told) == 0 && pipe(said) == 0);
