@@ -34,7 +34,7 @@ static pto_status check_level(const pto_runtime *rt, uint32_t l)
         const uint32_t lap = ptoi_lap(&rt->view, l, n);
         uint64_t waiters = ptoi_acquire64(&t->states[(uint32_t)n & t->mask].waiters);
         if (ptoi_get64(&slot->seq) != n || ptoi_what_of(slot).level != l ||
-            (int32_t)((uint32_t)(waiters >> 32) - lap) > 0) {
+            lap - (uint32_t)(waiters >> 32) > 1) {
             return broken(l, "a slot of another task", ptoi_get64(&slot->seq), n);
         }
         if (n < t->completed && !ptoi_list_closed(waiters, lap)) {

@@ -16,7 +16,8 @@ bool ptoi_sched_look(ptoi_sched *sched, uint32_t task, uint32_t cursor)
         ptoi_state *producer = ptoi_state_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
         const uint32_t lap = ptoi_lap_of_ref(view, ref);
         uint64_t waiters = ptoi_acquire64(&producer->waiters); /* pairs W2 */
-        while (!ptoi_list_closed(waiters, lap) || (PTOI_MUTANT(NO_CHECK) && waiters >> 32 == lap)) {
+        while ((!ptoi_list_closed(waiters, lap) && !ptoi_is_recycled(view, ref)) ||
+               (PTOI_MUTANT(NO_CHECK) && waiters >> 32 == lap)) {
             view->waits[task] = (ptoi_wait){ptoi_list_first(waiters, lap), i};
             /* From the moment it has joined, the task belongs to whoever closes the list. */
             if (PTOI_MUTANT(NO_CLOSE)) {

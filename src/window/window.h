@@ -26,9 +26,8 @@
  *   W2  state.waiters, swapped to CLOSED by the scheduler's side after the kernel has returned; read
  *       (acquire) by consumers that look whether their producer is complete, and by the
  *       orchestrator before it recycles. So the kernel's writes are seen by consumers, and the slot
- *       is not touched any more by the one who closed it. (A consumer that finds the word of a later
- *       lap sees them as well: whoever wrote it had that task through W1, and it was submitted after
- *       the orchestrator had read W2.)
+ *       is not touched any more by the one who closed it. (A consumer that finds the slot recycled
+ *       sees them through `seq`, which the orchestrator releases after it has read W2.)
  *   W3  state.waiters, compared and swapped by a consumer that joins the list, after its own `next`
  *       is written; read by the swap of W2. So the list is whole when it is walked.
  *
@@ -96,15 +95,13 @@ static inline uint64_t ptoi_list_word(uint32_t lap, uint32_t first)
     return (uint64_t)lap << 32 | first;
 }
 
-/* Whether the task of this lap is complete. A slot that is a later task's by now was recycled, which
- * only complete ones are: so the words from CLOSED_BAD of the lap on say yes, and all before it, of
- * an earlier lap or with tasks in the list, say no. */
+/* Whether the task of this lap is complete, if the slot is still its own. */
 static inline bool ptoi_list_closed(uint64_t waiters, uint32_t lap)
 {
     if (PTOI_MUTANT(NO_LAP)) {
         return (uint32_t)waiters >= PTOI_LIST_CLOSED_BAD;
     }
-    return (int64_t)(waiters - ptoi_list_word(lap, PTOI_LIST_CLOSED_BAD)) >= 0;
+    return waiters - ptoi_list_word(lap, PTOI_LIST_CLOSED_BAD) <= 1;
 }
 
 /* Whether it is bad. Those are not recycled as long as somebody might ask: see retire. */
@@ -410,9 +407,9 @@ static inline uint64_t ptoi_order_of(const ptoi_view *view, const ptoi_slot *slo
     return ptoi_get64(&view->orders[ptoi_slot_number(view, slot)]);
 }
 
-/* Which time round the ring it is, from 1 on. 2^31 laps later words are taken for those of a lap to
- * come; only a consumer that sleeps between a load and its compare-and-swap for all of that time
- * could be fooled. */
+/* Which time round the ring it is, from 1 on. 2^32 laps later it comes again: hence `seq` is compared
+ * as well, and only a consumer that sleeps between a load and its compare-and-swap for all of that
+ * time could be fooled. */
 static inline uint32_t ptoi_lap(const ptoi_view *view, uint32_t level, uint64_t seq)
 {
     return (uint32_t)((seq - view->first) >> view->level[level].shift) + 1;
@@ -423,12 +420,20 @@ static inline uint32_t ptoi_lap_of_ref(const ptoi_view *view, ptoi_ref ref)
     return ptoi_lap(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
 }
 
+/* Whether the slot is another task's by now: then this one was recycled, which only complete ones are.
+ * (Bad ones are not as long as somebody might ask: see retire.) */
+static inline bool ptoi_is_recycled(const ptoi_view *view, ptoi_ref ref)
+{
+    const ptoi_slot *slot = ptoi_slot_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
+    return ptoi_acquire64(&slot->seq) != ptoi_ref_seq(ref); /* pairs the release in write.h */
+}
+
 /* Whether a task is complete; the word that said so is in *waiters. */
 static inline bool ptoi_is_complete(const ptoi_view *view, ptoi_ref ref, uint64_t *waiters)
 {
     const ptoi_state *state = ptoi_state_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
     *waiters = ptoi_acquire64(&state->waiters); /* pairs W2 */
-    return ptoi_list_closed(*waiters, ptoi_lap_of_ref(view, ref));
+    return ptoi_list_closed(*waiters, ptoi_lap_of_ref(view, ref)) || ptoi_is_recycled(view, ref);
 }
 
 static inline bool ptoi_task_is_complete(const ptoi_view *view, ptoi_ref ref)

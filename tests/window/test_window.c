@@ -109,14 +109,14 @@ static void test_references(void **state)
             }
         }
     }
-    /* A state tells its task from all others that ever lie in the slot. */
-    for (uint64_t seq = w.view.first + 3; seq - w.view.first < UINT64_C(8) << 30;
-         seq += (seq - w.view.first) * 2 + 8) {
+    /* State and slot tell their task from all others that ever lie there. */
+    for (uint64_t seq = w.view.first + 3; seq < UINT64_C(1) << 50; seq = seq * 2 + 8) {
         ptoi_state *its = ptoi_state_of(&w.view, 1, seq);
         const uint32_t lap = ptoi_lap(&w.view, 1, seq);
-        const ptoi_ref ref = ptoi_ref_make(seq, 1, false), later = ptoi_ref_make(seq + 8, 1, false);
+        const ptoi_ref ref = ptoi_ref_make(seq, 1, false);
         uint64_t waiters;
-        assert_int_equal(ptoi_lap_of_ref(&w.view, later), lap + 1);
+        assert_int_equal(ptoi_lap(&w.view, 1, seq + 8), lap + 1);
+        ptoi_set64(&ptoi_slot_of(&w.view, 1, seq)->seq, seq);
         /* Nobody has written it for this lap, whatever it is. */
         const uint32_t lists[] = {5, PTOI_LIST_CLOSED, PTOI_LIST_CLOSED_BAD};
         for (int i = 0; i < 3; i++) {
@@ -128,17 +128,22 @@ static void test_references(void **state)
         ptoi_set64(&its->waiters, ptoi_list_word(lap, 5));
         assert_false(ptoi_is_complete(&w.view, ref, &waiters));
         assert_int_equal(ptoi_list_first(waiters, lap), 5);
-        assert_false(ptoi_is_complete(&w.view, later, &waiters));
         ptoi_set64(&its->waiters, ptoi_list_word(lap, PTOI_LIST_CLOSED));
         assert_true(ptoi_is_complete(&w.view, ref, &waiters));
         assert_false(ptoi_list_bad(waiters, lap));
-        assert_false(ptoi_is_complete(&w.view, later, &waiters));
         ptoi_set64(&its->waiters, ptoi_list_word(lap, PTOI_LIST_CLOSED_BAD));
         assert_true(ptoi_is_complete(&w.view, ref, &waiters));
         assert_true(ptoi_list_bad(waiters, lap));
-        ptoi_set64(&its->waiters, ptoi_list_word(lap + 1, 5)); /* recycled */
-        assert_true(ptoi_is_complete(&w.view, ref, &waiters));
-        assert_false(ptoi_list_bad(waiters, lap));
+        /* Recycled: by the next lap, and 2^32 laps later, whether anybody has joined there or not. */
+        const uint64_t later[] = {seq + 8, seq + (UINT64_C(8) << 31), seq + (UINT64_C(8) << 32)};
+        for (int i = 0; i < 3; i++) {
+            ptoi_set64(&ptoi_slot_of(&w.view, 1, seq)->seq, later[i]);
+            ptoi_set64(&its->waiters, ptoi_list_word(ptoi_lap(&w.view, 1, later[i]), 5));
+            assert_true(ptoi_is_complete(&w.view, ref, &waiters));
+            ptoi_set64(&its->waiters,
+                       ptoi_list_word(ptoi_lap(&w.view, 1, later[i]) - 1, PTOI_LIST_CLOSED));
+            assert_true(ptoi_is_complete(&w.view, ref, &waiters));
+        }
         /* The phase, likewise. */
         assert_int_equal(ptoi_phase_of(ptoi_phase_begin(lap) | 7, lap), ptoi_phase_begin(lap) | 7);
         assert_int_equal(ptoi_phase_of(ptoi_phase_begin(lap - 1) | 7, lap), 0);
