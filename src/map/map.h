@@ -198,7 +198,8 @@ struct pto_tensormap {
     uint64_t budget;
     struct {
         uint64_t params, hits, superseded;
-    } hot; /* counts of the fast way of submit, added to the others when they are asked for */
+    } hot; /* counts of the fast ways, added to the others when they are asked for; that of the
+              runtime counts no hits, which are its edges */
     ptoi_level level[PTO_MAP_MAX_LEVELS];
 
     ptoi_free region_free;

@@ -7,7 +7,7 @@
  *
  * A task waits in the list of *one* producer at a time. When that one is complete the task is looked
  * at again: the producers that follow may be complete by now, or it joins the list of the next one
- * that is not. So a task needs one link, which is in its slot; nothing is counted; and a list is
+ * that is not. So a task needs one link, which is its own; nothing is counted; and a list is
  * never longer than there are tasks.
  *
  * The step (claim, look, close) is the same wherever it is taken: inline by the workers and by the

@@ -66,6 +66,8 @@ bool ptoi_buffer_unpack(const pto_runtime *rt, const ptoi_slot *slot, const ptoi
         t->shape[d] = form->dims[d];
         t->strides[d] = form->dims[t->ndim + d];
         empty |= t->shape[d] == 0;
+    }
+    for (int32_t d = 0; !empty && d < t->ndim; d++) { /* it is sound, so nothing overflows */
         int64_t reach = (t->shape[d] - 1) * t->strides[d] * size;
         *(reach < 0 ? &low : &high) += reach;
     }

@@ -46,7 +46,7 @@ typedef struct ptoi_draft {
     bool managed;  /* some parameter is */
     bool homeless; /* it would bring memory to a buffer of an outer lifetime */
     bool has_after;
-    bool crowded; /* forms of tensors may have to stand with the arguments */
+    bool crowded; /* forms that have no number yet may have to stand with the arguments */
 
     /* Found by reserve; holds as long as nothing is taken or recycled on the level. */
     bool barrier;     /* alone: all before it are complete, and it will be before submit returns */

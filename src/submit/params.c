@@ -99,7 +99,9 @@ static inline pto_status read_tensor(ptoi_draft *d, const pto_param *p, size_t i
     } else if (PTOI_UNLIKELY(near_heap(d->rt, t))) {
         PTO_TRY(ptoi_draft_blame(i, ptoi_buffer_check_external(d->rt, "submit", t)));
     }
-    d->units += d->crowded ? ptoi_packed_units(t->ndim) : 1;
+    d->units += PTOI_UNLIKELY(d->crowded) && !ptoi_form_find(&d->rt->map->forms, t)
+                    ? ptoi_packed_units(t->ndim)
+                    : 1;
     d->n_args++;
     if (!p->nodep && !fresh) {
         pto_map_param *access = &d->accesses[d->n_accesses];

@@ -276,13 +276,43 @@ static void test_more_forms_than_numbers(void **state)
     }
     expect_ok(pto_wait(r.rt));
     assert_int_equal(memory[5], (MORE - 1) & 255);
+    /* What has a number takes as little room as ever: so many with their forms would not fit. */
+    pto_param many[200];
+    pto_tensor known;
+    strides[0] = 3;
+    expect_ok(
+        pto_tensor_init(&known, memory, sizeof memory, PTO_UINT8, PTO_MAX_DIMS, shape, strides, 5));
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++) {
+        many[i] = pto_input(&known);
+    }
+    expect_ok(
+        pto_submit_task(r.rt, r.quick, PTO_KERNEL_TYPE, many, sizeof many / sizeof *many, NULL));
+    expect_ok(pto_wait(r.rt));
     expect_ok(pto_check(r.rt));
+    rig_stop(&r);
+}
+
+/* Strides of a tensor without elements mean nothing, however large. */
+static void test_output_without_elements(void **state)
+{
+    rig r;
+    rig_start(&r, state, NULL);
+    pto_tensor t, back;
+    expect_ok(pto_tensor_init(&t, NULL, 0, PTO_FLOAT32, 2, DIMS(0, 4),
+                              (int64_t[]){INT64_MAX, INT64_MAX / 2}, 0));
+    pto_task held = RIG_SUBMIT(&r, r.hold, pto_output(&t));
+    expect_ok(pto_task_get_output(r.rt, held, 0, &back));
+    assert_memory_equal(back.shape, t.shape, sizeof t.shape);
+    assert_memory_equal(back.strides, t.strides, sizeof t.strides);
+    rig_finish(&r, held, PTO_CORRUPT); /* the memory it was to write is looked at, too */
+    assert_int_not_equal(pto_wait(r.rt), PTO_OK);
     rig_stop(&r);
 }
 
 int main(void)
 {
     const rig_case cases[] = {
+        RIG_CASE(test_output_without_elements),
         RIG_CASE(test_more_forms_than_numbers),
         RIG_CASE(test_temps_are_dense),
         RIG_CASE(test_parts_of_a_block),
