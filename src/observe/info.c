@@ -130,7 +130,7 @@ static void read_slots(const pto_runtime *rt, pto_runtime_stats *stats)
     uint64_t oldest = UINT64_MAX;
     for (uint32_t l = 0; l < rt->levels; l++) {
         uint64_t n = ptoi_get64(&view->header->progress[l].completed);
-        uint64_t head = ptoi_get64(&view->header->progress[l].head);
+        uint64_t head = ptoi_acquire64(&view->header->progress[l].head);
         bool first = true;
         for (; n < head; n++) {
             const ptoi_slot *slot = ptoi_slot_of(view, l, n);

@@ -97,12 +97,12 @@ static inline ptoi_slot *ptoi_write(pto_runtime *rt, const ptoi_written *w)
                             .poisoned = w->poisoned};
     uint64_t word;
     memcpy(&word, &what, sizeof word);
-    ptoi_set64(&slot->what, word);
+    ptoi_release64(&slot->what, word); /* see ptoi_what_of */
     slot->deps = (uint32_t)w->deps_at;
     slot->fanin = w->fanin;
     slot->args = (uint32_t)w->args_at;
     slot->n_args = w->n_args;
-    ptoi_set64(&t->orders[(uint32_t)w->seq & t->mask], rt->order++);
+    ptoi_release64(&t->orders[(uint32_t)w->seq & t->mask], rt->order++);
     /* Last: who finds it sees the rest; and who refers to the task that was here before sees that it
      * is gone, and all that it did. */
     ptoi_release64(&slot->seq, w->seq);

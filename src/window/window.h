@@ -389,9 +389,11 @@ static inline ptoi_state *ptoi_state_of(const ptoi_view *view, uint32_t level, u
     return &l->states[(uint32_t)seq & l->mask];
 }
 
+/* These two are acquired for those who look in while the slot may become another task's: who reads of
+ * the new one (released in write.h) sees afterwards that the old one is complete. */
 static inline ptoi_what ptoi_what_of(const ptoi_slot *slot)
 {
-    const uint64_t word = ptoi_get64(&slot->what);
+    const uint64_t word = ptoi_acquire64(&slot->what);
     ptoi_what what;
     memcpy(&what, &word, sizeof what);
     return what;
@@ -404,7 +406,7 @@ static inline pto_task ptoi_task_of(const ptoi_slot *slot)
 
 static inline uint64_t ptoi_order_of(const ptoi_view *view, const ptoi_slot *slot)
 {
-    return ptoi_get64(&view->orders[ptoi_slot_number(view, slot)]);
+    return ptoi_acquire64(&view->orders[ptoi_slot_number(view, slot)]);
 }
 
 /* Which time round the ring it is, from 1 on. 2^32 laps later it comes again: hence `seq` is compared

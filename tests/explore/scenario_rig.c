@@ -129,6 +129,7 @@ static void name_sched(const ptoi_sched *sched)
 {
     world_name(sched, 1, 1, sizeof *sched, "sched");
     NAME(sched, 1, 1, idle, "idle");
+    NAME(sched, 1, 1, offers, "offers");
     NAME(sched, 1, 1, stop, "stop");
     NAME(sched, 1, 1, guests, "guests");
     NAME(sched, 1, 1, awaited, "awaited");

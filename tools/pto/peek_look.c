@@ -98,7 +98,7 @@ static void copy_slot(const ptoi_slot *from, ptoi_slot *to)
     const ptoi_a64 *words = (const ptoi_a64 *)(const void *)from;
     uint64_t copy[sizeof *to / sizeof(uint64_t)];
     for (size_t i = 0; i < sizeof copy / sizeof *copy; i++) {
-        copy[i] = ptoi_get64(&words[i]);
+        copy[i] = ptoi_acquire64(&words[i]); /* see ptoi_what_of */
     }
     memcpy(to, copy, sizeof *to);
 }
