@@ -1,6 +1,6 @@
 #include "tensor/form.h"
 
-#include "base/error.h"
+#include <pto/kernel.h>
 
 static uint32_t seat_of(const pto_tensor *t)
 {
@@ -76,13 +76,13 @@ pto_status ptoi_forms_check(const ptoi_forms *forms)
         const ptoi_form *form = ptoi_form_record(forms->records, number);
         pto_tensor t = {.ndim = form->ndim, .dtype = form->dtype};
         if ((uint32_t)form->ndim > PTO_MAX_DIMS) {
-            return ptoi_fail(PTO_CORRUPT, "forms: number %u has %d dims", number, form->ndim);
+            return pto_fail(PTO_CORRUPT, "forms: number %u has %d dims", number, form->ndim);
         }
         memcpy(t.shape, form->dims, (size_t)form->ndim * sizeof *t.shape);
         memcpy(t.strides, form->dims + form->ndim, (size_t)form->ndim * sizeof *t.strides);
         if (ptoi_form_find(forms, &t) != number) {
-            return ptoi_fail(PTO_CORRUPT, "forms: number %u is found as %u", number,
-                             ptoi_form_find(forms, &t));
+            return pto_fail(PTO_CORRUPT, "forms: number %u is found as %u", number,
+                            ptoi_form_find(forms, &t));
         }
         number += units_of(form->ndim);
     }

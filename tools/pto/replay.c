@@ -549,7 +549,7 @@ static int find_answers(answer *a, const char *workers)
     for (size_t i = 0; i < a->n_rows; i++) {
         replay_run(&a->plan, &a->rows[i].machine, NULL, &a->rows[i].result);
     }
-    if (!workers && !a->with_rings) {
+    if (!workers && !a->with_rings && a->plan.n_tasks) {
         try_workers(a);
     }
     if (a->with_rings && !replay_rings_find(&a->plan, &a->rows[0].machine, &a->sizes)) {
@@ -569,6 +569,8 @@ static int replay(answer *a, const char *workers, bool json)
     hide_progress();
     if (status == 0 && json) {
         write_json(a);
+    } else if (status == 0 && !a->plan.n_tasks) {
+        printf("no tasks: nothing to replay\n");
     } else if (status == 0) {
         print_model(a);
         if (workers || !a->with_rings) {

@@ -20,8 +20,9 @@
  * What is not: caches and memory that workers share, so that kernels are neither slower nor faster
  * among more or fewer of them; what a program would submit if it decides by what it has read or by
  * the clock; failures (who failed fails, who was skipped is); that bad tasks stay until nobody can
- * ask about them; records that were lost. Whether memory is recycled at every submit, as here, or
- * every 32 makes a difference only to where in the heap blocks lie.
+ * ask about them; records that were lost. How much is recycled by when differs from run to run, and
+ * with it where in a ring pieces lie: so sizes of rings are looked for in several ways (replay_way and
+ * replay_rings.c).
  */
 #ifndef TOOL_REPLAY_H
 #define TOOL_REPLAY_H
@@ -42,6 +43,7 @@ typedef struct replay_node {
     uint32_t args;    /* units of its arguments */
     uint32_t entries; /* of the map */
     uint32_t number;  /* on its level, from 0 on */
+    uint32_t order;   /* so many were submitted before, and with, it; the runtime's number */
     uint32_t user;    /* the last task that uses its memory, plus one */
     uint8_t level;
     uint8_t type;  /* of workers */
@@ -107,10 +109,20 @@ typedef struct replay_rings {
     uint64_t size[PTO_MAX_LEVELS][PTRACE_RING_KINDS];
 } replay_rings;
 
+/* When room that could be had again is taken back. */
+typedef enum replay_way {
+    REPLAY_AS_NEEDED, /* as the runtime does: when a ring is short, at waits, and every 32 tasks */
+    REPLAY_EAGERLY,   /* before every submit: so that rings run empty, and start over, most often */
+    REPLAY_WAYS
+} replay_way;
+
+#define REPLAY_RECYCLE_EVERY 32 /* tasks: RETIRE_EVERY of src/submit/submit.c */
+
 typedef struct replay_machine {
     uint32_t workers[REPLAY_KINDS]; /* by the set of types that they serve */
     uint32_t caller;                /* types that the orchestrating thread runs while it waits */
     replay_rings rings;
+    replay_way way;
 } replay_machine;
 
 typedef enum replay_end {
@@ -129,8 +141,8 @@ typedef struct replay_result {
     uint64_t most[PTO_MAX_LEVELS][PTRACE_RING_KINDS];  /* that were in use */
 } replay_result;
 
-/* How far back each op of the plan finds its level: below these numbers all are recycled, and all are
- * complete. And how many edges its task has to tasks that are not. */
+/* How far back each op of the plan finds its level: below these numbers all could be recycled, and all
+ * are complete. And how many edges its task has to tasks that are not. */
 typedef struct replay_marks {
     uint32_t *retired, *completed, *edges;
 } replay_marks;
@@ -138,7 +150,8 @@ typedef struct replay_marks {
 /* The machine that was recorded. */
 void replay_machine_recorded(const replay_plan *plan, replay_machine *machine);
 
-/* Runs the plan. If `marks` is there it is filled. */
+/* Runs the plan. If `marks` is there it is filled: for a machine without bounds, that recycles
+ * eagerly. */
 void replay_run(const replay_plan *plan, const replay_machine *machine, const replay_marks *marks,
                 replay_result *result);
 
@@ -153,15 +166,13 @@ uint64_t replay_smallest(uint32_t ring); /* that a runtime takes */
 uint64_t replay_largest(uint32_t ring);
 
 typedef struct replay_sizes {
-    replay_rings
-        free; /* no submit waits, on the machine that was recorded: in any of them one grain
-                           less, and one does */
-    replay_rings
-        least; /* nothing stalls for ever, however long submits wait; edges and entries of the
-                           map, for which that never happens, as the machine has them */
-    replay_rings good; /* halved as often as it costs no more than one part in a hundred of the
-                           makespan, one ring after the other */
-    replay_result with_free, with_good, with_least; /* all at once */
+    replay_rings free;  /* no submit waits, on the machine that was recorded, in any way */
+    replay_rings least; /* nothing stalls for ever, whenever tasks complete and however long submits
+                           wait; edges and entries of the map, for which that never happens, as the
+                           machine has them */
+    replay_rings good;  /* halved as often as it costs no more than one part in a hundred of the
+                           makespan, one ring after the other, and not below the least */
+    replay_result with_free, with_good, with_least; /* all at once, recycled as needed */
 } replay_sizes;
 
 /* Sizes of levels that nothing uses are 0, and so is what no size is enough for. False if there is no

@@ -6,6 +6,8 @@
 #include <pto/pto.h>
 
 #include "replay.h"
+#include "tensor/form.h"
+#include "window/window.h"
 
 #define MOST_NS (UINT64_C(1) << 50)   /* of anything that was recorded: 13 days */
 #define MOST_HEAP (UINT64_C(1) << 47) /* more than any heap has */
@@ -21,6 +23,9 @@ typedef struct maker {
     uint32_t mask;
     uint64_t now, own; /* where we are in time, and what the program did since its last step */
     uint64_t event, life;
+    ptoi_forms forms; /* as the map of the runtime numbers them */
+    uint32_t order;   /* tasks and blocks so far, but for blocks that a task came with */
+    bool in_submit;
     bool short_of_memory;
 } maker;
 
@@ -131,6 +136,7 @@ static void add_block(maker *m, uint32_t level, uint32_t buffer, uint64_t bytes,
     if (node) {
         *node = (replay_node){.heap = ((bytes < MOST_HEAP ? bytes : MOST_HEAP) + 63) &
                                       ~UINT64_C(63),
+                              .order = m->order += !m->in_submit,
                               .level = (uint8_t)level,
                               .is_block = true};
         own(m, buffer, p->n_nodes);
@@ -256,14 +262,28 @@ static bool use_buffer(maker *m, uint32_t task, const ptrace_arg *a)
     return true;
 }
 
-static void take_arg(maker *m, uint32_t task, const ptrace_arg *a)
+/* Units of a tensor among the arguments. When forms may run out, those that come with the arguments
+ * are counted for all, as submit does when it looks for room: some will have a number after all. */
+static uint32_t units_of(maker *m, const ptrace_arg *a, bool crowded)
+{
+    pto_tensor t = {.ndim = a->ndim, .dtype = (pto_dtype)a->dtype};
+    for (uint32_t d = 0; d < a->ndim; d++) {
+        t.shape[d] = m->trace->dims[a->dims + d];
+        t.strides[d] = m->trace->dims[a->dims + a->ndim + d];
+    }
+    (void)ptoi_form_number(&m->forms, &t);
+    return crowded ? (uint32_t)ptoi_packed_units(a->ndim) : 1;
+}
+
+static void take_arg(maker *m, uint32_t task, const ptrace_arg *a, bool crowded)
 {
     replay_node *node = &m->plan->nodes[task];
     const uint32_t access = a->access & ~PTRACE_NODEP;
-    node->args++;
     if (access == PTO_PARAM_SCALAR) {
+        node->args++;
         return;
     }
+    node->args += units_of(m, a, crowded);
     if (!(a->access & PTRACE_NODEP) && !is_empty(m->trace, a)) {
         node->entries++;
     }
@@ -291,6 +311,7 @@ static void take_task(maker *m, uint32_t i)
     advance(m, task->called);
     const uint64_t before = m->own;
     m->own = 0;
+    m->in_submit = true;
     take_notes(m, task->submitted, i); /* it may have begun with blocks; its own waits are none */
     advance(m, task->submitted);
     const uint64_t cost = m->own;
@@ -299,13 +320,16 @@ static void take_task(maker *m, uint32_t i)
     p->nodes[i] = (replay_node){
         .ran = span(task->start, task->end),
         .held = span(task->start, task->end),
+        .order = ++m->order,
         .level = task->level,
         .runs = ran,
         .type = task->kernel == PTRACE_NONE ? 0 : (uint8_t)t->kernels[task->kernel].type};
     p->owners.at[i + 1] = p->owners.at[i];
+    const bool crowded = ptoi_forms_are_few(&m->forms, task->args);
     for (uint32_t a = task->first_arg; a < task->first_arg + task->args; a++) {
-        take_arg(m, i, &t->args[a]);
+        take_arg(m, i, &t->args[a], crowded);
     }
+    m->in_submit = false;
     enter(m, i, task->task);
     step(m, REPLAY_SUBMIT, i, task->level, cost);
     p->open += task->outcome == PTRACE_OPEN;
@@ -521,8 +545,10 @@ static bool make(maker *m)
     m->room_nodes = (size_t)p->n_tasks + 64;
     p->nodes = calloc(m->room_nodes, sizeof *p->nodes);
     p->owners.at = calloc((size_t)p->n_tasks + 1, sizeof *p->owners.at);
-    return p->nodes && p->owners.at && make_hash(m) && take_steps(m) && make_lists(m) &&
-           look_at_threads(m);
+    m->forms.records = calloc(PTOI_FORM_UNITS, PTOI_FORM_UNIT);
+    m->forms.table = calloc(PTOI_FORM_SEATS, sizeof *m->forms.table);
+    return p->nodes && p->owners.at && m->forms.records && m->forms.table && make_hash(m) &&
+           take_steps(m) && make_lists(m) && look_at_threads(m);
 }
 
 bool replay_plan_make(const ptoi_ptrace *trace, replay_plan *plan)
@@ -534,6 +560,8 @@ bool replay_plan_make(const ptoi_ptrace *trace, replay_plan *plan)
     for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
         free(m.handles[l]);
     }
+    free(m.forms.records);
+    free(m.forms.table);
     free(m.known);
     free(m.buffers);
     if (!good) {

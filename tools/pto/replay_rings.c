@@ -1,14 +1,25 @@
 /* replay_rings.c - the smallest rings.
  *
- * Free of waits. A run without bounds says, for each submit, how much of its level is recycled by
- * then (marks). While no submit has to wait a run with bounds is the same run; so whether a ring is
+ * Free of waits. A run without bounds says, for each submit, how much of its level could be recycled
+ * by then (marks). While no submit has to wait a run with bounds is the same run; so whether a ring is
  * large enough is found by giving out and taking back its pieces alone, in that order, without
- * running anything. The smallest that passes is found by bisection: one grain less, and the first
- * submit that it turns away would have waited.
+ * running anything. The smallest that passes is found by bisection.
  *
  * The least. Waiting helps only until everything submitted is complete; what is left then is held by
  * scopes. The same search, with marks as if every submit waited for all before it, finds what a
  * program needs to get to its end at all.
+ *
+ * Where a piece lies, and so whether the next one fits, depends on how much was taken back by when,
+ * and that on when tasks completed: in no two runs alike. So a size counts only if it is enough in
+ * every way of taking back that is tried (replay_way); and for the least, where too small means that
+ * the program ends:
+ *
+ *     slots   are alike
+ *     args    the worst that can be: what is held begins anywhere in the ring, and at the end of the
+ *             ring as much is skipped as ever can be (worst_args)
+ *     heap    no such bound is near what happens, so more ways are tried: as little as possible is
+ *             taken back, as late as possible; and any amount at any time, by chance (but the same
+ *             each time that it is asked)
  */
 #include <stdlib.h>
 #include <string.h>
@@ -43,9 +54,13 @@ uint64_t replay_largest(uint32_t ring)
     return bounds[ring].largest;
 }
 
+/* Beyond those of replay_way, and only for the least. */
+enum { STINGILY = REPLAY_WAYS, BY_CHANCE, CHANCES = 12, ALL_WAYS = BY_CHANCE + CHANCES };
+
 typedef struct search {
     const replay_plan *plan;
     replay_marks marks;
+    uint32_t ways;                 /* that are tried */
     uint32_t *ops[PTO_MAX_LEVELS]; /* of the plan, that take something on the level, by number */
     uint64_t *ends;                /* of a piece, by number: where it lies, or the head after it */
     ptoi_run *runs;
@@ -54,24 +69,79 @@ typedef struct search {
 
 /* ---- Does it fit? ---- */
 
-static bool heap_fits(const search *s, uint32_t level, uint64_t size)
+/* What was taken back, of what could have been. */
+typedef struct taking {
+    const uint32_t *could; /* by op */
+    uint32_t way, done;
+    uint64_t chance; /* state of a generator, and how often something is taken back: 1 in 2 to 64 */
+    uint32_t seldom;
+} taking;
+
+static taking take_back(const uint32_t *could, uint32_t way)
+{
+    return (taking){could, way, 0, way * UINT64_C(0x9E3779B97F4A7C15) + 1, 1 + way % 6};
+}
+
+static uint32_t draw(taking *t, uint32_t below)
+{
+    t->chance = t->chance * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)((t->chance >> 32) * below >> 32);
+}
+
+/* Up to which number, before the i-th piece of the level is looked for, or again as it does not fit:
+ * more than so far, if there is more. */
+static uint32_t taken_until(const search *s, taking *t, uint32_t level, uint32_t i, bool is_short)
+{
+    const uint32_t most = t->could[s->ops[level][i]];
+    if (most <= t->done) {
+        return t->done;
+    }
+    switch (t->way) {
+    case REPLAY_EAGERLY:
+        return most;
+    case REPLAY_AS_NEEDED: {
+        /* Every so many tasks, of all levels: the last time may be between this piece and the last. */
+        const uint32_t *nodes = s->plan->level[level];
+        const uint32_t last = i ? s->plan->nodes[nodes[i - 1]].order : 0;
+        return is_short || (i && last % REPLAY_RECYCLE_EVERY == 0) ? most : t->done;
+    }
+    case STINGILY:
+        return t->done + is_short;
+    default:
+        if (is_short || draw(t, 1u << t->seldom) == 0) {
+            return t->done + 1 + draw(t, draw(t, 2) ? most - t->done : 1);
+        }
+        return t->done;
+    }
+}
+
+static void give_back_heap(const search *s, ptoi_heap *heap, taking *t, uint32_t level,
+                           uint32_t until)
+{
+    const uint32_t *nodes = s->plan->level[level];
+    uint32_t block = PTRACE_NONE;
+    for (; t->done < until; t->done++) {
+        block = s->plan->nodes[nodes[t->done]].heap ? t->done : block;
+    }
+    if (block != PTRACE_NONE) {
+        ptoi_heap_give_back(heap, s->ends[block], s->plan->nodes[nodes[block]].heap);
+    }
+}
+
+static bool heap_fits(const search *s, uint32_t level, uint64_t size, uint32_t way)
 {
     ptoi_heap heap;
-    uint32_t taken_back = 0;
+    taking t = take_back(s->marks.retired, way);
     ptoi_heap_init(&heap, size, PTOI_HEAP_WARM, s->runs, s->n_runs);
     for (uint32_t i = 0; i < s->plan->n_level[level]; i++) {
-        const uint32_t *nodes = s->plan->level[level];
-        uint32_t block = PTRACE_NONE;
-        for (const uint32_t until = s->marks.retired[s->ops[level][i]]; taken_back < until;
-             taken_back++) {
-            block = s->plan->nodes[nodes[taken_back]].heap ? taken_back : block;
-        }
-        if (block != PTRACE_NONE) {
-            ptoi_heap_give_back(&heap, s->ends[block], s->plan->nodes[nodes[block]].heap);
-        }
-        const uint64_t bytes = s->plan->nodes[nodes[i]].heap;
-        if (!ptoi_heap_fits(&heap, bytes, &s->ends[i])) {
-            return false;
+        const uint64_t bytes = s->plan->nodes[s->plan->level[level][i]].heap;
+        give_back_heap(s, &heap, &t, level, taken_until(s, &t, level, i, false));
+        while (!ptoi_heap_fits(&heap, bytes, &s->ends[i])) {
+            const uint32_t until = taken_until(s, &t, level, i, true);
+            if (until == t.done) {
+                return false;
+            }
+            give_back_heap(s, &heap, &t, level, until);
         }
         ptoi_heap_take(&heap, s->ends[i], bytes);
     }
@@ -79,27 +149,70 @@ static bool heap_fits(const search *s, uint32_t level, uint64_t size)
 }
 
 /* Arguments and edges. */
-static bool ring_fits(const search *s, uint32_t level, uint32_t which, uint64_t size)
+static bool ring_fits(const search *s, uint32_t level, uint32_t which, uint64_t size, uint32_t way)
 {
     const bool args = which == PTRACE_RING_ARG_BYTES;
-    const uint32_t *marks = args ? s->marks.retired : s->marks.completed;
+    taking t = take_back(args ? s->marks.retired : s->marks.completed, way);
     ptoi_ring ring;
-    ptoi_piece piece;
-    uint32_t taken_back = 0;
     ptoi_ring_init(&ring, args ? size / 16 : size);
     for (uint32_t i = 0; i < s->plan->n_level[level]; i++) {
         const uint32_t op = s->ops[level][i];
         const replay_node *node = &s->plan->nodes[s->plan->level[level][i]];
-        if (marks[op] > taken_back) {
-            taken_back = marks[op];
-            ptoi_ring_give_back(&ring, s->ends[taken_back - 1]);
-        }
         const uint64_t amount = args ? node->args : s->marks.edges[op];
-        piece = (ptoi_piece){0, 0};
-        if (amount && !ptoi_ring_fits(&ring, amount, &piece)) {
+        ptoi_piece piece = {0, 0};
+        bool is_short = false;
+        do {
+            const uint32_t until = taken_until(s, &t, level, i, is_short);
+            if (until > t.done) {
+                t.done = until;
+                ptoi_ring_give_back(&ring, s->ends[until - 1]);
+            } else if (is_short) {
+                return false;
+            }
+            is_short = amount && !ptoi_ring_fits(&ring, amount, &piece);
+        } while (is_short);
+        s->ends[i] = ptoi_ring_take(&ring, piece, amount);
+    }
+    return true;
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Pieces that are held lie one after the other from anywhere on, and before one of them the end of
+ * the ring is skipped: less than the piece, by as much as all positions have in common. A ring in which
+ * nothing is held starts over. */
+static bool worst_args_fit(const search *s, uint32_t level, uint64_t size)
+{
+    const uint32_t *nodes = s->plan->level[level];
+    const uint64_t units = size / 16;
+    uint64_t held = 0, largest = 0, common = units;
+    uint32_t oldest = 0;
+    for (uint32_t i = 0; i < s->plan->n_level[level]; i++) {
+        common = common_divisor(common, s->plan->nodes[nodes[i]].args);
+    }
+    for (uint32_t i = 0; i < s->plan->n_level[level]; i++) {
+        const uint64_t amount = s->plan->nodes[nodes[i]].args;
+        const uint32_t until = s->marks.retired[s->ops[level][i]];
+        for (; oldest < until; oldest++) {
+            held -= s->plan->nodes[nodes[oldest]].args;
+        }
+        if (!held) {
+            largest = 0; /* a piece that is gone may count for longer than it must, but no less */
+        }
+        const bool alone = !held;
+        largest = amount > largest ? amount : largest;
+        held += amount;
+        if (amount && held + (alone ? 0 : largest - common) > units) {
             return false;
         }
-        s->ends[i] = ptoi_ring_take(&ring, piece, amount);
     }
     return true;
 }
@@ -128,15 +241,18 @@ static bool count_fits(const search *s, uint32_t level, uint32_t which, uint64_t
 
 static bool fits(const search *s, uint32_t level, uint32_t ring, uint64_t size)
 {
-    switch ((ptrace_ring)ring) {
-    case PTRACE_RING_HEAP:
-        return heap_fits(s, level, size);
-    case PTRACE_RING_ARG_BYTES:
-    case PTRACE_RING_EDGE_REFS:
-        return ring_fits(s, level, ring, size);
-    default:
+    if (ring == PTRACE_RING_SLOTS || ring == PTRACE_RING_MAP_ENTRIES) {
         return count_fits(s, level, ring, size);
     }
+    if (ring == PTRACE_RING_ARG_BYTES && s->ways == ALL_WAYS) {
+        return worst_args_fit(s, level, size);
+    }
+    bool all = true;
+    for (uint32_t way = 0; all && way < s->ways; way++) {
+        all = ring == PTRACE_RING_HEAP ? heap_fits(s, level, size, way)
+                                       : ring_fits(s, level, ring, size, way);
+    }
+    return all;
 }
 
 /* ---- The smallest that does ---- */
@@ -246,53 +362,100 @@ static void free_search(search *s)
     free(s->runs);
 }
 
-/* A ring that was too small at `low` and does now: the least between. */
-static void shrink(const replay_plan *plan, replay_machine *m, replay_sizes *sizes, uint64_t *size,
-                   uint64_t low, uint64_t grain)
+/* ---- All of them at once ---- */
+
+static uint64_t larger(uint32_t ring, uint64_t size)
 {
-    for (uint64_t high = *size; high - low > grain;) {
-        const uint64_t middle = low + (high - low) / 2 / grain * grain;
-        replay_result result;
-        *size = middle;
-        m->rings = sizes->least;
-        replay_run(plan, m, NULL, &result);
-        if (result.end == REPLAY_STALLED) {
-            low = middle;
-            *size = high;
-        } else {
-            high = middle;
-            sizes->with_least = result;
-        }
-    }
+    const uint64_t grain = bounds[ring].grain;
+    const uint64_t grown = grain ? size + (size / 8 / grain + 1) * grain : 2 * size;
+    return grown < bounds[ring].largest ? grown : bounds[ring].largest;
 }
 
-/* With all of them at their least, blocks may lie otherwise than each search for itself saw them: a
- * ring that is too small then grows by an eighth, as often as it must, and then shrinks again. */
-static void run_least(const replay_plan *plan, const replay_machine *machine, replay_sizes *sizes)
+/* Is it enough in each way? If not, of which ring there is too little. The result is that of the
+ * runtime's own way. */
+static bool is_enough(const replay_plan *plan, replay_machine *m, bool may_wait,
+                      replay_result *result, uint32_t *level, uint32_t *ring)
+{
+    for (uint32_t way = REPLAY_WAYS; way-- > 0;) {
+        m->way = (replay_way)way;
+        replay_run(plan, m, NULL, result);
+        if (result->end == REPLAY_STALLED) {
+            *level = result->level;
+            *ring = result->ring;
+            return false;
+        }
+        for (uint32_t i = 0; !may_wait && i < PTO_MAX_LEVELS * PTRACE_RING_KINDS; i++) {
+            *level = i / PTRACE_RING_KINDS;
+            *ring = i % PTRACE_RING_KINDS;
+            if (result->waits[*level][*ring]) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* With all of them at once pieces may lie otherwise than each search for itself saw them: a ring that
+ * is too small then grows by an eighth, as often as it must, and shrinks again as far as it can. */
+static void settle(const replay_plan *plan, const replay_machine *machine, bool may_wait,
+                   replay_rings *rings, replay_result *result)
 {
     replay_machine m = *machine;
     uint64_t low[PTO_MAX_LEVELS][PTRACE_RING_KINDS] = {{0}};
-    for (;;) {
-        m.rings = sizes->least;
-        replay_run(plan, &m, NULL, &sizes->with_least);
-        const replay_result *r = &sizes->with_least;
-        if (r->end != REPLAY_STALLED) {
-            break;
-        }
-        uint64_t *size = &sizes->least.size[r->level][r->ring];
-        const uint64_t grain = bounds[r->ring].grain;
-        if (!*size || *size >= bounds[r->ring].largest) {
-            *size = 0;
+    uint32_t l, r;
+    m.rings = *rings;
+    while (!is_enough(plan, &m, may_wait, result, &l, &r)) {
+        uint64_t *size = &m.rings.size[l][r];
+        if (!*size || *size >= bounds[r].largest) {
+            rings->size[l][r] = 0;
             return;
         }
-        low[r->level][r->ring] = *size;
-        *size += grain ? (*size / 8 / grain + 1) * grain : *size;
+        low[l][r] = *size;
+        *size = larger(r, *size);
     }
     for (uint32_t i = 0; i < PTO_MAX_LEVELS * PTRACE_RING_KINDS; i++) {
-        const uint32_t l = i / PTRACE_RING_KINDS, ring = i % PTRACE_RING_KINDS;
-        if (low[l][ring] && bounds[ring].grain) { /* others are powers of two */
-            shrink(plan, &m, sizes, &sizes->least.size[l][ring], low[l][ring], bounds[ring].grain);
+        const uint32_t level = i / PTRACE_RING_KINDS, ring = i % PTRACE_RING_KINDS;
+        const uint64_t grain = bounds[ring].grain;
+        uint64_t *size = &m.rings.size[level][ring], high = *size, bad = low[level][ring];
+        while (bad && grain && high - bad > grain) { /* others are powers of two */
+            replay_result smaller;
+            *size = bad + (high - bad) / 2 / grain * grain;
+            if (is_enough(plan, &m, may_wait, &smaller, &l, &r)) {
+                high = *size;
+                *result = smaller;
+            } else {
+                bad = *size;
+            }
         }
+        *size = high;
+    }
+    *rings = m.rings;
+}
+
+/* Nor may any of them be such that the program does not get to its end. A larger heap is none in
+ * which the same blocks must fit: they lie elsewhere. The marks are those of the least. */
+static bool make_hold(const search *s, replay_rings *rings)
+{
+    bool grown = false;
+    for (uint32_t i = 0; i < PTO_MAX_LEVELS * PTRACE_RING_EDGE_REFS; i++) {
+        const uint32_t l = i / PTRACE_RING_EDGE_REFS, r = i % PTRACE_RING_EDGE_REFS;
+        uint64_t *size = &rings->size[l][r];
+        while (*size && s->plan->n_level[l] && *size < bounds[r].largest && !fits(s, l, r, *size)) {
+            *size = larger(r, *size);
+            grown = true;
+        }
+    }
+    return grown;
+}
+
+static void finish(const search *s, const replay_machine *machine, bool may_wait,
+                   replay_rings *rings, replay_result *result)
+{
+    settle(s->plan, machine, may_wait, rings, result);
+    if (result->end == REPLAY_DONE && make_hold(s, rings)) {
+        replay_machine m = *machine;
+        m.rings = *rings;
+        replay_run(s->plan, &m, NULL, result);
     }
 }
 
@@ -314,7 +477,7 @@ static uint64_t halved(const replay_sizes *sizes, uint32_t level, uint32_t ring,
 
 /* One ring after the other, the others as they are by then: smaller ones, as long as the run is not
  * longer for it. */
-static void find_good(const replay_plan *plan, const replay_machine *machine, replay_sizes *sizes)
+static void find_good(const search *s, const replay_machine *machine, replay_sizes *sizes)
 {
     const uint64_t most = sizes->with_free.makespan + sizes->with_free.makespan / 100;
     replay_machine m = *machine;
@@ -330,7 +493,7 @@ static void find_good(const replay_plan *plan, const replay_machine *machine, re
             replay_result result;
             const uint32_t times = high - (high - low) / 2;
             m.rings.size[l][r] = halved(sizes, l, r, times);
-            replay_run(plan, &m, NULL, &result);
+            replay_run(s->plan, &m, NULL, &result);
             if (result.end == REPLAY_DONE && result.makespan <= most) {
                 low = times;
                 sizes->with_good = result;
@@ -341,6 +504,10 @@ static void find_good(const replay_plan *plan, const replay_machine *machine, re
         m.rings.size[l][r] = halved(sizes, l, r, low);
     }
     sizes->good = m.rings;
+    if (make_hold(s, &sizes->good)) {
+        m.rings = sizes->good;
+        replay_run(s->plan, &m, NULL, &sizes->with_good);
+    }
 }
 
 bool replay_rings_find(const replay_plan *plan, const replay_machine *machine, replay_sizes *sizes)
@@ -349,6 +516,7 @@ bool replay_rings_find(const replay_plan *plan, const replay_machine *machine, r
     replay_machine m = *machine;
     memset(sizes, 0, sizeof *sizes);
     memset(&m.rings, 0, sizeof m.rings);
+    m.way = REPLAY_EAGERLY;
     bool good = make_search(&s, plan);
     if (good) {
         replay_run(plan, &m, &s.marks, &sizes->with_free);
@@ -356,15 +524,17 @@ bool replay_rings_find(const replay_plan *plan, const replay_machine *machine, r
     }
     if (good && sizes->with_free.end == REPLAY_DONE) {
         const uint32_t all = (1u << PTRACE_RING_KINDS) - 1;
+        s.ways = REPLAY_WAYS;
         find_all(&s, &sizes->free, all);
         wait_always(&s);
+        s.ways = ALL_WAYS;
         sizes->least = machine->rings;
         find_all(&s, &sizes->least,
                  all & ~(1u << PTRACE_RING_EDGE_REFS | 1u << PTRACE_RING_MAP_ENTRIES));
-        m.rings = sizes->free;
-        replay_run(plan, &m, NULL, &sizes->with_free);
-        run_least(plan, machine, sizes);
-        find_good(plan, machine, sizes);
+        m.way = REPLAY_AS_NEEDED;
+        finish(&s, &m, false, &sizes->free, &sizes->with_free);
+        finish(&s, &m, true, &sizes->least, &sizes->with_least);
+        find_good(&s, &m, sizes);
     }
     free_search(&s);
     return good;

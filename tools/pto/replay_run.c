@@ -287,8 +287,14 @@ static bool find_room(sim *s, uint32_t node, replay_place *place)
 {
     const uint32_t level = s->plan->nodes[node].level;
     const replay_level *l = &s->room.level[level];
-    replay_room_recycle(&s->room, level);
+    if (s->machine->way == REPLAY_EAGERLY) {
+        replay_room_recycle(&s->room, level);
+    }
     uint32_t what = replay_room_find(&s->room, node, place);
+    if (what != PTRACE_RING_KINDS && s->machine->way != REPLAY_EAGERLY) {
+        replay_room_recycle(&s->room, level);
+        what = replay_room_find(&s->room, node, place);
+    }
     if (what == PTRACE_RING_MAP_ENTRIES) {
         if (replay_room_is_barrier(&s->room, node)) {
             what = s->left ? what : PTRACE_RING_KINDS;
@@ -316,11 +322,14 @@ static bool find_room(sim *s, uint32_t node, replay_place *place)
 static bool find_edges(sim *s, uint32_t node)
 {
     const uint32_t level = s->plan->nodes[node].level;
-    replay_room_recycle_completed(&s->room, level);
     const uint32_t edges = replay_room_count_edges(&s->room, node);
     if (s->marks) {
         s->marks->edges[s->op] = edges;
     }
+    if (s->machine->way != REPLAY_EAGERLY && replay_room_take_edges(&s->room, node, edges)) {
+        return true;
+    }
+    replay_room_recycle_completed(&s->room, level);
     if (!replay_room_take_edges(&s->room, node, edges)) {
         begin_wait(s, WAITS_EDGES, level, PTRACE_RING_EDGE_REFS);
         return false;
@@ -351,6 +360,15 @@ static void submit(sim *s, const replay_op *op)
     }
 }
 
+/* The call is over. */
+static void submitted(sim *s, uint32_t node)
+{
+    if (s->plan->nodes[node].order % REPLAY_RECYCLE_EVERY == 0) {
+        replay_room_recycle(&s->room, s->plan->nodes[node].level);
+    }
+    next_op(s);
+}
+
 /* The task is there for all: it waits, or can run. */
 static void publish(sim *s, uint32_t node)
 {
@@ -367,7 +385,7 @@ static void publish(sim *s, uint32_t node)
         begin_wait(s, WAITS_TASK, 0, 0); /* for all, and then on */
         return;
     }
-    next_op(s);
+    submitted(s, node);
 }
 
 static void act(sim *s)
@@ -386,6 +404,9 @@ static void act(sim *s)
         if (op->node == PTRACE_NONE ? s->left != 0 : !s->room.claims[op->node].complete) {
             begin_wait(s, WAITS_TASK, 0, 0);
             return;
+        }
+        for (uint32_t l = 0; op->node == PTRACE_NONE && l < s->room.n_levels; l++) {
+            replay_room_recycle(&s->room, l);
         }
         break;
     case REPLAY_RELEASE:
@@ -412,7 +433,7 @@ static void look_again(sim *s)
             return;
         }
         resume(s);
-        next_op(s);
+        submitted(s, op->node);
         return;
     }
     act(s);
