@@ -40,12 +40,37 @@ expect 1 "No such file" "$pto" replay nowhere.ptrace
 head -c 1000 run.ptrace >cut.ptrace
 expect 1 "1000 bytes of the" "$pto" replay cut.ptrace
 
-# ---- a run of today, in the smallest rings ----
-if PTO_TRACE=today.ptrace "$pto" run vector --small --repeat 1 >/dev/null 2>&1 &&
-    "$pto" replay --rings today.ptrace >said; then
-    settings=$(tail -n 1 said)
-    # shellcheck disable=SC2086 # words
-    expect 0 "right: every element" env $settings "$pto" run vector --small
+# ---- runs of today, in the smallest rings ----
+# record WORKLOAD: what replay says of it is in `said`, its settings in `lines`
+record() {
+    if ! PTO_TRACE=today.ptrace "$pto" run "$1" --small --repeat 1 --no-profile >/dev/null 2>&1 ||
+        ! "$pto" replay --rings today.ptrace >said; then
+        echo "no trace of pto run $1, or no replay of it"
+        bad=1
+        return 1
+    fi
+    grep PTO_WINDOW= said >lines
+    if [ "$(wc -l <lines)" -ne 3 ]; then
+        echo "replay --rings of $1 has other than three lines of settings:"
+        cat said
+        bad=1
+    fi
+}
+
+# None of them ends in a stall, whenever tasks complete.
+for workload in vector attention decode; do
+    record $workload || continue
+    while read -r settings; do
+        for workers in 1 3; do
+            # shellcheck disable=SC2086 # words
+            expect 0 "" env $settings PTO_WORKERS=$workers "$pto" run $workload --small --repeat 1 \
+                --no-profile
+        done
+    done <lines
+done
+
+if record vector; then
+    settings=$(tail -n 1 lines)
     heap=$(printf '%s\n' "$settings" | sed 's/.*PTO_HEAP=[0-9a-z]*,\([0-9k]*\) .*/\1/')
     case $heap in
     *k) heap=$((${heap%k} * 1024)) ;;
@@ -53,8 +78,12 @@ if PTO_TRACE=today.ptrace "$pto" run vector --small --repeat 1 >/dev/null 2>&1 &
     # shellcheck disable=SC2086
     expect 2 "of $((heap - 64)) bytes in use" \
         env $settings "PTO_HEAP=1m,$((heap - 64))" "$pto" run vector --small
-else
-    echo "no trace of pto run vector, or no replay of it"
-    bad=1
 fi
+
+# ---- a run without tasks ----
+# The first one is refused: it could never have memory.
+expect 2 "too large" env PTO_TRACE=nothing.ptrace PTO_HEAP=64 "$pto" run vector --small --no-profile
+expect 0 "no tasks" "$pto" replay nothing.ptrace
+expect 0 "no tasks" "$pto" replay nothing.ptrace --rings
+expect 0 '"tasks":0' "$pto" replay nothing.ptrace --rings --json
 exit $bad

@@ -599,6 +599,73 @@ static void test_the_runtime_agrees(void **state)
     ptoi_ptrace_close(&trace);
 }
 
+/* More forms of tensors than have numbers, one dim each; then a scope of tasks with further ones, which
+ * bring them with their arguments. */
+enum { FORMS = 65535, MANY = 32, FORMLESS = 20 };
+
+static pto_status crowded_program(const pto_config *config)
+{
+    char byte = 0;
+    pto_runtime *rt = NULL;
+    pto_kernel kernel;
+    pto_param params[MANY];
+    pto_tensor tensors[MANY];
+    int64_t stride = 1;
+    pto_status status = pto_runtime_create(&rt, config);
+    assert_int_equal(status, PTO_OK);
+    assert_int_equal(pto_kernel_register(rt, "nothing", PTO_CUBE, nothing, NULL, &kernel), PTO_OK);
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_int_equal(
+            pto_tensor_init(&tensors[i], &byte, 1, PTO_UINT8, 1, (int64_t[]){1}, NULL, 0), PTO_OK);
+        params[i] = pto_nodep(pto_input(&tensors[i]));
+    }
+    while (stride <= FORMS && status == PTO_OK) {
+        for (uint32_t i = 0; i < MANY; i++) {
+            tensors[i].strides[0] = stride++;
+        }
+        status = pto_submit_task(rt, kernel, PTO_KERNEL_TYPE, params, MANY, NULL);
+    }
+    PTO_BOUNDARY(rt) {
+        for (uint32_t i = 0; i < FORMLESS && status == PTO_OK; i++) {
+            tensors[0].strides[0] = stride++;
+            status = pto_submit_task(rt, kernel, PTO_KERNEL_TYPE, params, 1, NULL);
+        }
+    }
+    assert_int_equal(pto_runtime_destroy(&rt, status == PTO_OK ? PTO_WAIT : PTO_CANCEL), PTO_OK);
+    return status;
+}
+
+static void test_forms_without_numbers_take_room(void **state)
+{
+    char path[] = "/tmp/pto_replay.XXXXXX.ptrace";
+    const int file = mkstemps(path, 7);
+    ptoi_ptrace trace;
+    replay_plan plan;
+    replay_machine m;
+    replay_sizes sizes;
+    (void)state;
+    assert_true(file >= 0);
+    close(file);
+    pto_config config = config_of(NULL, path);
+    assert_int_equal(crowded_program(&config), PTO_OK);
+    assert_int_equal(ptoi_ptrace_open(path, &trace), PTO_OK);
+    unlink(path);
+    assert_true(replay_plan_make(&trace, &plan));
+    assert_int_equal(plan.nodes[0].args, MANY);
+    assert_int_equal(plan.nodes[plan.n_tasks - 1].args, 3);
+    replay_machine_recorded(&plan, &m);
+    assert_true(replay_rings_find(&plan, &m, &sizes));
+    const uint64_t least = sizes.least.size[1][PTRACE_RING_ARG_BYTES];
+    assert_int_equal(least, (uint64_t)FORMLESS * 3 * 16);
+    config = config_of(NULL, NULL);
+    config.level_arg_bytes[1] = least;
+    assert_int_equal(crowded_program(&config), PTO_OK);
+    config.level_arg_bytes[1] = less(PTRACE_RING_ARG_BYTES, least);
+    assert_int_equal(crowded_program(&config), PTO_STALLED);
+    replay_plan_free(&plan);
+    ptoi_ptrace_close(&trace);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -618,6 +685,7 @@ int main(void)
         cmocka_unit_test(test_scopes_hold_tasks),
         cmocka_unit_test(test_memory_lives_as_long_as_it_is_used),
         cmocka_unit_test(test_the_runtime_agrees),
+        cmocka_unit_test(test_forms_without_numbers_take_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -329,6 +329,14 @@ static void print_model(const answer *a)
     }
 }
 
+static void print_no_tasks(const answer *a)
+{
+    printf("no tasks: nothing to replay\n");
+    if (a->trace->lost) {
+        printf("missing    %" PRIu64 " records were lost\n", a->trace->lost);
+    }
+}
+
 static void print_workers(const answer *a)
 {
     uint32_t kinds = 0;
@@ -570,7 +578,7 @@ static int replay(answer *a, const char *workers, bool json)
     if (status == 0 && json) {
         write_json(a);
     } else if (status == 0 && !a->plan.n_tasks) {
-        printf("no tasks: nothing to replay\n");
+        print_no_tasks(a);
     } else if (status == 0) {
         print_model(a);
         if (workers || !a->with_rings) {
