@@ -43,13 +43,25 @@ install_into "$root"
 [ ! -e "$prefix/old/file" ] || { echo "an old file stays"; exit 1; }
 
 touch "$prefix/include/later"
-"$source/cmake/manifest.sh" remove "$root" /opt/pto
+DESTDIR=$root "$source/dev" install --remove --prefix /opt/pto >"$out/log"
 (cd "$root" && find . | sort) >"$out/after"
 printf '%s\n' ./opt/pto/include ./opt/pto/include/later | sort - "$out/before" | diff -u - "$out/after"
 
-if "$source/cmake/manifest.sh" remove "$root" /opt/pto >"$out/said"; then
+if DESTDIR=$root "$source/dev" install --prefix=/opt/pto --remove >"$out/said" 2>&1; then
     echo "what is not there was removed"
     exit 1
 fi
 grep "no installation in $root/opt/pto" "$out/said"
+
+# refuses WORDS...: the prefix is said once, and is no option
+refuses() {
+    if "$source/dev" install --remove "$@" >"$out/said" 2>&1; then
+        echo "./dev install --remove $* was taken"
+        exit 1
+    fi
+}
+refuses --prefix
+refuses --prefix=
+refuses --prefix="$out/a" "$out/b"
+refuses --prefx="$out/a"
 rm -rf "$out"
