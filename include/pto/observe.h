@@ -74,7 +74,9 @@ typedef struct pto_runtime_stats {
 } pto_runtime_stats;
 
 /* Takes a snapshot of all counts; any thread may. Counts are each right, and need not belong to one
- * instant. */
+ * instant. What is in use of heap, arguments, edges and map, and the peaks, is as of now if the
+ * orchestrating thread asks; others see what that thread told last: at least every 32 submits, and
+ * before it sleeps in a wait. */
 PTO_API pto_status pto_stats(const pto_runtime *rt, pto_runtime_stats *stats);
 
 /* ---- Stalls ---- */

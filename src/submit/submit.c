@@ -65,6 +65,15 @@ void ptoi_tell_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_param
     }
 }
 
+/* Of a program that submits few tasks the numbers are to be seen from outside, too: those of its
+ * first tasks are told more and more seldom. */
+static __attribute__((noinline, cold)) void tell_few(pto_runtime *rt)
+{
+    if ((rt->order & (rt->order - 1)) == 0) {
+        ptoi_retire_publish(rt, rt->level);
+    }
+}
+
 /* Any task, step by step. */
 static __attribute__((noinline)) pto_status submit_any(pto_runtime *rt, uint32_t kernel,
                                                        uint32_t type, const pto_param *params,
@@ -131,6 +140,8 @@ pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_typ
     }
     if (rt->order % RETIRE_EVERY == 0) {
         ptoi_retire(rt, rt->level);
+    } else if (PTOI_UNLIKELY(rt->order < RETIRE_EVERY)) {
+        tell_few(rt);
     }
     ptoi_debug_check(rt);
     return PTO_OK;

@@ -48,7 +48,7 @@
 #include "tensor/form.h"
 
 #define PTOI_WINDOW_MAGIC UINT64_C(0x3144574f54505f00)
-#define PTOI_WINDOW_VERSION 3u
+#define PTOI_WINDOW_VERSION 4u
 #define PTOI_WINDOW_NAME "pto-window" /* of the file: how a tool finds it under /proc/PID/fd */
 #define PTOI_LINE 64
 #define PTOI_WINDOW_STRETCH 3    /* heaps with guards (ring/guard.h) take so much more room */
@@ -291,6 +291,7 @@ typedef struct ptoi_window_level {
 /* What the orchestrator tells whoever looks in; relaxed, for people. */
 typedef struct ptoi_progress {
     ptoi_a64 head, completed, retired; /* task numbers */
+    ptoi_a64 told;                     /* the head as all below, and the two above, were told */
     ptoi_a64 heap_used, args_used, deps_used, map_used;
     ptoi_a64 tasks_peak, heap_peak, args_peak, deps_peak, map_peak;
     ptoi_a64 stalls[5]; /* by ptoi_shortage */

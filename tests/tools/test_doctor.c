@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "commands.h"
 #include "support.h"
 
 enum { PATIENCE_S = 60 };
@@ -186,6 +187,60 @@ static void run_stalled(pto_runtime *rt)
     hang();
 }
 
+/* The scope holds the window, whatever becomes of the tasks: one more is refused. */
+static void be_refused(pto_runtime *rt, pto_kernel first)
+{
+    const pto_kernel other = make(rt, "use", PTO_VECTOR, quick);
+    must(pto_scope_begin_at(rt, 0, "model.c", 7));
+    for (int i = 0; i < 4; i++) {
+        submit(rt, i ? other : first, 0, 100 + i);
+    }
+    if (pto_submit_task_at(rt, other, PTO_KERNEL_TYPE, NULL, 0, NULL, "model.c", 105) !=
+        PTO_STALLED) {
+        _exit(5);
+    }
+}
+
+static void run_refused_ready(pto_runtime *rt)
+{
+    be_refused(rt, make(rt, "first", PTO_VECTOR, quick));
+    hang();
+}
+
+static void run_refused_pending(pto_runtime *rt)
+{
+    be_refused(rt, make(rt, "send", PTO_VECTOR, pend));
+    say_ready();
+    must(pto_wait(rt));
+}
+
+/* Memory of tasks that nobody has recycled, and too few of them for that to be tried. */
+static void run_few(pto_runtime *rt)
+{
+    const pto_kernel pends = make(rt, "send", PTO_VECTOR, pend);
+    must(pto_scope_begin_at(rt, 0, "model.c", 7));
+    for (int i = 0; i < 21; i++) {
+        pto_tensor t;
+        pto_buffer buffer;
+        must(pto_create_buffer(rt, 4096, &buffer));
+        must(pto_managed_tensor(rt, &buffer, 0, PTO_UINT8, 1, (int64_t[]){4096}, &t));
+        must(pto_submit(rt, pends, pto_output(&t)));
+    }
+    hang();
+}
+
+/* This runtime is idle, and another one of the process hangs. */
+static void run_two(pto_runtime *rt)
+{
+    pto_config config = PTO_CONFIG_INIT;
+    pto_runtime *other;
+    submit(rt, make(rt, "use", PTO_VECTOR, quick), 0, 120);
+    must(pto_wait(rt));
+    config.workers = 1;
+    must(pto_runtime_create(&other, &config));
+    run_pending(other);
+}
+
 static void run_idle(pto_runtime *rt)
 {
     submit(rt, make(rt, "use", PTO_VECTOR, quick), 0, 80);
@@ -245,11 +300,11 @@ static void end(pid_t child)
 }
 
 /* Looks until the answer is `want`. The report is the caller's to free. */
-static void expect_cause(pid_t child, doctor_cause want, doctor_report *r)
+static void expect_cause_of(pid_t child, uint32_t number, doctor_cause want, doctor_report *r)
 {
     peek p;
     const time_t deadline = time(NULL) + PATIENCE_S;
-    if (peek_open(&p, child, 0) != PTO_OK) {
+    if (peek_open(&p, child, number) != PTO_OK) {
         fail_msg("%s", pto_error_detail());
     }
     for (;;) {
@@ -265,6 +320,11 @@ static void expect_cause(pid_t child, doctor_cause want, doctor_report *r)
         doctor_free(r);
     }
     peek_close(&p);
+}
+
+static void expect_cause(pid_t child, doctor_cause want, doctor_report *r)
+{
+    expect_cause_of(child, 0, want, r);
 }
 
 /* What is printed contains each of the words, up to NULL. */
@@ -306,9 +366,10 @@ static void pending_at(pto_place place)
     assert_int_equal(r.look.states[PEEK_WAITS], 2);
     assert_int_equal(r.look.oldest.order, 0);
     assert_int_equal(r.look.wait.why, PTOI_WHY_TASK);
-    snprintf(call, sizeof call, "pto_task_complete(rt, %llu, status)\n",
-             (unsigned long long)r.chain[2].task);
-    EXPECT_WORDS(&r, "waits for one task (pto_wait_task); next for task 2 (kernel 'use', submitted",
+    snprintf(call, sizeof call, "pto_task_complete(rt, %llu, status)\n       where %llu is",
+             (unsigned long long)r.chain[2].task, (unsigned long long)r.chain[2].task);
+    EXPECT_WORDS(&r, "of the others 0 run, 1 is\npending, 0 ready and 2 wait for others.",
+                 "waits for one task (pto_wait_task); next for task 2 (kernel 'use', submitted",
                  "  task 2 (kernel 'use', submitted at model.c:12) waits for\n"
                  "  task 1 (kernel 'use', submitted at model.c:11) waits for\n"
                  "  task 0 (kernel 'send', submitted at model.c:10) is pending\n"
@@ -463,6 +524,81 @@ static void test_a_stall(void **state)
     end(child);
 }
 
+static void test_a_stall_before_anything_ran(void **state)
+{
+    (void)state;
+    const program p = {run_refused_ready, 0, 0, ALL, 4, PTO_PLACE_INLINE};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_STALLED, &r);
+    assert_int_equal(r.look.states[PEEK_READY], 4);
+    EXPECT_WORDS(&r, "The last thing it asked of the runtime was refused", "ago:\n",
+                 "  held by   the scope opened at model.c:7, which only this program can end\n",
+                 "but that would make no room");
+    doctor_free(&r);
+    end(child);
+}
+
+static void test_a_stall_and_another_cause(void **state)
+{
+    (void)state;
+    const program p = {run_refused_pending, 1, 0, ALL, 4, PTO_PLACE_INLINE};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_PENDING, &r);
+    EXPECT_WORDS(&r, "nobody has called pto_task_complete", "What it asked of the runtime before",
+                 "  held by   the scope opened at model.c:7, which only this program can end\n");
+    doctor_free(&r);
+    end(child);
+}
+
+/* Numbers that are told now and then say how old they are. */
+static void test_how_old_numbers_are(void **state)
+{
+    (void)state;
+    const program p = {run_few, 1, 0, 0, 64, PTO_PLACE_INLINE};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_PENDING, &r);
+    const peek_level *level = &r.look.level[0];
+    assert_int_equal(level->used[PTO_RING_WINDOW], 21);
+    assert_true(level->since < 21);
+    assert_int_equal(level->used[PTO_RING_HEAP], (21 - level->since) * 4096);
+    doctor_free(&r);
+    end(child);
+}
+
+static void test_the_other_of_two(void **state)
+{
+    (void)state;
+    const program p = {run_two, 1, 0, ALL, 0, PTO_PLACE_INLINE};
+    const pid_t child = start(&p);
+    doctor_report r;
+    char words[80];
+    assert_int_equal(peek_windows(child), 2);
+    expect_cause(child, DOCTOR_IDLE, &r);
+    assert_false(doctor_hangs(&r));
+    snprintf(words, sizeof words, "(process %d, runtime 0 of 2)", (int)child);
+    EXPECT_WORDS(&r, words);
+    doctor_free(&r);
+
+    expect_cause_of(child, 1, DOCTOR_PENDING, &r);
+    assert_true(doctor_hangs(&r));
+    snprintf(words, sizeof words, "(process %d, runtime 1 of 2)", (int)child);
+    EXPECT_WORDS(&r, words);
+    doctor_free(&r);
+
+    /* The command looks at both. */
+    char *arguments[] = {"doctor", "--wait", "0.03", words, NULL};
+    snprintf(words, sizeof words, "%d", (int)child);
+    assert_int_equal(command_doctor(4, arguments), 1);
+    snprintf(words, sizeof words, "%d:0", (int)child);
+    assert_int_equal(command_doctor(4, arguments), 0);
+    snprintf(words, sizeof words, "%d:2", (int)child);
+    assert_int_equal(command_doctor(4, arguments), 2);
+    end(child);
+}
+
 static void test_idle_stopped_and_ended(void **state)
 {
     (void)state;
@@ -472,7 +608,7 @@ static void test_idle_stopped_and_ended(void **state)
     int status;
     peek kept;
     expect_cause(child, DOCTOR_IDLE, &r);
-    EXPECT_WORDS(&r, "1 tasks submitted, 1 complete", "whatever the program does now is its own");
+    EXPECT_WORDS(&r, "1 task submitted, 1 complete", "whatever the program does now is its own");
     doctor_free(&r);
 
     kill(child, SIGSTOP);
@@ -579,6 +715,10 @@ int main(void)
         cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_reading),
         cmocka_unit_test(test_a_stall),
+        cmocka_unit_test(test_a_stall_before_anything_ran),
+        cmocka_unit_test(test_a_stall_and_another_cause),
+        cmocka_unit_test(test_how_old_numbers_are),
+        cmocka_unit_test(test_the_other_of_two),
         cmocka_unit_test(test_idle_stopped_and_ended),
         cmocka_unit_test(test_moving),
         cmocka_unit_test(test_nothing_to_look_at),

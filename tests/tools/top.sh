@@ -59,7 +59,8 @@ expect 2 "'12:' is no process" "$pto" doctor 12:
 expect 2 "unexpected argument '2'" "$pto" top 1 2
 expect 1 "there is no process 999999999" "$pto" top --once 999999999
 expect 1 "has no runtime now" "$pto" top --once $$
-expect 1 "has no runtime now" "$pto" doctor $$
+expect 2 "has no runtime now" "$pto" doctor $$
+expect 2 "there is no process 999999999" "$pto" doctor 999999999
 expect 2 "which process?" "$pto" doctor
 expect 2 "unexpected argument 'x'" "$pto" info x
 expect 2 "the bench comes first" "$pto" bench --quick

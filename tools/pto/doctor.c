@@ -117,13 +117,15 @@ static pto_status look_again(const peek *p, doctor_report *r)
 static pto_status find_cause(const peek *p, doctor_report *r, bool *found)
 {
     peek_look after;
+    const bool refused = r->look.stalls && r->look.stall_is_last;
     *found = true;
+    r->n_chain = r->length = 0;
     if (is_stopped(p)) {
         r->cause = DOCTOR_STOPPED;
         return PTO_OK;
     }
     if (!r->look.oldest.task) {
-        r->cause = r->look.stalls && r->look.stall_is_last ? DOCTOR_STALLED : DOCTOR_IDLE;
+        r->cause = refused ? DOCTOR_STALLED : DOCTOR_IDLE;
     } else {
         const pto_task awaited = r->look.wait.on ? r->look.wait.task : 0;
         if (!(awaited && follow(p, awaited, r)) && !follow(p, r->look.oldest.task, r)) {
@@ -131,11 +133,15 @@ static pto_status find_cause(const peek *p, doctor_report *r, bool *found)
             return PTO_OK;
         }
         r->cause = name_cause(p, r);
+        /* To wait would run what is ready, and make no room for what was refused. */
+        if (r->cause == DOCTOR_CALLER && refused && !r->look.wait.on) {
+            r->cause = DOCTOR_STALLED;
+        }
     }
     PTO_TRY(peek_look_at(p, &after));
     *found = !has_moved(&r->look, &after) && r->look.wait.serial == after.wait.serial;
     /* A task that was ready may have been taken just now: then it is not lost. */
-    if (*found && r->n_chain && r->cause != DOCTOR_STALLED && r->cause != DOCTOR_IDLE) {
+    if (*found && r->n_chain) {
         const peek_task *root = &r->chain[r->n_chain - 1];
         peek_task again;
         *found = peek_task_of(p, root->task, &again) && again.state == root->state;
@@ -154,6 +160,8 @@ pto_status doctor_examine(const peek *p, double seconds, doctor_report *r)
     peek_look first;
     memset(r, 0, sizeof *r);
     r->pid = p->pid;
+    r->number = p->number;
+    r->windows = p->windows;
     memcpy(r->program, p->program, sizeof r->program);
     PTO_TRY(peek_look_at(p, &first));
     pto_status s = PTO_OK;
@@ -194,7 +202,75 @@ void doctor_free(doctor_report *r)
     peek_look_free(&r->look);
 }
 
+bool doctor_hangs(const doctor_report *r)
+{
+    return r->cause > DOCTOR_IDLE || r->cause == DOCTOR_STOPPED;
+}
+
 /* ---- The command ----------------------------------------------------------------------------- */
+
+enum { WELL = 0, HANGS = 1, NO_ANSWER = 2 };
+
+static int no_answer(void)
+{
+    peek_refuse("doctor");
+    return NO_ANSWER;
+}
+
+static int examine_one(int pid, uint32_t number, double seconds)
+{
+    peek p;
+    if (peek_open(&p, pid, number) != PTO_OK) {
+        return no_answer();
+    }
+    doctor_report r;
+    int status = NO_ANSWER;
+    if (doctor_examine(&p, seconds, &r) != PTO_OK) {
+        no_answer();
+    } else {
+        doctor_print(stdout, &r);
+        status = doctor_hangs(&r) ? HANGS : WELL;
+    }
+    doctor_free(&r);
+    peek_close(&p);
+    return status;
+}
+
+/* One after the other: the whole story of those that hang, a line about each of the others. */
+static int examine_all(int pid, uint32_t windows, double seconds)
+{
+    int status = WELL;
+    for (uint32_t i = 0; i < windows; i++) {
+        peek p;
+        if (peek_open(&p, pid, i) != PTO_OK) {
+            if (i == 0) {
+                return no_answer();
+            }
+            break; /* runtimes were destroyed meanwhile */
+        }
+        doctor_report r;
+        const pto_status s = doctor_examine(&p, seconds, &r);
+        bool stopped = false;
+        if (s == PTO_OK) {
+            const bool hangs = doctor_hangs(&r);
+            if (i) {
+                putchar('\n');
+            }
+            (hangs ? doctor_print : doctor_print_line)(stdout, &r);
+            status = hangs ? HANGS : status;
+            stopped = r.cause == DOCTOR_STOPPED; /* all of them */
+        }
+        doctor_free(&r);
+        peek_close(&p);
+        if (s != PTO_OK) {
+            return no_answer();
+        }
+        if (stopped) {
+            break;
+        }
+    }
+    return status;
+}
 
 int command_doctor(int argc, char **argv)
 {
@@ -206,9 +282,10 @@ int command_doctor(int argc, char **argv)
         .command = "doctor",
         .operands = "PID",
         .about =
-            "What a program that seems to hang waits for, and what to do about it. PID:N is "
-            "runtime N of a\nprogram that has several. Exit status 0: it moves, or has nothing "
-            "to do; 1: it hangs.\n",
+            "What a program that seems to hang waits for, and what to do about it. Of several "
+            "runtimes of a\nprocess all are looked at, each for so long; PID:N is runtime N "
+            "alone. Exit status 0: it moves, or\nhas nothing to do; 1: it hangs; 2: there is no "
+            "such process or runtime, or it may not be seen.\n",
         .options = options,
         .n_options = sizeof options / sizeof *options,
         .most_operands = 1,
@@ -228,19 +305,6 @@ int command_doctor(int argc, char **argv)
         (wait && !arguments_seconds("doctor", "wait", wait, 0.03, 3600, &seconds))) {
         return 2;
     }
-    peek p;
-    if (peek_open(&p, pid, number) != PTO_OK) {
-        return peek_refuse("doctor");
-    }
-    doctor_report r;
-    int status = 1;
-    if (doctor_examine(&p, seconds, &r) != PTO_OK) {
-        status = peek_refuse("doctor");
-    } else {
-        doctor_print(stdout, &r);
-        status = r.cause > DOCTOR_IDLE || r.cause == DOCTOR_STOPPED;
-    }
-    doctor_free(&r);
-    peek_close(&p);
-    return status;
+    const uint32_t windows = strchr(operand, ':') ? 1 : peek_windows(pid);
+    return windows > 1 ? examine_all(pid, windows, seconds) : examine_one(pid, number, seconds);
 }

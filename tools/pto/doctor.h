@@ -18,7 +18,8 @@ typedef enum doctor_cause {
     DOCTOR_ENDED,   /* the runtime is destroyed, or the process gone */
     DOCTOR_STOPPED, /* by a signal or a debugger */
     DOCTOR_IDLE,    /* all tasks are complete; the program is in its own code */
-    DOCTOR_STALLED, /* the same, and the last submit was refused because it would wait for ever */
+    DOCTOR_STALLED, /* the program is in its own code, and the last submit was refused because it
+                       would wait for ever */
     DOCTOR_RUNS,    /* a kernel does not return */
     DOCTOR_PENDING, /* a kernel returned PTO_PENDING, and nobody called pto_task_complete */
     DOCTOR_BUSY,    /* a task is ready; all who serve its type run something else */
@@ -34,6 +35,7 @@ enum { DOCTOR_CHAIN = 8 }; /* as many tasks are kept, of the beginning and of th
 typedef struct doctor_report {
     doctor_cause cause;
     int pid;
+    uint32_t number, windows; /* which runtime of how many the process has */
     char program[32];
     double seconds;                /* between the first look and the last */
     uint64_t submitted, completed; /* in that time */
@@ -53,7 +55,13 @@ void doctor_free(doctor_report *r);
 /* "moves", "pending" ... */
 const char *doctor_cause_name(doctor_cause cause);
 
+/* Whether the program has to be helped. */
+bool doctor_hangs(const doctor_report *r);
+
 /* The story in plain words, and what to do. */
 void doctor_print(FILE *out, const doctor_report *r);
+
+/* One line, of a runtime that does not hang. */
+void doctor_print_line(FILE *out, const doctor_report *r);
 
 #endif /* TOOL_DOCTOR_H */

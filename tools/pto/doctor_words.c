@@ -24,16 +24,38 @@ static words name_worker(const doctor_report *r, uint32_t worker)
     return w;
 }
 
+/* "process 12", "process 12, runtime 1 of 2" */
+typedef struct process_name {
+    char s[64];
+} process_name;
+
+static process_name name_process(const doctor_report *r)
+{
+    process_name w;
+    if (r->windows > 1) {
+        snprintf(w.s, sizeof w.s, "process %d, runtime %u of %u", r->pid, r->number, r->windows);
+    } else {
+        snprintf(w.s, sizeof w.s, "process %d", r->pid);
+    }
+    return w;
+}
+
+static const char *plural(uint64_t n, const char *one, const char *many)
+{
+    return n == 1 ? one : many;
+}
+
 static void print_seen(FILE *out, const doctor_report *r)
 {
     const peek_look *l = &r->look;
+    const uint64_t run = l->states[PEEK_RUNS] + l->states[PEEK_ENDS];
+    const uint64_t pending = l->states[PEEK_PENDING], waits = l->states[PEEK_WAITS];
     fprintf(out,
-            "%s (process %d): %" PRIu64 " tasks submitted, %" PRIu64 " complete; of the others "
-            "%" PRIu64 " run, %" PRIu64 " are\npending, %" PRIu64 " ready and %" PRIu64
-            " wait for others.\n",
-            r->program, r->pid, l->submitted, l->completed,
-            l->states[PEEK_RUNS] + l->states[PEEK_ENDS], l->states[PEEK_PENDING],
-            l->states[PEEK_READY], l->states[PEEK_WAITS]);
+            "%s (%s): %" PRIu64 " task%s submitted, %" PRIu64 " complete; of the others %" PRIu64
+            " %s, %" PRIu64 " %s\npending, %" PRIu64 " ready and %" PRIu64 " %s for others.\n",
+            r->program, name_process(r).s, l->submitted, plural(l->submitted, "", "s"),
+            l->completed, run, plural(run, "runs", "run"), pending, plural(pending, "is", "are"),
+            l->states[PEEK_READY], waits, plural(waits, "waits", "wait"));
     if (l->cancelled) {
         fputs("It was cancelled: tasks that have not begun are skipped.\n", out);
     }
@@ -140,31 +162,58 @@ static void print_pending(FILE *out, const doctor_report *r)
             "for it.\n"
             "do     find out what became of the one who was to call\n"
             "         pto_task_complete(rt, %" PRIu64 ", status)\n"
+            "       where %" PRIu64 " is the pto_task: call->task in its kernel.\n"
             "       It must be called on every way out, with a failure as well.\n",
-            t->kernel, t->task);
+            t->kernel, t->task, t->task);
 }
 
 static void print_stall(FILE *out, const doctor_report *r)
 {
-    fprintf(out,
-            "\nThe last thing it asked of the runtime was refused, %s ago; %" PRIu64
-            " times in all:\n\n",
-            words_time((double)r->look.stall_age * 1e-9).s, r->look.stalls);
+    fprintf(out, "\n%s was refused, %s ago",
+            r->look.wait.on ? "What it asked of the runtime before"
+                            : "The last thing it asked of the runtime",
+            words_time((double)r->look.stall_age * 1e-9).s);
+    if (r->look.stalls > 1) {
+        fprintf(out, "; that happened %" PRIu64 " times in all", r->look.stalls);
+    }
+    fputs(":\n\n", out);
     pto_stall_print(&r->look.stall, out);
     fputs("\nThe call has returned this as an error: the program has to act on it.\n", out);
+    if (r->cause == DOCTOR_STALLED && r->n_chain) {
+        fputs("Tasks that are ready run as soon as it waits in a call of the runtime, but that "
+              "would make no room.\n",
+              out);
+    }
 }
 
 static void print_moves(FILE *out, const doctor_report *r)
 {
     fprintf(out,
-            "%s (process %d) moves: in %s it submitted %" PRIu64 " tasks and completed %" PRIu64
-            ".\n",
-            r->program, r->pid, words_time(r->seconds).s, r->submitted, r->completed);
+            "%s (%s) moves: in %s it submitted %" PRIu64 " task%s and completed %" PRIu64 ".\n",
+            r->program, name_process(r).s, words_time(r->seconds).s, r->submitted,
+            plural(r->submitted, "", "s"), r->completed);
     fprintf(out, "The orchestrating thread %s.\n", r->orchestrator.s);
     if (r->look.oldest.task) {
         fprintf(out, "The oldest task that is not complete is %s.\n",
                 peek_name_of(&r->look.oldest).s);
     }
+}
+
+void doctor_print_line(FILE *out, const doctor_report *r)
+{
+    if (r->cause == DOCTOR_IDLE) {
+        fprintf(out, "%s (%s) has nothing to do: every task is complete.\n", r->program,
+                name_process(r).s);
+    } else if (r->cause == DOCTOR_MOVES) {
+        fprintf(out, "%s (%s) moves.\n", r->program, name_process(r).s);
+    } else {
+        doctor_print(out, r);
+    }
+}
+
+static bool was_refused(const doctor_report *r)
+{
+    return r->look.stalls && r->look.stall_is_last;
 }
 
 void doctor_print(FILE *out, const doctor_report *r)
@@ -174,7 +223,7 @@ void doctor_print(FILE *out, const doctor_report *r)
         return;
     }
     if (r->cause == DOCTOR_ENDED) {
-        fprintf(out, "%s (process %d) has ended%s.\n", r->program, r->pid,
+        fprintf(out, "%s (%s) has ended%s.\n", r->program, name_process(r).s,
                 r->look.done ? " its runtime" : "");
         return;
     }
@@ -224,5 +273,8 @@ void doctor_print(FILE *out, const doctor_report *r)
               "do     look again. If it stays so, please report it, with these lines.\n",
               out);
         break;
+    }
+    if (was_refused(r) && r->cause != DOCTOR_STALLED) {
+        print_stall(out, r);
     }
 }

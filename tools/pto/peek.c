@@ -156,6 +156,12 @@ static int list_windows(int pid, uint32_t number, char *path, size_t size)
     return count;
 }
 
+uint32_t peek_windows(int pid)
+{
+    const int windows = list_windows(pid, 0, NULL, 0);
+    return windows > 0 ? (uint32_t)windows : 0;
+}
+
 /* Whether the window is this process's own: a child that was forked off has the file, too. */
 static bool is_own(int pid)
 {
@@ -279,6 +285,8 @@ pto_status peek_open(peek *p, int pid, uint32_t number)
         return pto_fail(s, "the window of process %d: %s", pid, words);
     }
     p->pid = pid;
+    p->number = number;
+    p->windows = (uint32_t)windows;
     name_program(pid, p->program, sizeof p->program);
     return PTO_OK;
 }

@@ -23,6 +23,8 @@ typedef struct peek {
     size_t bytes;
     ptoi_view view;
     uint32_t workers; /* without the orchestrating thread */
+    uint32_t number;  /* which runtime of the process */
+    uint32_t windows; /* how many it has */
     char program[32];
 } peek;
 
@@ -35,6 +37,9 @@ typedef struct peek_program {
 /* Programs whose windows this user may see; how many there are, of which the first `most` are in
  * *found. */
 size_t peek_find(peek_program *found, size_t most);
+
+/* How many windows the process has; 0 also if that may not be asked. */
+uint32_t peek_windows(int pid);
 
 /* Window number `number`, from 0 on, of the process. What is wrong is in pto_error_detail(). */
 pto_status peek_open(peek *p, int pid, uint32_t number);
@@ -104,6 +109,7 @@ typedef struct peek_worker {
 typedef struct peek_level {
     uint64_t used[PTO_RING_BUFFERS], peak[PTO_RING_BUFFERS], size[PTO_RING_BUFFERS];
     uint64_t stalls[PTO_RING_BUFFERS];
+    uint64_t since; /* tasks that were submitted since all rings but the first were told about */
 } peek_level;
 
 typedef struct peek_wait {

@@ -216,6 +216,7 @@ static void read_level(const peek *p, uint32_t l, peek_level *out)
     const ptoi_progress *from = &p->view.header->progress[l];
     const ptoi_window_level *level = &p->view.header->level[l];
     const uint64_t head = ptoi_acquire64(&from->head), retired = ptoi_get64(&from->retired);
+    const uint64_t told = ptoi_get64(&from->told);
     *out = (peek_level){
         .used = {head > retired ? head - retired : 0, ptoi_get64(&from->heap_used),
                  ptoi_get64(&from->args_used), ptoi_get64(&from->deps_used),
@@ -225,6 +226,7 @@ static void read_level(const peek *p, uint32_t l, peek_level *out)
                  ptoi_get64(&from->map_peak)},
         .size = {level->slots, level->heap_bytes, level->arg_units * sizeof(ptoi_packed),
                  level->deps, level->map_entries},
+        .since = head > told ? head - told : 0,
     };
     for (int ring = 0; ring < PTO_RING_BUFFERS; ring++) {
         out->stalls[ring] = ptoi_get64(&from->stalls[ring]);

@@ -172,7 +172,7 @@ int command_top(int argc, char **argv)
         .about = "A running program: how fast it submits and completes tasks, how full its rings "
                  "are, what each\nworker runs and what the orchestrating thread waits for. Without "
                  "PID: the one program that runs,\nor a list of those that do. PID:N is runtime N "
-                 "of a program that has several. q leaves.\n",
+                 "of a program that has several. q or Ctrl-C leaves.\n",
         .options = options,
         .n_options = sizeof options / sizeof *options,
         .most_operands = 1,

@@ -62,6 +62,15 @@ static void draw_head(FILE *out, const top_view *v)
             now->runtime, now->workers, now->workers == 1 ? "" : "s",
             now->place == PTO_PLACE_THREAD ? "thread" : "inline",
             now->cancelled ? ", cancelled" : "");
+    if (v->p->windows > 1) {
+        const uint32_t other = v->p->number ? 0 : 1;
+        fprintf(out, "runtime      %u of %u (", v->p->number, v->p->windows);
+        if (v->p->windows == 2) {
+            fprintf(out, "%d:%u shows the other)\n", v->p->pid, other);
+        } else {
+            fprintf(out, "%d:N shows another, N from 0 to %u)\n", v->p->pid, v->p->windows - 1);
+        }
+    }
     fprintf(out, "tasks        %" PRIu64 " submitted (%s/s)  %" PRIu64 " complete (%s/s)  ",
             now->submitted, words_rate(rate(v, v->before->submitted, now->submitted)).s,
             now->completed, words_rate(rate(v, v->before->completed, now->completed)).s);
@@ -89,9 +98,11 @@ static void draw_head(FILE *out, const top_view *v)
     }
     if (now->stalls) {
         fprintf(out,
-                "%sstalled      %" PRIu64 " times, last %s ago (pto doctor %d tells the story)%s\n",
-                paint(v, WORDS_BAD), now->stalls, words_time((double)now->stall_age * 1e-9).s,
-                v->p->pid, paint(v, WORDS_PLAIN));
+                "%sstalled      %" PRIu64 " time%s, last %s ago (pto doctor %d:%u tells the "
+                "story)%s\n",
+                paint(v, WORDS_BAD), now->stalls, now->stalls == 1 ? "" : "s",
+                words_time((double)now->stall_age * 1e-9).s, v->p->pid, v->p->number,
+                paint(v, WORDS_PLAIN));
     }
 }
 
@@ -128,6 +139,11 @@ static void draw_rings(FILE *out, const top_view *v)
             fprintf(out, " %10s %10s %10s  %s%" PRIu64 "%s\n", amount(ring, level->used[ring]).s,
                     amount(ring, level->size[ring]).s, amount(ring, level->peak[ring]).s,
                     grew ? paint(v, WORDS_BAD) : "", waits, grew ? paint(v, WORDS_PLAIN) : "");
+        }
+        if (level->since) {
+            fprintf(out, "%s      all but tasks as of %" PRIu64 " task%s ago%s\n",
+                    paint(v, WORDS_DIM), level->since, level->since == 1 ? "" : "s",
+                    paint(v, WORDS_PLAIN));
         }
     }
 }
@@ -200,6 +216,7 @@ static void json_rings(const top_view *v)
             json_count("waits", level->stalls[ring]);
             json_finish('}');
         }
+        json_count("tasks_since", level->since);
         json_finish('}');
     }
     json_finish(']');
@@ -231,6 +248,8 @@ void top_json(const top_view *v)
     json_start();
     json_begin(NULL, '{');
     json_count("pid", (uint64_t)v->p->pid);
+    json_count("number", v->p->number);
+    json_count("runtimes", v->p->windows);
     json_text("program", v->p->program);
     json_text("runtime", now->runtime);
     json_text("scheduler", now->place == PTO_PLACE_THREAD ? "thread" : "inline");
