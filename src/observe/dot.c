@@ -3,15 +3,19 @@
 
 #include "observe/export.h"
 
-/* Inside of quotes; what is no sign of its own becomes a question mark. */
+/* Inside of quotes, UTF-8 as it is; what is no sign of its own becomes a question mark. */
 static void put_text(FILE *out, const char *text)
 {
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\') {
-            fprintf(out, "\\%c", *c);
+    while (*text) {
+        const size_t n = ptoi_sign_bytes(text);
+        const unsigned char c = (unsigned char)*text;
+        if (n == 0 || c < 0x20 || c == 0x7f) {
+            fputc('?', out);
         } else {
-            fputc(*c < 0x20 || *c >= 0x7f ? '?' : *c, out);
+            fputs(c == '"' || c == '\\' ? "\\" : "", out);
+            (void)fwrite(text, 1, n, out);
         }
+        text += n ? n : 1;
     }
 }
 

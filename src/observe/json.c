@@ -19,27 +19,12 @@
 
 /* ---- Signs ---- */
 
-/* Bytes of the sign of UTF-8 that begins here; 0 if none does. */
-static size_t sign_bytes(const unsigned char *c)
-{
-    size_t n = c[0] < 0x80 ? 1 : c[0] >> 5 == 6 ? 2 : c[0] >> 4 == 14 ? 3 : c[0] >> 3 == 30 ? 4 : 0;
-    uint32_t code = n == 1 ? c[0] : c[0] & (0x7fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if (c[i] >> 6 != 2) { /* a NUL, too */
-            return 0;
-        }
-        code = code << 6 | (c[i] & 63u);
-    }
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    return code < least[n] || code > 0x10ffff || code >> 11 == 27 ? 0 : n;
-}
-
 static void put_string(FILE *out, const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
     fputc('"', out);
     while (*c) {
-        const size_t n = sign_bytes(c);
+        const size_t n = ptoi_sign_bytes((const char *)c);
         if (n == 0) {
             fputs("\\ufffd", out);
         } else if (*c == '"' || *c == '\\') {

@@ -127,6 +127,11 @@ static pto_status read_header(reader *r)
         memcpy(&s, r->bytes + h.sections_at + i * sizeof s, sizeof s);
         PTO_TRY(read_section(r, &s, seen));
     }
+    for (uint32_t kind = 1; kind <= PTRACE_FIRST_SECTIONS; kind++) {
+        if (!seen[kind]) {
+            return pto_fail(PTO_BAD_FILE, "%s: section %s is missing", r->name, known[kind].name);
+        }
+    }
     r->out->origin_ns = h.origin_ns;
     r->out->lost = h.lost;
     return PTO_OK;
@@ -173,9 +178,16 @@ static pto_status check_texts(const reader *r)
     for (uint64_t i = 0; i < t->n_sites; i++) {
         BELOW("SITES", i, &t->sites[i], file, strings)
     }
+    uint64_t lost = 0;
     for (uint64_t i = 0; i < t->n_lanes; i++) {
         BELOW("LANES", i, &t->lanes[i], name, strings)
         BELOW("LANES", i, &t->lanes[i], kind, (uint64_t)PTRACE_LANE_FOREIGN + 1)
+        lost += t->lanes[i].lost;
+    }
+    if (lost != t->lost) {
+        return pto_fail(PTO_BAD_FILE,
+                        "%s: %" PRIu64 " records lost, of which its threads lost %" PRIu64, r->name,
+                        t->lost, lost);
     }
     return PTO_OK;
 }
@@ -271,6 +283,23 @@ static pto_status read_all(reader *r)
     PTO_TRY(check_edges(r));
     PTO_TRY(check_tasks(r));
     return check_events(r);
+}
+
+/* ---- Texts ---- */
+
+size_t ptoi_sign_bytes(const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    size_t n = c[0] < 0x80 ? 1 : c[0] >> 5 == 6 ? 2 : c[0] >> 4 == 14 ? 3 : c[0] >> 3 == 30 ? 4 : 0;
+    uint32_t code = n == 1 ? c[0] : c[0] & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if (c[i] >> 6 != 2) { /* a NUL, too */
+            return 0;
+        }
+        code = code << 6 | (c[i] & 63u);
+    }
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    return code < least[n] || code > 0x10ffff || code >> 11 == 27 ? 0 : n;
 }
 
 /* ---- Files ---- */

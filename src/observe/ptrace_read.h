@@ -41,6 +41,9 @@ static inline const char *ptoi_ptrace_string(const ptoi_ptrace *trace, uint32_t 
     return trace->n_strings ? trace->strings + at : "";
 }
 
+/* Strings may be anything. Bytes of the sign of UTF-8 that begins here; 0 if none does. */
+size_t ptoi_sign_bytes(const char *text);
+
 static inline const char *ptoi_ptrace_kernel(const ptoi_ptrace *trace, const ptrace_task *task)
 {
     return task->kernel == PTRACE_NONE

@@ -317,6 +317,38 @@ static void test_larger_items_and_unknown_sections_are_passed_over(void **state)
     free(bytes);
 }
 
+/* A section that every file has is overwritten by one that nobody knows, each in its turn; and a
+ * count of what was lost that its threads do not add up to. */
+static void test_what_is_missing_is_told(void **state)
+{
+    char path[512];
+    size_t n;
+    ptoi_ptrace t;
+    ptrace_header header;
+    (void)state;
+    char *bytes = traces_bytes(golden(path), &n);
+    memcpy(&header, bytes, sizeof header);
+    for (uint32_t i = 0; i < header.sections; i++) {
+        char *at = bytes + header.sections_at + i * sizeof(ptrace_section);
+        ptrace_section section;
+        memcpy(&section, at, sizeof section);
+        const uint32_t kind = section.kind;
+        section.kind = 4711;
+        memcpy(at, &section, sizeof section);
+        if (kind <= PTRACE_FIRST_SECTIONS) {
+            expect_fail(ptoi_ptrace_parse("less", bytes, n, &t), PTO_BAD_FILE, "section",
+                        "is missing");
+        }
+        section.kind = kind;
+        memcpy(at, &section, sizeof section);
+    }
+    header.lost = UINT64_MAX;
+    memcpy(bytes, &header, sizeof header);
+    expect_fail(ptoi_ptrace_parse("lost", bytes, n, &t), PTO_BAD_FILE, "18446744073709551615",
+                "lost 0");
+    free(bytes);
+}
+
 /* ---- JSON, by a parser that takes nothing but JSON ---- */
 
 typedef struct json {
@@ -523,7 +555,7 @@ static void test_dot_names_tasks_and_edges(void **state)
     assert_non_null(strstr(text, "  t0 -> t1;\n"));
     assert_non_null(strstr(text, "  t1 -> t2 [style=dashed, label=\"WAR\"];\n"));
     assert_non_null(strstr(text, "\"2 na\\\"st\\\\y?"
-                                 "?<???"
+                                 "?<\xe2\x82\xac"
                                  ">\\n"));
     assert_non_null(strstr(text, "\\nfailed\""));
     assert_non_null(strstr(text, "\\nskipped\""));
@@ -592,6 +624,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_larger_items_and_unknown_sections_are_passed_over),
         cmocka_unit_test(test_json_is_json),
         cmocka_unit_test(test_pending_tasks_are_beside_their_lane),
+        cmocka_unit_test(test_what_is_missing_is_told),
         cmocka_unit_test(test_dot_names_tasks_and_edges),
         cmocka_unit_test(test_html_carries_the_trace),
     };

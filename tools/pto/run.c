@@ -83,12 +83,21 @@ static void on_interrupt(pto_runtime *rt)
 
 /* ---- Phases -------------------------------------------------------------------------------- */
 
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 static int tell_failure(const runner *r, pto_status status, int answer)
 {
     const bool hopeless = status == PTO_TOO_LARGE || status == PTO_STALLED;
     pto_stall_report stall;
     fprintf(stderr, "pto run %s: ", r->o->what->name);
     if (hopeless && pto_last_stall(r->job.rt, &stall) == PTO_OK) {
+        /* Where the command was built is nobody's concern. */
+        stall.file = base_of(stall.file);
+        stall.scope_file = base_of(stall.scope_file);
         pto_stall_print(&stall, stderr);
     } else {
         fprintf(stderr, "%s: %s\n  hint: %s\n", pto_status_text(status), pto_error_detail(),

@@ -75,12 +75,14 @@ static const char *meta(const ptoi_ptrace *trace, const char *key, char *text, s
 
 static void print_totals(const ptoi_ptrace *trace, const trace_stats *s)
 {
-    char a[64], b[64], c[64], d[128];
+    char a[64], b[64], c[64], d[64];
     const uint64_t makespan = ptoi_ptrace_span(s->begin, s->end);
     const char *workers = meta(trace, "workers", b, sizeof b);
-    printf("%s, %s worker%s, scheduler %s, %s\n\n", meta(trace, "program", a, sizeof a), workers,
-           strcmp(workers, "1") == 0 ? "" : "s", meta(trace, "scheduler", c, sizeof c),
-           meta(trace, "cpu", d, sizeof d));
+    printf("%s, %s worker%s, scheduler %s, %s\n\n",
+           trace_plain(meta(trace, "program", a, sizeof a)).s, trace_plain(workers).s,
+           strcmp(workers, "1") == 0 ? "" : "s",
+           trace_plain(meta(trace, "scheduler", c, sizeof c)).s,
+           trace_plain(meta(trace, "cpu", d, sizeof d)).s);
     printf("tasks          %" PRIu64 ": %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64
            " skipped, %" PRIu64 " not ended\n",
            trace->n_tasks, s->outcomes[0], s->outcomes[1], s->outcomes[2], s->outcomes[3]);
@@ -90,9 +92,9 @@ static void print_totals(const ptoi_ptrace *trace, const trace_stats *s)
     printf("makespan       %s, from the first submit to the last end\n", time_of(makespan).s);
     printf("work           %s in kernels: %.2f at once\n", time_of(s->work).s,
            makespan ? (double)s->work / (double)makespan : 0);
-    printf("critical path  %s in %zu tasks: %.0f %% of the makespan\n", time_of(s->critical).s,
-           s->n_path, percent(s->critical, makespan));
-    printf("lost           %" PRIu64 " records%s\n", trace->lost,
+    printf("critical path  %s in %zu task%s: %.0f %% of the makespan\n", time_of(s->critical).s,
+           s->n_path, s->n_path == 1 ? "" : "s", percent(s->critical, makespan));
+    printf("lost           %" PRIu64 " record%s%s\n", trace->lost, trace->lost == 1 ? "" : "s",
            trace->lost ? "; raise PTO_TRACE_LIMIT" : "");
 }
 

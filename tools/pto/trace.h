@@ -39,7 +39,7 @@ void trace_stats_free(trace_stats *stats);
 
 /* A name that stands in a file, and so may be anything, as one short word for a terminal. */
 typedef struct trace_name {
-    char s[48];
+    char s[64];
 } trace_name;
 
 trace_name trace_plain(const char *text);

@@ -14,24 +14,51 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static char plain(char sign)
+typedef struct sign {
+    char s[8];    /* as it is to be shown */
+    size_t bytes; /* it takes in the text */
+} sign;
+
+/* The next sign of a text: UTF-8 as it is, what a terminal would obey as a question mark, and a byte
+ * that belongs to no sign by its number. */
+static sign next_sign(const char *text)
 {
-    return (unsigned char)sign < 0x20 || sign == 0x7f ? '?' : sign;
+    sign next = {.bytes = ptoi_sign_bytes(text)};
+    const unsigned char c = (unsigned char)text[0], second = c ? (unsigned char)text[1] : 0;
+    if (next.bytes == 0) {
+        snprintf(next.s, sizeof next.s, "\\x%02x", c);
+        next.bytes = 1;
+    } else if (c < 0x20 || c == 0x7f || (c == 0xc2 && second < 0xa0)) {
+        next.s[0] = '?';
+    } else {
+        memcpy(next.s, text, next.bytes);
+    }
+    return next;
 }
 
 trace_name trace_plain(const char *text)
 {
     trace_name name = {""};
-    for (size_t i = 0; text[i] && i + 1 < sizeof name.s; i++) {
-        name.s[i] = plain(text[i]);
+    size_t length = 0;
+    while (*text) {
+        const sign next = next_sign(text);
+        const size_t n = strlen(next.s);
+        if (length + n >= sizeof name.s) {
+            break;
+        }
+        memcpy(name.s + length, next.s, n);
+        length += n;
+        text += next.bytes;
     }
     return name;
 }
 
 static void print_plain(FILE *out, const char *text)
 {
-    for (; *text; text++) {
-        fputc(plain(*text), out);
+    while (*text) {
+        const sign next = next_sign(text);
+        fputs(next.s, out);
+        text += next.bytes;
     }
 }
 
