@@ -546,7 +546,8 @@ static bool make(maker *m)
     p->nodes = calloc(m->room_nodes, sizeof *p->nodes);
     p->owners.at = calloc((size_t)p->n_tasks + 1, sizeof *p->owners.at);
     m->forms.records = calloc(PTOI_FORM_UNITS, PTOI_FORM_UNIT);
-    m->forms.table = calloc(PTOI_FORM_SEATS, sizeof *m->forms.table);
+    const uint32_t seats = PTOI_FORM_SEATS;
+    m->forms.table = calloc(seats, sizeof *m->forms.table);
     return p->nodes && p->owners.at && m->forms.records && m->forms.table && make_hash(m) &&
            take_steps(m) && make_lists(m) && look_at_threads(m);
 }
