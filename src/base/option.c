@@ -66,7 +66,7 @@ const ptoi_option ptoi_options[] = {
          "number of the process."},
     {"PTO_TRACE_LIMIT", FIELD(trace_limit), RANGE(1, POWER(26)), .otherwise = POWER(20),
      .unit = "tasks",
-     .help = "Tasks of a run that are recorded, about 200 bytes each. Those that come later are "
+     .help = "Tasks of a run that are recorded, about 150 bytes each. Those that come later are "
              "counted as lost."},
     {"PTO_FIRST_TASK", FIELD(first_task), RANGE(0, POWER(59)), .otherwise = 0, .unit = "tasks",
      .help = "For tests: where the counters of tasks and edges begin."},
