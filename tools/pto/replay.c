@@ -368,6 +368,19 @@ static bool never_stalls(uint32_t ring)
     return ring == PTRACE_RING_EDGE_REFS || ring == PTRACE_RING_MAP_ENTRIES;
 }
 
+/* Where blocks lie depends on when tasks complete, and blocks of several sizes may leave gaps that
+ * none of the courses that were tried has left: room for two more of the largest. */
+static uint64_t heap_margin(const replay_plan *plan, uint32_t level)
+{
+    uint64_t largest = 0, smallest = UINT64_MAX;
+    for (uint32_t i = 0; i < plan->n_level[level]; i++) {
+        const uint64_t bytes = plan->nodes[plan->level[level][i]].heap;
+        largest = bytes > largest ? bytes : largest;
+        smallest = bytes && bytes < smallest ? bytes : smallest;
+    }
+    return largest > smallest ? 2 * largest : 0;
+}
+
 /* As one would set it: for each level up to the last that is used, as recorded where nobody is. */
 static void print_settings(const answer *a, const replay_rings *rings, bool all)
 {
@@ -385,6 +398,7 @@ static void print_settings(const answer *a, const replay_rings *rings, bool all)
         for (uint32_t l = 0; l < levels; l++) {
             uint64_t size = a->plan.n_level[l] ? rings->size[l][r] : had->size[l][r];
             size = size ? size : replay_smallest(r);
+            size += r == PTRACE_RING_HEAP ? heap_margin(&a->plan, l) : 0;
             printf("%s%s", l ? "," : "", words_option((int64_t)size).s);
         }
     }
