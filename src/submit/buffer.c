@@ -185,9 +185,33 @@ pto_status pto_managed_tensor(pto_runtime *rt, const pto_buffer *buffer, uint32_
     return make(&known, version, dtype, ndim, shape, t);
 }
 
+/* What pto_tensor_init makes of a shape that nothing is wrong with. False if something is, or might
+ * be: then it finds the words. */
+static bool dense_quickly(pto_dtype dtype, int32_t ndim, const int64_t *shape, pto_tensor *t)
+{
+    const uint64_t size = (uint32_t)dtype < 16 ? ptoi_dtype_bytes(dtype) : 0;
+    if (size == 0 || (uint32_t)ndim > PTO_MAX_DIMS || (ndim && !shape)) {
+        return false;
+    }
+    *t = (pto_tensor){.ndim = ndim, .dtype = dtype};
+    int64_t step = 1;
+    for (int32_t d = ndim - 1; d >= 0; d--) {
+        t->shape[d] = shape[d];
+        t->strides[d] = step;
+        if (shape[d] <= 0 || __builtin_mul_overflow(step, shape[d], &step)) {
+            return false;
+        }
+    }
+    t->storage_bytes = (uint64_t)step * size;
+    return step <= INT32_MAX; /* far from where bytes could be too many */
+}
+
 /* A dense tensor of that shape, in memory that has just the size of it and is not known yet. */
 static pto_status dense(pto_dtype dtype, int32_t ndim, const int64_t *shape, pto_tensor *t)
 {
+    if (dense_quickly(dtype, ndim, shape, t)) {
+        return PTO_OK;
+    }
     /* As large as memory can be: what is wrong then is dtype or shape. */
     PTO_TRY(pto_tensor_init(t, (void *)64, INT64_MAX - 64, dtype, ndim, shape, NULL, 0));
     uint64_t bytes = pto_dtype_size(dtype);
