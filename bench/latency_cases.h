@@ -40,7 +40,7 @@ static double ns_per_tick = 1;
 /* A tenth of a second by both clocks; each pair is read closely together. */
 static void clock_calibrate(void)
 {
-    ptoi_ticks_init();
+    ptoi_ticks_find_out();
     if (ptoi_ticks_by_counter) {
         const double ns = bench_now_ns();
         const uint64_t ticks = ptoi_ticks();

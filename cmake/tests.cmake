@@ -59,7 +59,7 @@ foreach(file ${files})
         endforeach()
     endif()
     if(name MATCHES "^quick") # see tests/runtime/program_twice.h
-        target_link_options(test_${module}_${name} PRIVATE "LINKER:--wrap=ptoi_submit_known")
+        target_link_options(test_${module}_${name} PRIVATE "LINKER:--wrap=ptoi_known_room,--wrap=ptoi_draft_link")
     endif()
     target_include_directories(test_${module}_${name} PRIVATE ${CMOCKA_INCLUDE_DIRS})
     pto_test(${module}.${name} $<TARGET_FILE:test_${module}_${name}>)

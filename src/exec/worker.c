@@ -99,6 +99,22 @@ static __attribute__((noinline)) void tell_started(const ptoi_worker *worker, pt
     }
 }
 
+/* Calls the kernel, and learns whether it is brief. */
+static __attribute__((noinline)) pto_status call_timed(ptoi_worker *worker, ptoi_kernel *kernel,
+                                                       const pto_call *call)
+{
+    const uint32_t brief = ptoi_get32(&worker->sched->brief_ticks);
+    const uint64_t began = ptoi_ticks();
+    const pto_status status = kernel->fn(call);
+    const uint64_t took = ptoi_ticks() - began;
+    const uint32_t length = took < brief ? PTOI_LENGTH_BRIEF : PTOI_LENGTH_LONG;
+    worker->untimed = PTOI_TIMED_EVERY;
+    if (brief && ptoi_get32(&kernel->length) != length) {
+        ptoi_set32(&kernel->length, length);
+    }
+    return status;
+}
+
 static void run(ptoi_worker *worker, uint32_t task)
 {
     ptoi_sched *sched = worker->sched;
@@ -109,7 +125,7 @@ static void run(ptoi_worker *worker, uint32_t task)
         ptoi_sched_finish(sched, worker, task, PTOI_SKIPPED);
         return;
     }
-    const ptoi_kernel *kernel = &sched->kernels[what.kernel];
+    ptoi_kernel *kernel = &sched->kernels[what.kernel];
     const pto_task self = ptoi_task_of(slot);
     ptoi_set64(&worker->line->task, self);
     resolve(sched, slot, worker->args);
@@ -131,7 +147,9 @@ static void run(ptoi_worker *worker, uint32_t task)
         tell_started(worker, call.task);
     }
     bool guarded = sched->guard && ptoi_guard_is_whole(sched, slot); /* if not, it was not us */
-    pto_status status = kernel->fn(&call);
+    const bool timed = worker->untimed-- == 0 || ptoi_get32(&kernel->length) == PTOI_LENGTH_UNKNOWN;
+    pto_status status = __builtin_expect(timed, 0) ? call_timed(worker, kernel, &call)
+                                                   : kernel->fn(&call);
     if (__builtin_expect(sched->watched, 0) && sched->watcher.ended) {
         sched->watcher.ended(sched->watcher.user, call.task, worker->id, status);
     }
@@ -239,6 +257,32 @@ static __attribute__((noinline)) uint32_t pop(ptoi_worker *worker, uint32_t offe
     return PTOI_NONE;
 }
 
+/* The orchestrating thread runs what comes itself. Waits a while, and says whether it has left
+ * something after all: then nothing was claimed since the last look. (keep.c) */
+static __attribute__((noinline)) bool is_left(ptoi_worker *worker)
+{
+    ptoi_sched *sched = worker->sched;
+    const ptoi_header *h = sched->view.header;
+    const uint64_t since = ptoi_ticks(), until = ptoi_get32(&sched->kept_ticks);
+    while (ptoi_get32(&sched->kept) && ptoi_get32(&sched->offers) == worker->offers &&
+           !ptoi_get32(&sched->stop) && ptoi_ticks() - since < until) {
+        ptoi_relax();
+    }
+    if (!ptoi_get32(&sched->kept)) {
+        return true;
+    }
+    const uint64_t claimed = ptoi_get64(&h->inbox_claimed),
+                   head = ptoi_acquire64(&h->inbox_head); /* W1 */
+    worker->outdone = claimed != worker->claimed || head != worker->inbox;
+    worker->claimed = claimed;
+    worker->inbox = head;
+    if (worker->outdone || head == claimed) {
+        return false;
+    }
+    ptoi_set32(&sched->kept, 0);
+    return true;
+}
+
 static uint32_t find(ptoi_worker *worker)
 {
     uint32_t task = worker->next;
@@ -258,6 +302,10 @@ static uint32_t find(ptoi_worker *worker)
     if (worker->sched->place == PTO_PLACE_THREAD) {
         return PTOI_NONE;
     }
+    if (__builtin_expect(ptoi_get32(&worker->sched->kept), 0) &&
+        worker->id != worker->sched->n_workers && !is_left(worker)) {
+        return PTOI_NONE;
+    }
     while ((task = ptoi_sched_claim(worker->sched, &worker->inbox, &worker->breath)) != PTOI_NONE) {
         if (!worker->breath && worker->id != worker->sched->n_workers) {
             worker->breath = PTOI_BREATH; /* not the caller, who writes there himself */
@@ -275,6 +323,22 @@ bool ptoi_worker_step(ptoi_worker *worker)
 {
     uint32_t task = find(worker);
     if (task == PTOI_NONE) {
+        return false;
+    }
+    run(worker, task);
+    return true;
+}
+
+bool ptoi_worker_step_brief(ptoi_worker *worker, bool *all_brief)
+{
+    uint32_t task = find(worker);
+    if (task == PTOI_NONE) {
+        return false;
+    }
+    ptoi_sched *sched = worker->sched;
+    if (!ptoi_kernel_is_brief(&sched->kernels[ptoi_what_of(&sched->view.slots[task]).kernel])) {
+        ptoi_sched_offer(sched, task);
+        *all_brief = false;
         return false;
     }
     run(worker, task);
@@ -304,6 +368,9 @@ static void *work(void *context)
     ptoi_set32(&worker->line->thread, ptoi_os_thread_number());
     for (uint32_t idle = 0; !ptoi_acquire32(&sched->stop);) {
         if (ptoi_worker_step(worker)) {
+            idle = 0;
+        } else if (worker->outdone) {
+            worker->outdone = false;
             idle = 0;
         } else if (idle < sched->spin) {
             ptoi_park_spin(idle++);

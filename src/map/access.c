@@ -203,7 +203,8 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
         ptoi_region_drop(map, found->region);
     }
     ptoi_level *level = &map->level[task.level];
-    ptoi_entry_write(level, level->head, level->first, r, found->region, access, task);
+    ptoi_entry_at(level, level->head)->first = level->first;
+    ptoi_entry_write(level, level->head, r, found->region, access, task);
     level->head++;
     map->stats.inserts++;
 }
@@ -370,7 +371,8 @@ static inline bool submit_known(pto_tensormap *map, const pto_map_param *params,
     ptoi_entry_begin(map, task);
     const uint32_t first = level->first;
     for (size_t i = 0; i < n_params; i++) {
-        ptoi_entry_write(level, first + (uint32_t)i, first, &map->regions[known[i]], known[i],
+        ptoi_entry_at(level, first + (uint32_t)i)->first = first;
+        ptoi_entry_write(level, first + (uint32_t)i, &map->regions[known[i]], known[i],
                          params[i].access, task);
     }
     level->head = first + (uint32_t)n_params;

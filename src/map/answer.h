@@ -1,5 +1,5 @@
 /* answer.h - what is done with a region once it is found: who reads it, and one more access. In a
- * header because the quick way of submit (submit/known.c) wants it without a call. */
+ * header because the quick way of submit (submit/known.h) wants it without a call. */
 #ifndef PTOI_ANSWER_H
 #define PTOI_ANSWER_H
 
@@ -52,8 +52,8 @@ static inline void ptoi_entry_begin(pto_tensormap *map, pto_map_task task)
 
 /* Writes entry `e` of the task, an access of `region`, and lets the region know. A write takes the
  * place of all earlier accesses of its own region. */
-static inline void ptoi_entry_write(ptoi_level *level, uint32_t e, uint32_t first, ptoi_region *r,
-                                    uint32_t region, pto_map_access access, pto_map_task task)
+static inline void ptoi_entry_write(ptoi_level *level, uint32_t e, ptoi_region *r, uint32_t region,
+                                    pto_map_access access, pto_map_task task)
 {
     uint32_t older = e;
     if (access == PTO_MAP_READ) {
@@ -71,7 +71,6 @@ static inline void ptoi_entry_write(ptoi_level *level, uint32_t e, uint32_t firs
     entry->task = task.id;
     entry->region = region;
     entry->older = older;
-    entry->first = first;
     entry->access = (uint16_t)access;
     entry->kind = r->kind;
     if (r->kind != PTOI_SPACE_USER) {

@@ -196,6 +196,8 @@ struct pto_tensormap {
     uint32_t last_level;
     uint32_t cleanup_every;
     uint64_t budget;
+    bool nameless; /* nobody wants each task named once, so `first` and `named` of entries, and the
+                      newest task, mean nothing: the runtime's */
     struct {
         uint64_t params, hits, superseded;
     } hot; /* counts of the fast ways, added to the others when they are asked for; that of the
@@ -231,9 +233,9 @@ struct pto_tensormap {
 
 /* ---- Life (tensormap.c) ---- */
 
-/* Forms are written down there, which is PTOI_FORM_BYTES of zeroes, instead of in the map's own
- * memory. Before the first use. */
-void ptoi_map_keep_forms(pto_tensormap *map, char *records);
+/* The map is a runtime's: forms are written down there, which is PTOI_FORM_BYTES of zeroes, instead of
+ * in the map's own memory, and it is `nameless`. Before the first use. */
+void ptoi_map_adopt(pto_tensormap *map, char *forms);
 
 /* ---- Places (place.c) ---- */
 

@@ -24,8 +24,7 @@ static inline bool ptoi_is_alias(const pto_tensormap *map, const ptoi_region *r,
 {
     const ptoi_words differ = ptoi_differ(r->alias.storage, &t->storage) |
                               ptoi_differ(r->alias.offset, &t->offset);
-    return !(differ[0] | differ[1]) &&
-           ptoi_form_is(ptoi_form_record(map->forms.records, r->form), t) &&
+    return ptoi_form_is_and(ptoi_form_record(map->forms.records, r->form), t, differ) &&
            (!t->owner || r->b == t->generation);
 }
 

@@ -131,9 +131,10 @@ pto_status pto_tensormap_init(pto_tensormap **out, const pto_tensormap_config *c
     return PTO_OK;
 }
 
-void ptoi_map_keep_forms(pto_tensormap *map, char *records)
+void ptoi_map_adopt(pto_tensormap *map, char *forms)
 {
-    map->forms.records = records;
+    map->forms.records = forms;
+    map->nameless = true;
 }
 
 pto_status pto_tensormap_init_default(pto_tensormap **map)

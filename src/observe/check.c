@@ -27,6 +27,10 @@ static pto_status check_level(const pto_runtime *rt, uint32_t l)
     if (!ptoi_heap_check(&t->heap) || !ptoi_ring_check(&t->args) || !ptoi_ring_check(&t->deps)) {
         return broken(l, "a ring", t->args.head, t->deps.head);
     }
+    if (t->quick > rt->order && t->quick - rt->order > ptoi_known_room(rt, l)) {
+        return broken(l, "more known tasks than there is room for", t->quick - rt->order,
+                      ptoi_known_room(rt, l));
+    }
     uint64_t used = 0, args_end = 0; /* tasks that took nothing may lie before the tail */
     for (uint64_t n = t->retired; n != t->head; n++) {
         const ptoi_slot *slot = &t->slots[(uint32_t)n & t->mask];

@@ -20,7 +20,7 @@
 /* Whether the processor's counter runs evenly, everywhere and always; found out once, before the
  * first log is made, and fixed from then on. */
 extern bool ptoi_ticks_by_counter;
-void ptoi_ticks_init(void);
+void ptoi_ticks_find_out(void);
 
 static inline uint64_t ptoi_clock_ns(clockid_t clock)
 {

@@ -21,7 +21,7 @@
 
 bool ptoi_ticks_by_counter;
 
-void ptoi_ticks_init(void)
+static void look_at_counter(void)
 {
 #if defined(__x86_64__)
     unsigned a = 0, b = 0, c = 0, d = 0;
@@ -29,10 +29,10 @@ void ptoi_ticks_init(void)
 #endif
 }
 
-static void find_out(void)
+void ptoi_ticks_find_out(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, ptoi_ticks_init);
+    pthread_once(&once, look_at_counter);
 }
 
 /* ---- Life ---- */
@@ -115,7 +115,7 @@ pto_status ptoi_trace_create(pto_runtime *rt)
     if (!trace) {
         return ptoi_fail(PTO_OUT_OF_MEMORY, "create: %zu bytes for a trace", sizeof *trace);
     }
-    find_out();
+    ptoi_ticks_find_out();
     trace->limit = config->trace_limit;
     trace->n_ran = s->n_workers + 3; /* the caller, the scheduler's thread, others */
     trace->ran = ptoi_os_reserve(trace->n_ran * sizeof *trace->ran);

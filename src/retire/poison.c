@@ -105,6 +105,9 @@ void ptoi_poison_record(pto_runtime *rt, uint32_t level, uint64_t seq)
     const ptoi_packed *arg = rt->view.level[level].args + slot->args;
     bool mapped = rt->unmapped != ptoi_ref_task(ptoi_ref_make(seq, level, false));
     remember_task(&rt->poison, level, seq);
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        rt->track[l].quick = 0; /* what follows is to be looked at */
+    }
     for (uint32_t i = 0; i < slot->n_args; i++) {
         const ptoi_packed *this = arg;
         arg = ptoi_packed_next(this);

@@ -194,4 +194,7 @@ void ptoi_retire_publish(pto_runtime *rt, uint32_t level)
         ptoi_set64(&p->map_peak, ptoi_entry_used(map));
     }
     ptoi_set64(&rt->view.header->budget_hits, rt->map->stats.budget_hits);
+    for (int why = 0; why < PTOI_REASONS; why++) {
+        ptoi_set64(&rt->view.header->edges[why], rt->why[why]);
+    }
 }

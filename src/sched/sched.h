@@ -39,8 +39,11 @@ typedef struct ptoi_worker {
     bool running;    /* a kernel is on this thread's stack */
     uint32_t breath; /* before its next look into the inbox; 0 unless its last task came from there,
                         so that more may be on their way */
-    uint64_t inbox;  /* the head of the inbox when it was last read */
-    pto_arg *args;   /* of the task that runs */
+    uint32_t untimed; /* tasks until one is timed */
+    bool outdone;     /* what it left, another one has taken: not as if there were nothing to do */
+    uint64_t claimed; /* of the inbox, when it last looked while tasks were kept */
+    uint64_t inbox;   /* the head of the inbox when it was last read */
+    pto_arg *args;    /* of the task that runs */
     pthread_t thread;
     bool started;
     ptoi_worker_line *line; /* in the window: what it runs, and its counts */
@@ -51,7 +54,24 @@ typedef struct ptoi_worker {
 typedef struct ptoi_kernel {
     pto_kernel_fn fn;
     void *user;
+    ptoi_a32 length; /* ptoi_length: put now and then by whoever has run it, for everybody */
+    uint32_t unused;
 } ptoi_kernel;
+
+/* How long a kernel takes: see submit/keep.c. */
+typedef enum ptoi_length {
+    PTOI_LENGTH_UNKNOWN,
+    PTOI_LENGTH_BRIEF,
+    PTOI_LENGTH_LONG,
+} ptoi_length;
+
+#define PTOI_TIMED_EVERY 64 /* tasks of a thread */
+#define PTOI_KEPT_NS 8000   /* between looks of a worker while tasks are kept */
+
+static inline bool ptoi_kernel_is_brief(const ptoi_kernel *kernel)
+{
+    return ptoi_get32(&kernel->length) == PTOI_LENGTH_BRIEF;
+}
 
 struct ptoi_sched {
     /* fixed at creation, but for kernels, which are added before a task names them (W1) */
@@ -64,6 +84,10 @@ struct ptoi_sched {
     uint32_t n_workers; /* without the orchestrating thread */
     ptoi_worker *workers;
     ptoi_kernel *kernels;
+    ptoi_a32
+        kept; /* 1: the orchestrating thread runs what comes itself, which is a hint (keep.c): set
+                      by it, taken back by anybody */
+    ptoi_a32 brief_ticks, kept_ticks; /* BRIEF_NS, PTOI_KEPT_NS; 0: not known yet; by the same */
     pto_watcher watcher; /* changes only while there is no task; W1 shows it to the workers */
     bool watched;        /* there is one, or the run is traced: one branch for both */
     ptoi_guard *guard;   /* NULL: memory has no guards */
@@ -167,6 +191,10 @@ void ptoi_sched_thread_stop(ptoi_sched *sched);
 
 /* Runs one task if there is one. */
 bool ptoi_worker_step(ptoi_worker *worker);
+
+/* The same for the orchestrating thread, if the task is brief; if not, it is offered to others, and
+ * *all_brief says so. */
+bool ptoi_worker_step_brief(ptoi_worker *worker, bool *all_brief);
 
 /* Whether there seems to be something for it, as the last look before it sleeps. */
 bool ptoi_worker_sees_work(ptoi_worker *worker);

@@ -10,27 +10,16 @@
 #include "base/mutant.h"
 #include "submit/runtime.h"
 
-/* Why one task waits for another; in the order of `edges` in the header of the window. */
-typedef enum ptoi_reason {
-    PTOI_REASON_RAW,
-    PTOI_REASON_WAR,
-    PTOI_REASON_WAW,
-    PTOI_REASON_AFTER,
-    PTOI_REASONS
-} ptoi_reason;
-
 typedef struct ptoi_edges {
     ptoi_ref *refs;
     uint32_t count;
     uint32_t why[PTOI_REASONS]; /* by reason; counts those that were dropped again, too */
 } ptoi_edges;
 
-static inline void ptoi_edge_add(pto_runtime *rt, ptoi_edges *edges, uint32_t level, uint64_t seq,
-                                 ptoi_reason why)
+/* To a task that was not complete when somebody last looked. */
+static inline void ptoi_edge_to(pto_runtime *rt, ptoi_edges *edges, uint32_t level, uint64_t seq,
+                                ptoi_reason why)
 {
-    if (seq < rt->track[level].completed) {
-        return;
-    }
     ptoi_note *note = ptoi_note_of(&rt->track[level], seq);
     bool poisons = why == PTOI_REASON_RAW || why == PTOI_REASON_AFTER;
     if (note->linked == rt->attempt) { /* known: at most it poisons now */
@@ -43,7 +32,16 @@ static inline void ptoi_edge_add(pto_runtime *rt, ptoi_edges *edges, uint32_t le
     edges->why[why]++;
 }
 
-/* For an access of this kind that met another one. */
+static inline void ptoi_edge_add(pto_runtime *rt, ptoi_edges *edges, uint32_t level, uint64_t seq,
+                                 ptoi_reason why)
+{
+    if (seq >= rt->track[level].completed) {
+        ptoi_edge_to(rt, edges, level, seq, why);
+    }
+}
+
+/* For an access of this kind that met another one, which the map says is alive: of a task that was
+ * not complete when somebody last looked. */
 static inline void ptoi_edge_met(pto_runtime *rt, ptoi_edges *edges, uint32_t level, uint64_t seq,
                                  uint32_t kind, pto_map_access met)
 {
@@ -55,10 +53,10 @@ static inline void ptoi_edge_met(pto_runtime *rt, ptoi_edges *edges, uint32_t le
         (PTOI_MUTANT(NO_RAW) && why == PTOI_REASON_RAW && kind == PTO_PARAM_INPUT)) {
         return;
     }
-    ptoi_edge_add(rt, edges, level, seq, why);
+    ptoi_edge_to(rt, edges, level, seq, why);
 }
 
-/* Whether edges are getting short: then none is kept for a producer that is complete already. */
+/* Whether edges are getting short. */
 static inline bool ptoi_edges_are_few(const ptoi_track *track)
 {
     return ptoi_ring_used(&track->deps) >= track->deps.size / 2;

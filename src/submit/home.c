@@ -133,6 +133,7 @@ pto_status ptoi_draft_find_homes(ptoi_draft *d, const char *file, int line)
         if (b) {
             take_memory(rt, b, ptoi_site_of(rt, file, line));
             rt->order--; /* it belongs to the task that follows */
+            rt->track[b->level].quick = 0;
         }
     }
     ptoi_draft_begin(d, rt, d->level, d->params, d->n_params);

@@ -32,6 +32,17 @@ ptoi_shortage ptoi_draft_shortage(ptoi_draft *d)
     return PTOI_SHORT_NOTHING;
 }
 
+uint64_t ptoi_known_room(const pto_runtime *rt, uint32_t level)
+{
+    const ptoi_track *t = &rt->track[level];
+    const uint64_t slots = t->mask + UINT64_C(1) - (t->head - t->retired);
+    const uint64_t entries = ptoi_entry_room(&rt->map->level[level]) / PTOI_KNOWN_PARAMS;
+    const uint64_t args = t->args.here / PTOI_KNOWN_PARAMS;
+    const uint64_t edges = t->deps.here / PTOI_KNOWN_EDGES;
+    const uint64_t a = slots < entries ? slots : entries, b = args < edges ? args : edges;
+    return ptoi_poison_any(rt) || rt->sched.guard ? 0 : a < b ? a : b;
+}
+
 static __attribute__((noinline, cold)) pto_status refuse_size(const ptoi_draft *d)
 {
     const ptoi_track *t = d->track;

@@ -129,7 +129,7 @@ pto_status pto_kernel_register(pto_runtime *rt, const char *name, pto_worker_typ
                          strlen(name));
     }
     rt->view.kernels[rt->n_kernels] = (ptoi_kernel_entry){text, (uint32_t)type};
-    rt->sched.kernels[rt->n_kernels] = (ptoi_kernel){fn, user};
+    rt->sched.kernels[rt->n_kernels] = (ptoi_kernel){.fn = fn, .user = user};
     *kernel = rt->first_kernel | rt->n_kernels++;
     return PTO_OK;
 }
@@ -252,7 +252,7 @@ static pto_status create_map(pto_runtime *rt)
         m.level_entries[l] = c->level_map_entries[l];
     }
     PTO_TRY(pto_tensormap_init(&rt->map, &m));
-    ptoi_map_keep_forms(rt->map, rt->view.forms);
+    ptoi_map_adopt(rt->map, rt->view.forms);
     for (uint32_t l = 0; l < rt->levels; l++) {
         PTO_TRY(pto_tensormap_sync_validity(rt->map, l, rt->track[l].completed));
         ptoi_set64(&rt->view.header->progress[l].head, rt->track[l].head);
@@ -319,6 +319,7 @@ static pto_status create_workers(pto_runtime *rt)
 
 static pto_status start(pto_runtime *rt)
 {
+    ptoi_keep_create(rt);
     if (rt->sched.place == PTO_PLACE_THREAD) {
         PTO_TRY(ptoi_sched_thread_start(&rt->sched));
     }

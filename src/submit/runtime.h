@@ -26,6 +26,7 @@
 #include "ring/heap.h"
 #include "ring/ring.h"
 #include "sched/sched.h"
+#include "submit/keep.h"
 #include "window/window.h"
 
 /* What the orchestrator notes about a task, beside its slot: one line of cache. */
@@ -44,7 +45,20 @@ typedef struct ptoi_note {
 
 _Static_assert(sizeof(ptoi_note) == PTOI_LINE, "a note is one line of cache");
 
+/* Why one task waits for another; in the order of `edges` in the header of the window. */
+typedef enum ptoi_reason {
+    PTOI_REASON_RAW,
+    PTOI_REASON_WAR,
+    PTOI_REASON_WAW,
+    PTOI_REASON_AFTER,
+    PTOI_REASONS
+} ptoi_reason;
+
 typedef struct ptoi_track {
+    uint64_t quick; /* tasks of orders below this may come as known ones (submit/known.h): there is
+                       room, and nothing else to look at; set as a submit ends, 0 if room is taken
+                       by others */
+    bool few; /* edges are getting short: none is kept for a producer that is complete already */
     uint64_t head; /* the number of the next task */
     uint64_t completed;
     uint64_t retired;
@@ -124,12 +138,14 @@ typedef struct ptoi_poison {
 
 struct pto_runtime {
     /* hot */
-    ptoi_a64 thread;  /* the orchestrating one; others look whether it is them */
-    ptoi_view view;   /* the orchestrator's own */
-    uint64_t order;   /* tasks submitted */
-    uint64_t attempt; /* calls of submit, for marks that need no cleaning */
-    uint32_t depth;   /* of scopes */
-    uint32_t level;   /* of tasks submitted now */
+    ptoi_a64 thread;             /* the orchestrating one; others look whether it is them */
+    ptoi_view view;              /* the orchestrator's own */
+    uint64_t order;              /* tasks submitted */
+    uint64_t attempt;            /* calls of submit, for marks that need no cleaning */
+    uint64_t why[PTOI_REASONS];  /* edges, by reason; told when the rest is (ptoi_retire_publish) */
+    uint64_t looked_at, look_at; /* the order at which submit looks next what has become of tasks */
+    uint32_t depth;              /* of scopes */
+    uint32_t level;              /* of tasks submitted now */
     uint32_t levels;
     uint32_t n_kernels;    /* with number 0, which is none */
     uint32_t first_kernel; /* added to their numbers */
@@ -167,6 +183,8 @@ struct pto_runtime {
     pto_kernel rearrange_vector, rearrange_accelerator;
     struct ptoi_devices *devices;
 
+    ptoi_keep keep;
+
     struct ptoi_trace *trace; /* of a run that is recorded (observe/trace.h); NULL: none is */
 
     bool cancel_told; /* somebody has waited and heard of the cancel */
@@ -185,6 +203,15 @@ struct pto_runtime {
 };
 
 #define PTOI_MAX_SCOPES (UINT32_C(1) << 22)
+
+static inline bool ptoi_poison_any(const pto_runtime *rt)
+{
+    return rt->poison.count || rt->poison.all;
+}
+
+/* Parameters and edges that a known task has at most: submit/known.h. */
+#define PTOI_KNOWN_PARAMS 16
+#define PTOI_KNOWN_EDGES 64
 
 /* ---- runtime.c ---- */
 
@@ -244,6 +271,12 @@ pto_status ptoi_buffer_check_first(const ptoi_buffer *b, const char *who, const 
 /* PTO_BAD_MEMORY if memory of the user reaches into ours. */
 pto_status ptoi_buffer_check_external(const pto_runtime *rt, const char *who, const pto_tensor *t);
 
+/* ---- room.c ---- */
+
+/* How many known tasks in a row are sure to find room on the level, and nothing else that has to be
+ * looked at. */
+uint64_t ptoi_known_room(const pto_runtime *rt, uint32_t level);
+
 /* ---- home.c ---- */
 
 /* Gives a buffer memory before anybody has written it: a task that is complete from the start owns
@@ -294,6 +327,9 @@ void ptoi_wait_any(pto_runtime *rt, uint64_t complete);
 
 /* Runs so many tasks at most, as long as there are any. Says whether there were. */
 bool ptoi_help(pto_runtime *rt, uint32_t tasks);
+
+/* The same for brief ones. Says whether all that it met were. */
+bool ptoi_help_brief(pto_runtime *rt, uint32_t tasks);
 
 /* Waits until all tasks of a level are complete. */
 void ptoi_wait_level(pto_runtime *rt, uint32_t level);
@@ -357,11 +393,6 @@ bool ptoi_poison_is_bad(const pto_runtime *rt, uint32_t level, uint64_t seq);
 void ptoi_poison_cover(pto_runtime *rt, const pto_tensor *t, uint64_t order);
 
 void ptoi_poison_clear(pto_runtime *rt);
-
-static inline bool ptoi_poison_any(const pto_runtime *rt)
-{
-    return rt->poison.count || rt->poison.all;
-}
 
 /* ---- observe/check.c ---- */
 

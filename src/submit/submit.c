@@ -3,7 +3,7 @@
  * Everything that can be refused or has to wait comes first, with nothing changed: parameters are
  * checked, then there is room in every ring, then the map is asked. Only then is anything taken,
  * recorded or linked, and from there on nothing can fail. The steps, and what they hand on, are in
- * draft.h; the task that is hoped for takes them all at once (known.c).
+ * draft.h; the task that is hoped for takes them all at once (known.h).
  */
 #include <inttypes.h>
 
@@ -12,9 +12,8 @@
 #include "submit/draft.h"
 #include "submit/known.h"
 
-#define FEW 32 /* parameters that need no memory beyond the stack */
-#define RETIRE_EVERY                                                                               \
-    32 /* tasks, even if nothing is short: what is recycled is still in the cache */
+#define FEW 32        /* parameters that need no memory beyond the stack */
+#define LOOK_EVERY 32 /* tasks, even if nothing is short: what is recycled is still in the cache */
 
 static __attribute__((noinline, cold)) pto_status
 refuse_kernel(const pto_runtime *rt, pto_kernel kernel, pto_worker_type type)
@@ -65,15 +64,6 @@ void ptoi_tell_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_param
     }
 }
 
-/* Of a program that submits few tasks the numbers are to be seen from outside, too: those of its
- * first tasks are told more and more seldom. */
-static __attribute__((noinline, cold)) void tell_few(pto_runtime *rt)
-{
-    if ((rt->order & (rt->order - 1)) == 0) {
-        ptoi_retire_publish(rt, rt->level);
-    }
-}
-
 /* Any task, step by step. */
 static __attribute__((noinline)) pto_status submit_any(pto_runtime *rt, uint32_t kernel,
                                                        uint32_t type, const pto_param *params,
@@ -108,6 +98,28 @@ static __attribute__((noinline)) pto_status submit_any(pto_runtime *rt, uint32_t
     return PTO_OK;
 }
 
+/* Now and then, after a task: what is complete comes back, and the next ones may be quick. Of a program
+ * that submits few tasks the numbers are to be seen from outside, too: those of its first tasks are
+ * told more and more seldom. */
+static __attribute__((noinline)) void look_again(pto_runtime *rt)
+{
+    ptoi_track *track = &rt->track[rt->level];
+    if (PTOI_UNLIKELY(rt->order < LOOK_EVERY)) {
+        if ((rt->order & (rt->order - 1)) == 0) {
+            ptoi_retire_publish(rt, rt->level);
+        }
+        rt->look_at = rt->order + 1;
+    } else if (rt->order >= rt->look_at) {
+        ptoi_keep_look(rt, rt->order - rt->looked_at);
+        rt->looked_at = rt->order;
+        ptoi_retire(rt, rt->level);
+        rt->look_at = rt->order + LOOK_EVERY;
+    }
+    const uint64_t until = rt->order + ptoi_known_room(rt, rt->level);
+    track->quick = until < rt->look_at ? until : rt->look_at;
+    track->few = ptoi_edges_are_few(track);
+}
+
 pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_type type,
                               const pto_param *params, size_t n_params, pto_task *task,
                               const char *file, int line)
@@ -132,16 +144,14 @@ pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_typ
         return ptoi_fail(PTO_CANCELLED, "submit: the runtime was cancelled");
     }
 
-    if (!ptoi_submit_known(rt, number, own_type, params, n_params, file, line)) {
+    if (!submit_known(rt, number, own_type, params, n_params, file, line)) {
         PTO_TRY(submit_any(rt, number, own_type, params, n_params, file, line));
     }
     if (task) {
         *task = rt->last;
     }
-    if (rt->order % RETIRE_EVERY == 0) {
-        ptoi_retire(rt, rt->level);
-    } else if (PTOI_UNLIKELY(rt->order < RETIRE_EVERY)) {
-        tell_few(rt);
+    if (rt->order >= rt->track[rt->level].quick) {
+        look_again(rt);
     }
     ptoi_debug_check(rt);
     return PTO_OK;

@@ -68,6 +68,9 @@ ptoi_slot *ptoi_draft_write(ptoi_draft *d, uint32_t kernel, uint32_t type, uint3
         ptoi_guard_task(d->rt, d->level, d->seq, d->args.at, d->params, d->n_params);
     }
     ptoi_track *t = d->track;
+    if (d->n_params) { /* else it took no more than a known one would have */
+        t->quick = 0;
+    }
     ptoi_heap_take(&t->heap, d->heap_at, d->heap_bytes);
     const ptoi_written task = {
         .level = d->level,

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "submit/runtime.h"
+#include "submit/edge.h"
 #include "tensor/tensor.h"
 
 /* ---- Managed memory ---- */
@@ -114,6 +114,26 @@ static inline ptoi_slot *ptoi_write(pto_runtime *rt, const ptoi_written *w)
     ptoi_release64(&rt->view.header->progress[w->level].head, t->head);
     rt->last = ptoi_ref_task(ptoi_ref_make(w->seq, w->level, false));
     return slot;
+}
+
+/* ---- Publishing ---- */
+
+/* Somebody watches, or the run is traced (submit.c): the task is written, and not published yet. */
+void ptoi_tell_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_param *params,
+                         size_t n_params);
+
+/* The task is whole: it goes to the scheduler. */
+static inline void ptoi_publish(pto_runtime *rt, const ptoi_slot *slot, const ptoi_edges *edges)
+{
+    ptoi_header *h = rt->view.header;
+    uint64_t at = ptoi_get64(&h->inbox_head);
+    ptoi_set32(&rt->view.inbox[(uint32_t)at & rt->view.inbox_mask],
+               ptoi_slot_number(&rt->view, slot));
+    for (int why = 0; why < PTOI_REASONS; why++) {
+        rt->why[why] += edges->why[why];
+    }
+    ptoi_tell64(&h->inbox_head, at + 1, rt->sched.lopsided); /* W1 */
+    ptoi_sched_notify(&rt->sched);
 }
 
 #endif /* PTOI_WRITE_H */

@@ -71,18 +71,23 @@ static inline ptoi_words ptoi_differ(const void *a, const void *b)
 /* Whether sizes and strides are those of the tensor, whose ndim is the same. */
 bool ptoi_form_has_dims(const ptoi_form *form, const pto_tensor *t);
 
-/* Whether the tensor, which may be any nonsense, is of this form. */
+/* Whether the tensor, which may be any nonsense, is of this form, and `others` is zero: one branch
+ * for both where there are two dims, as most have. */
+static inline bool ptoi_form_is_and(const ptoi_form *form, const pto_tensor *t, ptoi_words others)
+{
+    uint64_t a, b;
+    memcpy(&a, form, sizeof a);
+    memcpy(&b, &t->ndim, sizeof b);
+    if (__builtin_expect(form->ndim == 2, 1)) {
+        others |= ptoi_differ(form->dims, t->shape) | ptoi_differ(form->dims + 2, t->strides);
+        return !((a ^ b) | others[0] | others[1]);
+    }
+    return !((a ^ b) | others[0] | others[1]) && ptoi_form_has_dims(form, t);
+}
+
 static inline bool ptoi_form_is(const ptoi_form *form, const pto_tensor *t)
 {
-    if (memcmp(form, &t->ndim, 8) != 0) {
-        return false;
-    }
-    if (__builtin_expect(form->ndim == 2, 1)) { /* as most are */
-        const ptoi_words differ = ptoi_differ(form->dims, t->shape) |
-                                  ptoi_differ(form->dims + 2, t->strides);
-        return !(differ[0] | differ[1]);
-    }
-    return ptoi_form_has_dims(form, t);
+    return ptoi_form_is_and(form, t, (ptoi_words){0, 0});
 }
 
 /* Whether so many more forms may be too many. */

@@ -7,28 +7,27 @@
 
 #include "program.h"
 
-#include "submit/known.h"
+#include "submit/draft.h"
 
 static struct {
     bool closed;
-    uint64_t asked, taken;
+    uint64_t tasks, drafted; /* while it was open */
 } twice;
 
-bool __real_ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type,
-                              const pto_param *params, size_t n_params, const char *file, int line);
-bool __wrap_ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type,
-                              const pto_param *params, size_t n_params, const char *file, int line);
+uint64_t __real_ptoi_known_room(const pto_runtime *rt, uint32_t level);
+uint64_t __wrap_ptoi_known_room(const pto_runtime *rt, uint32_t level);
+pto_status __real_ptoi_draft_link(ptoi_draft *d);
+pto_status __wrap_ptoi_draft_link(ptoi_draft *d);
 
-bool __wrap_ptoi_submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type,
-                              const pto_param *params, size_t n_params, const char *file, int line)
+uint64_t __wrap_ptoi_known_room(const pto_runtime *rt, uint32_t level)
 {
-    if (twice.closed) {
-        return false;
-    }
-    const bool taken = __real_ptoi_submit_known(rt, kernel, type, params, n_params, file, line);
-    twice.asked++;
-    twice.taken += taken;
-    return taken;
+    return twice.closed ? 0 : __real_ptoi_known_room(rt, level);
+}
+
+pto_status __wrap_ptoi_draft_link(ptoi_draft *d)
+{
+    twice.drafted += !twice.closed;
+    return __real_ptoi_draft_link(d);
 }
 
 /* One thread does everything, in an order that nothing but the program decides. */
@@ -56,6 +55,7 @@ static inline void twice_alone(program *p)
 static inline void twice_look_inside(program_diary *d, pto_runtime *rt)
 {
     pto_tensormap_stats map;
+    twice.tasks += twice.closed ? 0 : rt->order;
     program_must(pto_tensormap_get_stats(rt->map, &map) == PTO_OK, "pto_tensormap_get_stats");
     diary_note(d, "accesses recorded", map.inserts);
     diary_note(d, "regions of bad memory", rt->poison.count);
