@@ -59,10 +59,14 @@ foreach(file ${files})
         endforeach()
     endif()
     if(name MATCHES "^quick") # see tests/runtime/program_twice.h
-        target_link_options(test_${module}_${name} PRIVATE "LINKER:--wrap=ptoi_known_room,--wrap=ptoi_draft_link")
+        target_link_options(test_${module}_${name} PRIVATE
+            "LINKER:--wrap=ptoi_known_room,--wrap=ptoi_draft_link")
     endif()
     target_include_directories(test_${module}_${name} PRIVATE ${CMOCKA_INCLUDE_DIRS})
     pto_test(${module}.${name} $<TARGET_FILE:test_${module}_${name}>)
+    # Most kernels here are brief, and what is tested is how tasks meet: they are handed over, but
+    # where a test says otherwise.
+    set_tests_properties(${module}.${name} PROPERTIES ENVIRONMENT "PTO_BRIEF=none")
 endforeach()
 
 include("${PROJECT_SOURCE_DIR}/tests/explore/explore.cmake" OPTIONAL)

@@ -59,6 +59,8 @@ typedef struct pto_config {
 
     pto_place place;         /* of the scheduler */
     uint32_t spin;           /* looks for work before a thread goes to sleep; PTO_NO_SPIN */
+    uint32_t brief_ns;       /* a kernel that takes less is brief: submit runs it itself, if there is
+                                nobody to wait for and caller_types says so; PTO_NO_BRIEF */
     uint64_t overlap_budget; /* steps of search for one overlap (pto/tensor.h) */
 
     /* For tests. */
@@ -75,6 +77,7 @@ typedef struct pto_config {
 #define PTO_NO_WORKERS UINT32_MAX
 #define PTO_NO_TYPES UINT32_MAX
 #define PTO_NO_SPIN UINT32_MAX
+#define PTO_NO_BRIEF UINT32_MAX
 #define PTO_NO_GUARD UINT32_MAX
 
 /* A configuration in which nothing is set. */

@@ -56,6 +56,10 @@ const ptoi_option ptoi_options[] = {
              "its own."},
     {"PTO_SPIN", FIELD(spin), RANGE(0, POWER(31)), .may_be_none = true, .otherwise = 512,
      .unit = "looks", .help = "Looks for work before a thread goes to sleep."},
+    {"PTO_BRIEF", FIELD(brief_ns), RANGE(0, POWER(30)), .may_be_none = true, .otherwise = 50,
+     .unit = "ns",
+     .help = "A kernel that takes less is brief: submit runs it itself, if there is nobody to wait "
+             "for and the orchestrating thread helps with its type."},
     {"PTO_OVERLAP_BUDGET", FIELD(overlap_budget), RANGE(0, UINT64_MAX), .otherwise = 0,
      .unit = "steps",
      .help = "Steps of search for one overlap, past which the safe answer is taken. 0 is the "

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "exec/guard.h"
-#include "sched/sched.h"
+#include "sched/step.h"
 
 /* ---- One task ---- */
 
@@ -12,22 +12,23 @@
 static void resolve(const ptoi_sched *sched, const ptoi_slot *slot, pto_arg *args)
 {
     const ptoi_packed *packed = sched->view.level[ptoi_what_of(slot).level].args + slot->args;
-    for (uint32_t i = 0; i < slot->n_args; i++, packed = ptoi_packed_next(packed)) {
-        pto_arg *arg = &args[i];
+    for (pto_arg *arg = args, *end = args + slot->n_args; arg != end; arg++) {
         if (__builtin_expect(ptoi_packed_is_scalar(packed), 0)) {
             *arg = (pto_arg){.dtype = (pto_dtype)packed->form};
             arg->u64 = packed->value;
+            packed++;
             continue;
         }
         const ptoi_form *form = ptoi_packed_form(&sched->view, packed);
-        arg->data = packed->segment == PTOI_SEGMENT_USER
-                        ? (void *)(uintptr_t)packed->value
-                        : sched->view.level[packed->segment].heap + packed->value;
+        arg->data = (char *)(uintptr_t)packed->value;
+        if (packed->segment != PTOI_SEGMENT_USER) {
+            arg->data = sched->view.level[packed->segment].heap + packed->value;
+        }
         arg->shape = form->dims;
         arg->strides = form->dims + form->ndim;
-        arg->ndim = form->ndim;
-        arg->dtype = form->dtype;
+        memcpy(&arg->ndim, &form->ndim, 8); /* and dtype */
         arg->u64 = 0;
+        packed += __builtin_expect(packed->form != 0, 1) ? 1 : ptoi_packed_units(form->ndim);
     }
 }
 
@@ -56,6 +57,13 @@ void ptoi_worker_report(ptoi_sched *sched, const ptoi_slot *slot, pto_status sta
     pthread_mutex_unlock(&sched->lock);
 }
 
+/* The end of a task that is not the usual one. */
+static __attribute__((noinline)) void finish(ptoi_sched *sched, ptoi_worker *worker, uint32_t task,
+                                             ptoi_outcome outcome)
+{
+    ptoi_sched_finish(sched, worker, task, outcome);
+}
+
 /* The status that a task ended with becomes its outcome. */
 static void settle(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, pto_status status,
                    const char *message)
@@ -63,13 +71,7 @@ static void settle(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, pto_st
     if (status != PTO_OK) {
         ptoi_worker_report(sched, &sched->view.slots[task], status, message);
     }
-    ptoi_sched_finish(sched, worker, task, status == PTO_OK ? PTOI_DONE : PTOI_FAILED);
-}
-
-/* What pto_task_complete said. */
-static pto_status completed_with(uint32_t phase)
-{
-    return (pto_status)(phase >> PTOI_PHASE_STATUS_SHIFT & PTOI_PHASE_STATUS_MASK);
+    finish(sched, worker, task, status == PTO_OK ? PTOI_DONE : PTOI_FAILED);
 }
 
 /* The same for a task that was pending. */
@@ -77,7 +79,7 @@ static void settle_pending(ptoi_sched *sched, ptoi_worker *worker, uint32_t task
 {
     uint64_t words = ptoi_error_serial();
     if (status == PTO_CANCELLED && ptoi_get32(&sched->view.header->cancelled)) {
-        ptoi_sched_finish(sched, worker, task, PTOI_SKIPPED); /* as if its kernel had returned it */
+        finish(sched, worker, task, PTOI_SKIPPED); /* as if its kernel had returned it */
         return;
     }
     if (sched->guard) {
@@ -99,9 +101,7 @@ static __attribute__((noinline)) void tell_started(const ptoi_worker *worker, pt
     }
 }
 
-/* Calls the kernel, and learns whether it is brief. */
-static __attribute__((noinline)) pto_status call_timed(ptoi_worker *worker, ptoi_kernel *kernel,
-                                                       const pto_call *call)
+pto_status ptoi_worker_call_timed(ptoi_worker *worker, ptoi_kernel *kernel, const pto_call *call)
 {
     const uint32_t brief = ptoi_get32(&worker->sched->brief_ticks);
     const uint64_t began = ptoi_ticks();
@@ -115,14 +115,39 @@ static __attribute__((noinline)) pto_status call_timed(ptoi_worker *worker, ptoi
     return status;
 }
 
-static void run(ptoi_worker *worker, uint32_t task)
+void ptoi_worker_end(ptoi_worker *worker, uint32_t task, pto_status status, uint64_t words)
+{
+    ptoi_sched *sched = worker->sched;
+    ptoi_state *state = &sched->view.states[task];
+    if (status == PTO_CANCELLED && ptoi_get32(&sched->view.header->cancelled)) {
+        finish(sched, worker, task, PTOI_SKIPPED); /* it ended early, as it was asked to */
+        return;
+    }
+    if (status != PTO_PENDING) {
+        settle(sched, worker, task, status,
+               ptoi_error_serial() != words ? pto_error_detail() : "the kernel gave no words");
+        return;
+    }
+    uint32_t phase = ptoi_get32(&state->phase);
+    while (!ptoi_cas32(&state->phase, &phase, phase | PTOI_PHASE_RETURNED)) {
+    }
+    if (phase & PTOI_PHASE_COMPLETED) { /* it was faster than the kernel */
+        settle_pending(sched, worker, task, ptoi_phase_status(phase));
+    } else if (worker->log) { /* whoever completes it does not know when it began, and where */
+        const pto_task self = ptoi_task_of(&sched->view.slots[task]);
+        ptoi_log_ran(worker->log, (ptoi_ran){self, worker->log->began, 0, PTOI_RAN_STARTED, 0});
+        worker->log->began = 0;
+    }
+}
+
+static inline void run(ptoi_worker *worker, uint32_t task)
 {
     ptoi_sched *sched = worker->sched;
     const ptoi_slot *slot = &sched->view.slots[task];
     const ptoi_what what = ptoi_what_of(slot);
     ptoi_state *state = &sched->view.states[task];
     if (state->poisoned || ptoi_get32(&sched->view.header->cancelled)) {
-        ptoi_sched_finish(sched, worker, task, PTOI_SKIPPED);
+        finish(sched, worker, task, PTOI_SKIPPED);
         return;
     }
     ptoi_kernel *kernel = &sched->kernels[what.kernel];
@@ -147,16 +172,14 @@ static void run(ptoi_worker *worker, uint32_t task)
         tell_started(worker, call.task);
     }
     bool guarded = sched->guard && ptoi_guard_is_whole(sched, slot); /* if not, it was not us */
-    const bool timed = worker->untimed-- == 0 || ptoi_get32(&kernel->length) == PTOI_LENGTH_UNKNOWN;
-    pto_status status = __builtin_expect(timed, 0) ? call_timed(worker, kernel, &call)
-                                                   : kernel->fn(&call);
+    pto_status status = ptoi_worker_call(worker, kernel, &call);
     if (__builtin_expect(sched->watched, 0) && sched->watcher.ended) {
         sched->watcher.ended(sched->watcher.user, call.task, worker->id, status);
     }
     worker->running = false;
     if (status != PTO_PENDING) {
         if (status == PTO_OK) { /* unless pto_task_complete said otherwise, which it should not */
-            status = completed_with(ptoi_get32(&state->phase));
+            status = ptoi_phase_status(ptoi_get32(&state->phase));
         }
         ptoi_set32(&state->phase, running | PTOI_PHASE_COMPLETED); /* nobody else may end it now */
         if (__builtin_expect(guarded, 0)) {
@@ -167,26 +190,7 @@ static void run(ptoi_worker *worker, uint32_t task)
         ptoi_sched_finish(sched, worker, task, PTOI_DONE);
         return;
     }
-    if (status == PTO_CANCELLED && ptoi_get32(&sched->view.header->cancelled)) {
-        ptoi_sched_finish(sched, worker, task,
-                          PTOI_SKIPPED); /* it ended early, as it was asked to */
-        return;
-    }
-    if (status != PTO_PENDING) {
-        settle(sched, worker, task, status,
-               ptoi_error_serial() != words ? pto_error_detail() : "the kernel gave no words");
-        return;
-    }
-    uint32_t phase = running;
-    while (!ptoi_cas32(&state->phase, &phase, phase | PTOI_PHASE_RETURNED)) {
-    }
-    if (phase & PTOI_PHASE_COMPLETED) { /* it was faster than the kernel */
-        settle_pending(sched, worker, task, completed_with(phase));
-    } else if (worker->log) { /* whoever completes it does not know when it began, and where */
-        ptoi_log_ran(worker->log,
-                     (ptoi_ran){call.task, worker->log->began, 0, PTOI_RAN_STARTED, 0});
-        worker->log->began = 0;
-    }
+    ptoi_worker_end(worker, task, status, words);
 }
 
 static pto_status complete(ptoi_sched *sched, pto_task task, pto_status status)
@@ -257,32 +261,6 @@ static __attribute__((noinline)) uint32_t pop(ptoi_worker *worker, uint32_t offe
     return PTOI_NONE;
 }
 
-/* The orchestrating thread runs what comes itself. Waits a while, and says whether it has left
- * something after all: then nothing was claimed since the last look. (keep.c) */
-static __attribute__((noinline)) bool is_left(ptoi_worker *worker)
-{
-    ptoi_sched *sched = worker->sched;
-    const ptoi_header *h = sched->view.header;
-    const uint64_t since = ptoi_ticks(), until = ptoi_get32(&sched->kept_ticks);
-    while (ptoi_get32(&sched->kept) && ptoi_get32(&sched->offers) == worker->offers &&
-           !ptoi_get32(&sched->stop) && ptoi_ticks() - since < until) {
-        ptoi_relax();
-    }
-    if (!ptoi_get32(&sched->kept)) {
-        return true;
-    }
-    const uint64_t claimed = ptoi_get64(&h->inbox_claimed),
-                   head = ptoi_acquire64(&h->inbox_head); /* W1 */
-    worker->outdone = claimed != worker->claimed || head != worker->inbox;
-    worker->claimed = claimed;
-    worker->inbox = head;
-    if (worker->outdone || head == claimed) {
-        return false;
-    }
-    ptoi_set32(&sched->kept, 0);
-    return true;
-}
-
 static uint32_t find(ptoi_worker *worker)
 {
     uint32_t task = worker->next;
@@ -302,10 +280,6 @@ static uint32_t find(ptoi_worker *worker)
     if (worker->sched->place == PTO_PLACE_THREAD) {
         return PTOI_NONE;
     }
-    if (__builtin_expect(ptoi_get32(&worker->sched->kept), 0) &&
-        worker->id != worker->sched->n_workers && !is_left(worker)) {
-        return PTOI_NONE;
-    }
     while ((task = ptoi_sched_claim(worker->sched, &worker->inbox, &worker->breath)) != PTOI_NONE) {
         if (!worker->breath && worker->id != worker->sched->n_workers) {
             worker->breath = PTOI_BREATH; /* not the caller, who writes there himself */
@@ -321,24 +295,8 @@ static uint32_t find(ptoi_worker *worker)
 
 bool ptoi_worker_step(ptoi_worker *worker)
 {
-    uint32_t task = find(worker);
+    const uint32_t task = find(worker);
     if (task == PTOI_NONE) {
-        return false;
-    }
-    run(worker, task);
-    return true;
-}
-
-bool ptoi_worker_step_brief(ptoi_worker *worker, bool *all_brief)
-{
-    uint32_t task = find(worker);
-    if (task == PTOI_NONE) {
-        return false;
-    }
-    ptoi_sched *sched = worker->sched;
-    if (!ptoi_kernel_is_brief(&sched->kernels[ptoi_what_of(&sched->view.slots[task]).kernel])) {
-        ptoi_sched_offer(sched, task);
-        *all_brief = false;
         return false;
     }
     run(worker, task);
@@ -368,9 +326,6 @@ static void *work(void *context)
     ptoi_set32(&worker->line->thread, ptoi_os_thread_number());
     for (uint32_t idle = 0; !ptoi_acquire32(&sched->stop);) {
         if (ptoi_worker_step(worker)) {
-            idle = 0;
-        } else if (worker->outdone) {
-            worker->outdone = false;
             idle = 0;
         } else if (idle < sched->spin) {
             ptoi_park_spin(idle++);

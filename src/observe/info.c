@@ -174,13 +174,14 @@ pto_status pto_stats(const pto_runtime *rt, pto_runtime_stats *stats)
         stats->parks += ptoi_get64(&s->workers[i].parker.parks);
     }
     stats->parks += ptoi_get64(&s->own.parker.parks);
-    stats->submitted = ptoi_acquire64(&h->inbox_head);
+    const uint64_t at_once = ptoi_get64(&h->at_once);
+    stats->submitted = ptoi_acquire64(&h->inbox_head) + at_once;
     stats->raw = ptoi_get64(&h->edges[0]);
     stats->war = ptoi_get64(&h->edges[1]);
     stats->waw = ptoi_get64(&h->edges[2]);
     stats->after = ptoi_get64(&h->edges[3]);
     stats->overlap_budget_hits = ptoi_get64(&h->budget_hits);
-    stats->helped = ptoi_get64(&rt->helped);
+    stats->helped = ptoi_get64(&rt->helped) + at_once;
     stats->scope_depth = ptoi_get64(&h->scope_depth);
     stats->buffers = ptoi_get64(&h->buffers);
     stats->buffers_peak = ptoi_get64(&h->buffers_peak);

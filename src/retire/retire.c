@@ -180,6 +180,7 @@ void ptoi_retire_publish(pto_runtime *rt, uint32_t level)
     const ptoi_track *t = &rt->track[level];
     const ptoi_level *map = &rt->map->level[level];
     ptoi_progress *p = &rt->view.header->progress[level];
+    ptoi_release64(&p->head, t->head); /* those that were run at once did not tell */
     ptoi_set64(&p->told, t->head);
     ptoi_set64(&p->completed, t->completed);
     ptoi_set64(&p->retired, t->retired);

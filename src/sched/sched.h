@@ -40,8 +40,6 @@ typedef struct ptoi_worker {
     uint32_t breath; /* before its next look into the inbox; 0 unless its last task came from there,
                         so that more may be on their way */
     uint32_t untimed; /* tasks until one is timed */
-    bool outdone;     /* what it left, another one has taken: not as if there were nothing to do */
-    uint64_t claimed; /* of the inbox, when it last looked while tasks were kept */
     uint64_t inbox;   /* the head of the inbox when it was last read */
     pto_arg *args;    /* of the task that runs */
     pthread_t thread;
@@ -58,20 +56,14 @@ typedef struct ptoi_kernel {
     uint32_t unused;
 } ptoi_kernel;
 
-/* How long a kernel takes: see submit/keep.c. */
+/* How long a kernel takes: see submit/at_once.h. */
 typedef enum ptoi_length {
     PTOI_LENGTH_UNKNOWN,
     PTOI_LENGTH_BRIEF,
     PTOI_LENGTH_LONG,
 } ptoi_length;
 
-#define PTOI_TIMED_EVERY 64 /* tasks of a thread */
-#define PTOI_KEPT_NS 8000   /* between looks of a worker while tasks are kept */
-
-static inline bool ptoi_kernel_is_brief(const ptoi_kernel *kernel)
-{
-    return ptoi_get32(&kernel->length) == PTOI_LENGTH_BRIEF;
-}
+#define PTOI_TIMED_EVERY 32 /* tasks of a thread */
 
 struct ptoi_sched {
     /* fixed at creation, but for kernels, which are added before a task names them (W1) */
@@ -135,20 +127,19 @@ pto_status ptoi_sched_same_process(const ptoi_sched *sched, const char *who);
 /* The scheduler's side of a runtime. */
 ptoi_sched *ptoi_sched_of(pto_runtime *rt);
 
-/* ---- step.c: the step ---- */
+/* ---- step.c: parts of the step, which is in step.h ---- */
 
 /* Whether a task can run. If not, it now waits in the list of one of its producers, and whoever
  * completes that looks again. The caller is the only one who has the task, and knows that its
  * producers before the one at `cursor` are complete. */
 bool ptoi_sched_look(ptoi_sched *sched, uint32_t task, uint32_t cursor);
 
-/* The next new task that can run, PTOI_NONE if there is none. Others it meets join their lists.
- * *breath is how long to wait before looking for more of them: see ptoi_park_breathe. */
-uint32_t ptoi_sched_claim(ptoi_sched *sched, uint64_t *inbox, uint32_t *breath);
+/* A task is complete, and its list closed: wakes who sleeps for it, and looks at all in the list. */
+void ptoi_sched_closed(ptoi_sched *sched, ptoi_worker *worker, ptoi_ref ref, uint32_t list);
 
-/* The task is complete: closes its list and looks at all who wait in it. The first that the worker
- * can run becomes its next, the others are put where workers find them. `worker` may be NULL. */
-void ptoi_sched_close(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, ptoi_outcome outcome);
+/* The end of a task of a traced run, and its beginning if it ran here. Before it is closed. */
+void ptoi_sched_log_end(ptoi_sched *sched, const ptoi_worker *worker, uint32_t task,
+                        ptoi_outcome outcome);
 
 /* Puts a task that can run where a worker finds it, and wakes one. */
 void ptoi_sched_offer(ptoi_sched *sched, uint32_t task);
@@ -178,10 +169,6 @@ static inline void ptoi_sched_notify(ptoi_sched *sched)
 /* Wakes a worker that serves one of these types, if one sleeps. */
 void ptoi_sched_wake_types(ptoi_sched *sched, uint32_t types);
 
-/* A task has run, on a worker or (NULL) completed by another thread: closes it, or lets the
- * scheduler's thread do it. */
-void ptoi_sched_finish(ptoi_sched *sched, ptoi_worker *worker, uint32_t task, ptoi_outcome outcome);
-
 /* ---- thread.c: the step on a thread of its own ---- */
 
 pto_status ptoi_sched_thread_start(ptoi_sched *sched);
@@ -192,9 +179,20 @@ void ptoi_sched_thread_stop(ptoi_sched *sched);
 /* Runs one task if there is one. */
 bool ptoi_worker_step(ptoi_worker *worker);
 
-/* The same for the orchestrating thread, if the task is brief; if not, it is offered to others, and
- * *all_brief says so. */
-bool ptoi_worker_step_brief(ptoi_worker *worker, bool *all_brief);
+/* Calls a kernel, and learns whether it is brief. */
+pto_status ptoi_worker_call_timed(ptoi_worker *worker, ptoi_kernel *kernel, const pto_call *call);
+
+static inline pto_status ptoi_worker_call(ptoi_worker *worker, ptoi_kernel *kernel,
+                                          const pto_call *call)
+{
+    const bool timed = worker->untimed-- == 0 || ptoi_get32(&kernel->length) == PTOI_LENGTH_UNKNOWN;
+    return __builtin_expect(timed, 0) ? ptoi_worker_call_timed(worker, kernel, call)
+                                      : kernel->fn(call);
+}
+
+/* The kernel of a task has returned something else than PTO_OK; `words` is what ptoi_error_serial was
+ * before. */
+void ptoi_worker_end(ptoi_worker *worker, uint32_t task, pto_status status, uint64_t words);
 
 /* Whether there seems to be something for it, as the last look before it sleeps. */
 bool ptoi_worker_sees_work(ptoi_worker *worker);

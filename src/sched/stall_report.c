@@ -73,7 +73,7 @@ void ptoi_stall_keep(pto_runtime *rt, pto_stall_report *report, uint32_t kernel,
     ptoi_set32(&s->kernel, kernel);
     ptoi_set32(&s->site, site);
     ptoi_set32(&s->scope, scope);
-    ptoi_set64(&s->submitted, ptoi_get64(&rt->view.header->inbox_head));
+    ptoi_set64(&s->submitted, rt->order);
     ptoi_set64(&s->when, ptoi_os_clock());
     ptoi_put64(&s->serial, serial + 2);
 }

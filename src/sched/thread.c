@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "sched/sched.h"
+#include "sched/step.h"
 
 static bool step(ptoi_sched *sched)
 {

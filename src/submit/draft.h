@@ -21,8 +21,6 @@
 #include "submit/edge.h"
 #include "submit/runtime.h"
 
-#define PTOI_UNLIKELY(x) __builtin_expect(!!(x), 0)
-
 typedef struct ptoi_draft {
     /* Set by begin. */
     pto_runtime *rt;

@@ -204,7 +204,8 @@ static inline bool submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type,
         ptoi_buffer *b = buffer_of(rt, t);
         b->seq = seq;
         b->level = level;
-        b->at += heap_at;
+        b->at = ptoi_guard_place(rt->sched.guard, b->at + heap_at);
+        b->unmapped = false;
         const uint32_t form = found[i] & ~BROUGHT;
         const uint32_t region = ptoi_loose_create(map, t, form);
         ptoi_region *r = &map->regions[region];
@@ -217,6 +218,9 @@ static inline bool submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type,
     entries->head = entry;
     map->hot.params += entry - first;
 
+    if (PTOI_UNLIKELY(rt->sched.guard)) {
+        ptoi_guard_task(rt, level, seq, track->args.at, params, n_params);
+    }
     const bool poisoned = PTOI_UNLIKELY(track->few) && ptoi_edges_drop_complete(rt, &edges);
     const uint32_t base = rt->depth ? rt->scopes[rt->depth - 1].base : 0;
     ptoi_heap_take(&track->heap, heap_at, heap_bytes);

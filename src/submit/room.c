@@ -40,7 +40,7 @@ uint64_t ptoi_known_room(const pto_runtime *rt, uint32_t level)
     const uint64_t args = t->args.here / PTOI_KNOWN_PARAMS;
     const uint64_t edges = t->deps.here / PTOI_KNOWN_EDGES;
     const uint64_t a = slots < entries ? slots : entries, b = args < edges ? args : edges;
-    return ptoi_poison_any(rt) || rt->sched.guard ? 0 : a < b ? a : b;
+    return ptoi_poison_any(rt) ? 0 : a < b ? a : b;
 }
 
 static __attribute__((noinline, cold)) pto_status refuse_size(const ptoi_draft *d)

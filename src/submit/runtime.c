@@ -14,6 +14,7 @@
 
 #define SITE_BUCKETS (UINT32_C(2) * PTOI_MAX_SITES)
 #define MOST_PARAMS (UINT64_C(1) << 20) /* of one task */
+#define EVERYTHING_NS 1000000           /* of brief_ns: who says so much wants everything at once */
 
 pto_status ptoi_runtime_refuse(const pto_runtime *rt, const char *who)
 {
@@ -130,6 +131,9 @@ pto_status pto_kernel_register(pto_runtime *rt, const char *name, pto_worker_typ
     }
     rt->view.kernels[rt->n_kernels] = (ptoi_kernel_entry){text, (uint32_t)type};
     rt->sched.kernels[rt->n_kernels] = (ptoi_kernel){.fn = fn, .user = user};
+    if (!rt->at_once) { /* nobody wants to know */
+        ptoi_set32(&rt->sched.kernels[rt->n_kernels].length, PTOI_LENGTH_LONG);
+    }
     *kernel = rt->first_kernel | rt->n_kernels++;
     return PTO_OK;
 }
@@ -299,6 +303,15 @@ static pto_status create_workers(pto_runtime *rt)
         }
         rt->served |= w->types;
     }
+    if (s->place == PTO_PLACE_INLINE && set->config.brief_ns && !s->guard) {
+        rt->at_once = rt->caller->types;
+        if (set->config.brief_ns >= EVERYTHING_NS) {
+            ptoi_set32(&s->brief_ticks, UINT32_MAX);
+        }
+    }
+    ptoi_ticks_find_out();
+    rt->created_ns = ptoi_os_clock();
+    rt->created_ticks = ptoi_ticks();
     s->own.sched = s;
     s->own.next = PTOI_NONE;
     s->own.line = &s->view.workers[s->n_workers + PTOI_LINE_SCHEDULER];
@@ -319,7 +332,6 @@ static pto_status create_workers(pto_runtime *rt)
 
 static pto_status start(pto_runtime *rt)
 {
-    ptoi_keep_create(rt);
     if (rt->sched.place == PTO_PLACE_THREAD) {
         PTO_TRY(ptoi_sched_thread_start(&rt->sched));
     }

@@ -26,8 +26,9 @@
 #include "ring/heap.h"
 #include "ring/ring.h"
 #include "sched/sched.h"
-#include "submit/keep.h"
 #include "window/window.h"
+
+#define PTOI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /* What the orchestrator notes about a task, beside its slot: one line of cache. */
 typedef struct ptoi_note {
@@ -113,7 +114,7 @@ typedef struct ptoi_buffer {
     uint32_t level; /* of the owner */
     uint32_t version;
     uint32_t base; /* the lifetime it belongs to: place in the stack where that begins */
-    uint32_t unused;
+    bool unmapped; /* the map has never heard of it: all who used it were run at once */
 } ptoi_buffer;
 
 /* Memory and tasks that went bad; retire/poison.c. */
@@ -138,14 +139,14 @@ typedef struct ptoi_poison {
 
 struct pto_runtime {
     /* hot */
-    ptoi_a64 thread;             /* the orchestrating one; others look whether it is them */
-    ptoi_view view;              /* the orchestrator's own */
-    uint64_t order;              /* tasks submitted */
-    uint64_t attempt;            /* calls of submit, for marks that need no cleaning */
-    uint64_t why[PTOI_REASONS];  /* edges, by reason; told when the rest is (ptoi_retire_publish) */
-    uint64_t looked_at, look_at; /* the order at which submit looks next what has become of tasks */
-    uint32_t depth;              /* of scopes */
-    uint32_t level;              /* of tasks submitted now */
+    ptoi_a64 thread;            /* the orchestrating one; others look whether it is them */
+    ptoi_view view;             /* the orchestrator's own */
+    uint64_t order;             /* tasks submitted */
+    uint64_t attempt;           /* calls of submit, for marks that need no cleaning */
+    uint64_t why[PTOI_REASONS]; /* edges, by reason; told when the rest is (ptoi_retire_publish) */
+    uint64_t look_at;           /* the order at which submit looks next what has become of tasks */
+    uint32_t depth;             /* of scopes */
+    uint32_t level;             /* of tasks submitted now */
     uint32_t levels;
     uint32_t n_kernels;    /* with number 0, which is none */
     uint32_t first_kernel; /* added to their numbers */
@@ -157,6 +158,7 @@ struct pto_runtime {
     uint32_t n_buffers, max_buffers;
     uint32_t temp_form;  /* of the last temporary: the number, or 0 */
     uint32_t served;     /* types that anybody serves */
+    uint32_t at_once;    /* types whose brief tasks submit runs itself: submit/at_once.h */
     ptoi_worker *caller; /* the orchestrating thread as a worker */
     pto_task last;
     pto_task unmapped; /* the task that runs alone, because the map could not hold it; 0: none */
@@ -183,7 +185,12 @@ struct pto_runtime {
     pto_kernel rearrange_vector, rearrange_accelerator;
     struct ptoi_devices *devices;
 
-    ptoi_keep keep;
+    struct { /* a task that was run at once, and did not just end well */
+        bool is;
+        pto_status status;
+        uint64_t words; /* see ptoi_worker_end */
+    } ran;
+    uint64_t created_ticks, created_ns; /* so that it can be found out what a tick is */
 
     struct ptoi_trace *trace; /* of a run that is recorded (observe/trace.h); NULL: none is */
 
@@ -327,9 +334,6 @@ void ptoi_wait_any(pto_runtime *rt, uint64_t complete);
 
 /* Runs so many tasks at most, as long as there are any. Says whether there were. */
 bool ptoi_help(pto_runtime *rt, uint32_t tasks);
-
-/* The same for brief ones. Says whether all that it met were. */
-bool ptoi_help_brief(pto_runtime *rt, uint32_t tasks);
 
 /* Waits until all tasks of a level are complete. */
 void ptoi_wait_level(pto_runtime *rt, uint32_t level);

@@ -9,11 +9,12 @@
 
 #include "base/error.h"
 #include "observe/trace.h"
+#include "submit/at_once.h"
 #include "submit/draft.h"
-#include "submit/known.h"
 
-#define FEW 32        /* parameters that need no memory beyond the stack */
-#define LOOK_EVERY 32 /* tasks, even if nothing is short: what is recycled is still in the cache */
+#define FEW 32         /* parameters that need no memory beyond the stack */
+#define LEARN_NS 20000 /* since the runtime was created: enough to learn what a tick is */
+#define LOOK_EVERY 32  /* tasks, even if nothing is short: what is recycled is still in the cache */
 
 static __attribute__((noinline, cold)) pto_status
 refuse_kernel(const pto_runtime *rt, pto_kernel kernel, pto_worker_type type)
@@ -98,6 +99,18 @@ static __attribute__((noinline)) pto_status submit_any(pto_runtime *rt, uint32_t
     return PTO_OK;
 }
 
+/* How many ticks a kernel may take that is to be called brief, once there is something to go by. */
+static __attribute__((noinline, cold)) void learn_ticks(pto_runtime *rt)
+{
+    const uint64_t ns = ptoi_os_clock() - rt->created_ns;
+    const uint64_t ticks = ptoi_ticks() - rt->created_ticks;
+    if (ns >= LEARN_NS) {
+        const uint64_t brief = (uint64_t)((double)rt->settings.config.brief_ns * (double)ticks /
+                                          (double)ns);
+        ptoi_set32(&rt->sched.brief_ticks, brief < UINT32_MAX ? (uint32_t)brief + 1 : UINT32_MAX);
+    }
+}
+
 /* Now and then, after a task: what is complete comes back, and the next ones may be quick. Of a program
  * that submits few tasks the numbers are to be seen from outside, too: those of its first tasks are
  * told more and more seldom. */
@@ -110,8 +123,9 @@ static __attribute__((noinline)) void look_again(pto_runtime *rt)
         }
         rt->look_at = rt->order + 1;
     } else if (rt->order >= rt->look_at) {
-        ptoi_keep_look(rt, rt->order - rt->looked_at);
-        rt->looked_at = rt->order;
+        if (PTOI_UNLIKELY(rt->at_once && !ptoi_get32(&rt->sched.brief_ticks))) {
+            learn_ticks(rt);
+        }
         ptoi_retire(rt, rt->level);
         rt->look_at = rt->order + LOOK_EVERY;
     }
@@ -144,7 +158,10 @@ pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_typ
         return ptoi_fail(PTO_CANCELLED, "submit: the runtime was cancelled");
     }
 
-    if (!submit_known(rt, number, own_type, params, n_params, file, line)) {
+    const bool brief = (rt->at_once >> own_type & 1) &&
+                       ptoi_get32(&rt->sched.kernels[number].length) == PTOI_LENGTH_BRIEF;
+    if (!(brief && submit_at_once(rt, number, own_type, params, n_params, file, line)) &&
+        !submit_known(rt, number, own_type, params, n_params, file, line)) {
         PTO_TRY(submit_any(rt, number, own_type, params, n_params, file, line));
     }
     if (task) {

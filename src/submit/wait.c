@@ -124,16 +124,6 @@ bool ptoi_help(pto_runtime *rt, uint32_t tasks)
     return helped;
 }
 
-bool ptoi_help_brief(pto_runtime *rt, uint32_t tasks)
-{
-    bool all_brief = true;
-    for (; tasks && ptoi_worker_step_brief(rt->caller, &all_brief); tasks--) {
-        ptoi_count64(&rt->helped, 1);
-    }
-    put_back(rt);
-    return all_brief;
-}
-
 void ptoi_wait_level(pto_runtime *rt, uint32_t level)
 {
     const ptoi_track *t = &rt->track[level];

@@ -14,10 +14,10 @@
 /* ---- Managed memory ---- */
 
 /* The task names memory that another one owns: that one stays until it is complete. */
-static inline void ptoi_buffer_hold(pto_runtime *rt, const ptoi_buffer *b, uint32_t level,
-                                    uint64_t seq)
+static inline void ptoi_buffer_hold(pto_runtime *rt, ptoi_buffer *b, uint32_t level, uint64_t seq)
 {
     ptoi_track *owner = &rt->track[b->level];
+    b->unmapped = false;
     ptoi_note *note = ptoi_note_of(owner, b->seq);
     if (note->held == rt->attempt) {
         return;
@@ -95,9 +95,7 @@ static inline ptoi_slot *ptoi_write(pto_runtime *rt, const ptoi_written *w)
                             .level = (uint8_t)w->level,
                             .type = (uint8_t)w->type,
                             .poisoned = w->poisoned};
-    uint64_t word;
-    memcpy(&word, &what, sizeof word);
-    ptoi_release64(&slot->what, word); /* see ptoi_what_of */
+    ptoi_slot_begin(slot, what);
     slot->deps = (uint32_t)w->deps_at;
     slot->fanin = w->fanin;
     slot->args = (uint32_t)w->args_at;
@@ -126,6 +124,13 @@ void ptoi_tell_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_param
 static inline void ptoi_publish(pto_runtime *rt, const ptoi_slot *slot, const ptoi_edges *edges)
 {
     ptoi_header *h = rt->view.header;
+    if (__builtin_expect(rt->ran.is, 0)) { /* or it has been there already: at_once.h */
+        rt->ran.is = false;
+        ptoi_count64(&h->at_once, 1);
+        ptoi_worker_end(rt->caller, ptoi_slot_number(&rt->view, slot), rt->ran.status,
+                        rt->ran.words);
+        return;
+    }
     uint64_t at = ptoi_get64(&h->inbox_head);
     ptoi_set32(&rt->view.inbox[(uint32_t)at & rt->view.inbox_mask],
                ptoi_slot_number(&rt->view, slot));

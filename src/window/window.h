@@ -48,7 +48,7 @@
 #include "tensor/form.h"
 
 #define PTOI_WINDOW_MAGIC UINT64_C(0x3144574f54505f00)
-#define PTOI_WINDOW_VERSION 4u
+#define PTOI_WINDOW_VERSION 5u
 #define PTOI_WINDOW_NAME "pto-window" /* of the file: how a tool finds it under /proc/PID/fd */
 #define PTOI_LINE 64
 #define PTOI_WINDOW_STRETCH 3    /* heaps with guards (ring/guard.h) take so much more room */
@@ -330,7 +330,8 @@ typedef struct ptoi_header {
     _Alignas(PTOI_LINE) ptoi_a32 cancelled; /* pto_cancel: any thread */
 
     /* [o] for people */
-    _Alignas(PTOI_LINE) ptoi_a64 edges[4]; /* raw, war, waw, after */
+    _Alignas(PTOI_LINE) ptoi_a64 at_once; /* tasks that submit ran itself: never in the inbox */
+    ptoi_a64 edges[4];                    /* raw, war, waw, after */
     ptoi_a64 scope_depth, buffers, buffers_peak, budget_hits;
     ptoi_progress progress[PTO_MAX_LEVELS];
     ptoi_waiting waiting;
@@ -400,6 +401,13 @@ static inline ptoi_what ptoi_what_of(const ptoi_slot *slot)
     return what;
 }
 
+static inline void ptoi_slot_begin(ptoi_slot *slot, ptoi_what what)
+{
+    uint64_t word;
+    memcpy(&word, &what, sizeof word);
+    ptoi_release64(&slot->what, word);
+}
+
 static inline pto_task ptoi_task_of(const ptoi_slot *slot)
 {
     return ptoi_ref_task(ptoi_ref_make(ptoi_get64(&slot->seq), ptoi_what_of(slot).level, false));
@@ -455,6 +463,12 @@ static inline uint32_t ptoi_phase_begin(uint32_t lap)
 static inline uint32_t ptoi_phase_of(uint32_t phase, uint32_t lap)
 {
     return (phase ^ ptoi_phase_begin(lap)) >> PTOI_PHASE_LAP_SHIFT ? 0 : phase;
+}
+
+/* What pto_task_complete said. */
+static inline pto_status ptoi_phase_status(uint32_t phase)
+{
+    return (pto_status)(phase >> PTOI_PHASE_STATUS_SHIFT & PTOI_PHASE_STATUS_MASK);
 }
 
 /* ---- Arguments ---- */

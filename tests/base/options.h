@@ -40,6 +40,7 @@ static const number numbers[] = {
     {"PTO_MAP_ENTRIES", LEVELS(map_entries), 1, 67108864, 4096, POWER},
     {"PTO_BUFFERS", AT(buffers), 0, 1, 67108864, 65536, AS_IS},
     {"PTO_SPIN", AT(spin), 0, 0, 2147483648, 512, AS_IS},
+    {"PTO_BRIEF", AT(brief_ns), 0, 0, 1073741824, 50, AS_IS},
     {"PTO_OVERLAP_BUDGET", AT(overlap_budget), 0, 0, UINT64_MAX, 0, AS_IS},
     {"PTO_TRACE_LIMIT", AT(trace_limit), 0, 1, 67108864, 1048576, AS_IS},
     {"PTO_FIRST_TASK", AT(first_task), 0, 0, 576460752303423488, 0, AS_IS},

@@ -100,6 +100,7 @@ static void options_are_printed(void **state)
     has_value(text, "PTO_CALLER", "all");
     has_value(text, "PTO_SCHEDULER", "inline");
     has_value(text, "PTO_SPIN", "512");
+    has_value(text, "PTO_BRIEF", "50");
     has_value(text, "PTO_OVERLAP_BUDGET", "0");
     has_value(text, "PTO_TRACE", "none");
     has_value(text, "PTO_TRACE_LIMIT", "1048576");

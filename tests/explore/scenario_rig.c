@@ -167,6 +167,7 @@ pto_config rig_config(uint32_t workers, pto_place place)
     c.caller_types = PTO_TYPE_BIT(PTO_VECTOR);
     c.place = place;
     c.spin = PTO_NO_SPIN;
+    c.brief_ns = PTO_NO_BRIEF; /* a clock would decide */
     c.first_task = 1;
     c.guard = PTO_NO_GUARD; /* they would be looked at in every schedule, between the same steps */
     return c;

@@ -99,7 +99,9 @@ static inline void config_make(test_rng *rng, program *p, program_profile profil
                         (uint64_t)program_roll(rng, 1, 60);
     }
     config_rings(rng, c, profile);
-    c->guard = c->spin % 4 == 1 ? 1 : PTO_NO_GUARD; /* not drawn: programs stay what they were */
+    /* Not drawn: programs stay what they were. */
+    c->guard = c->spin % 4 == 1 ? 1 : PTO_NO_GUARD;
+    c->brief_ns = c->spin % 4 > 1 ? 1000000000 : PTO_NO_BRIEF; /* everything that can be, at once */
 }
 
 /* ---- In words ------------------------------------------------------------------------------- */
@@ -116,6 +118,9 @@ static inline void config_print(FILE *out, const program *p)
 {
     const pto_config *c = &p->config;
     fprintf(out, "  levels %u", c->levels);
+    if (c->brief_ns != PTO_NO_BRIEF) {
+        fprintf(out, ", at once");
+    }
     if (c->type_workers[0]) {
         fprintf(out, ", workers of one type");
     } else if (c->workers == PTO_NO_WORKERS) {

@@ -42,6 +42,7 @@ static inline void twice_alone(program *p)
         c->first_task = 1; /* else each runtime has numbers of its own */
     }
     c->place = PTO_PLACE_INLINE;
+    c->brief_ns = PTO_NO_BRIEF;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         program_work *work = &p->op[i].work;
         if (work->ending != END_RETURN) {

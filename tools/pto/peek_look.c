@@ -335,7 +335,7 @@ pto_status peek_look_at(const peek *p, peek_look *look)
         look->failed += ptoi_get64(&tally->failed);
         look->skipped += ptoi_get64(&tally->skipped);
     }
-    look->submitted = ptoi_acquire64(&h->inbox_head);
+    look->submitted = ptoi_acquire64(&h->inbox_head) + ptoi_get64(&h->at_once);
     for (int why = 0; why < 4; why++) {
         look->edges += ptoi_get64(&h->edges[why]);
     }
