@@ -43,59 +43,37 @@ static inline bool is_free(pto_tensormap *map, ptoi_region *r, uint64_t kind)
 /* A managed parameter: the number of its form, and where it lies; 0 if it is not for here. A buffer that
  * the task brings gets its place in the block of the task, of which *heap_bytes is what others have;
  * the address follows. */
-static __attribute__((noinline)) uint32_t find_managed(pto_runtime *rt, const pto_param *p,
-                                                       uint64_t *heap_bytes, void **data)
+static inline uint32_t find_managed(pto_runtime *rt, const pto_tensor *t, uint64_t kind,
+                                    uint64_t *heap_bytes, void **data)
 {
-    const pto_tensor *t = p->tensor;
     ptoi_buffer *b = buffer_of(rt, t);
-    if (!ptoi_buffer_is(rt, t->owner, t->generation) || t->version != b->version) {
+    if (PTOI_UNLIKELY(!ptoi_buffer_is(rt, t->owner, t->generation) || t->version != b->version)) {
         return 0;
     }
     if (!b->seq) {
-        if (p->kind != PTO_PARAM_OUTPUT || b->fresh == rt->attempt ||
-            b->base != rt->scopes[rt->depth - 1].base) {
+        if (PTOI_UNLIKELY(kind != PTO_PARAM_OUTPUT || b->fresh == rt->attempt ||
+                          b->base != rt->scopes[rt->depth - 1].base)) {
             return 0;
         }
         b->fresh = rt->attempt;
         b->at = *heap_bytes;
         *heap_bytes += (b->bytes + 63) & ~UINT64_C(63);
-        return form_of_whole(rt, b, t);
+        *data = NULL;
+        return b->form = form_of_whole(rt, b, t);
     }
-    char *memory = rt->sched.view.level[b->level].heap + b->at;
+    *data = rt->sched.view.level[b->level].heap + b->at;
     if (b->unmapped) {
-        *data = memory;
-        return form_of_whole(rt, b, t);
+        const bool same = t->storage_bytes == b->bytes && !t->offset && !t->storage &&
+                          ptoi_form_is(ptoi_form_record(rt->map->forms.records, b->form), t);
+        return same ? b->form : form_of_whole(rt, b, t);
     }
     const uint32_t region = ptoi_recall(rt->map, t);
     if (region == PTOI_NONE || rt->map->regions[region].near != PTOI_NEAR_NONE ||
-        !is_free(rt->map, &rt->map->regions[region], (uint64_t)p->kind)) {
+        !is_free(rt->map, &rt->map->regions[region], kind)) {
         return 0;
     }
-    *data = memory + (uint64_t)t->offset * ptoi_dtype_bytes(t->dtype);
+    *data = (char *)*data + (uint64_t)t->offset * ptoi_dtype_bytes(t->dtype);
     return rt->map->regions[region].form;
-}
-
-/* The buffers that the task brings lie in its block, at heap_at. They are its own once it has `seq`. */
-static __attribute__((noinline)) void place_brought(pto_runtime *rt, const pto_param *params,
-                                                    size_t n_params, uint64_t heap_at, uint64_t seq)
-{
-    char *heap = rt->sched.view.level[rt->level].heap;
-    for (size_t i = 0; i < n_params; i++) {
-        if (params[i].kind == PTO_PARAM_SCALAR || !params[i].tensor->owner) {
-            continue;
-        }
-        ptoi_buffer *b = buffer_of(rt, params[i].tensor);
-        if (b->seq || b->fresh != rt->attempt) {
-            continue;
-        }
-        rt->caller->args[i].data = heap + heap_at + b->at;
-        if (seq) {
-            b->at += heap_at;
-            b->seq = seq;
-            b->level = rt->level;
-            b->unmapped = true;
-        }
-    }
 }
 
 /* Runs the task and passes it, if it is of the usual kind and nothing keeps it. Otherwise says false,
@@ -114,6 +92,7 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
     ptoi_worker *caller = rt->caller;
     pto_arg *arg = caller->args;
     uint64_t heap_bytes = 0, heap_at = 0;
+    uint32_t brought = 0; /* a bit for each parameter whose buffer the task brings */
     rt->attempt++;
     for (const pto_param *p = params, *end = params + n_params; p != end; p++, arg++) {
         const uint64_t kind = head_of(p);
@@ -131,10 +110,11 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
         }
         uint32_t number_of_form;
         if (t->owner) {
-            number_of_form = find_managed(rt, p, &heap_bytes, &arg->data);
+            number_of_form = find_managed(rt, t, kind, &heap_bytes, &arg->data);
             if (PTOI_UNLIKELY(number_of_form == 0)) {
                 return false;
             }
+            brought |= (uint32_t)!arg->data << (p - params);
         } else {
             const uint32_t region = ptoi_recall(map, t);
             if (PTOI_UNLIKELY(region == PTOI_NONE)) {
@@ -147,17 +127,21 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
             arg->data = (char *)t->storage + (uint64_t)t->offset * ptoi_dtype_bytes(t->dtype);
             number_of_form = r->form;
         }
-        const ptoi_form *form = ptoi_form_record(rt->sched.view.forms, number_of_form);
+        const ptoi_form *form = ptoi_form_record(map->forms.records, number_of_form);
         arg->shape = form->dims;
         arg->strides = form->dims + form->ndim;
         memcpy(&arg->ndim, &form->ndim, 8); /* and dtype */
         arg->u64 = 0;
     }
-    if (heap_bytes) {
+    if (brought) {
         if (!ptoi_heap_fits(&track->heap, heap_bytes, &heap_at)) {
             return false;
         }
-        place_brought(rt, params, n_params, heap_at, 0);
+        for (uint32_t left = brought; left; left &= left - 1) {
+            const int i = __builtin_ctz(left);
+            caller->args[i].data = rt->sched.view.level[level].heap + heap_at +
+                                   buffer_of(rt, params[i].tensor)->at;
+        }
     }
 
     /* It runs, and whoever looks in sees it running. */
@@ -217,10 +201,14 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
     if (passes) {
         track->retired = track->released = seq + 1;
     } else {
-        if (heap_bytes) {
-            place_brought(rt, params, n_params, heap_at, seq);
-            ptoi_heap_take(&track->heap, heap_at, heap_bytes);
+        for (uint32_t left = brought; left; left &= left - 1) {
+            ptoi_buffer *b = buffer_of(rt, params[__builtin_ctz(left)].tensor);
+            b->at += heap_at;
+            b->seq = seq;
+            b->level = level;
+            b->unmapped = true;
         }
+        ptoi_heap_take(&track->heap, heap_at, heap_bytes);
         const uint32_t base = rt->depth ? rt->scopes[rt->depth - 1].base : 0;
         ptoi_note *note = ptoi_note_of(track, seq);
         note->heap_at = heap_at;

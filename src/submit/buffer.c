@@ -225,20 +225,16 @@ static pto_status dense(pto_dtype dtype, int32_t ndim, const int64_t *shape, pto
 
 /* The form of a temporary is mostly that of the one before, and dense: then nothing is to be checked,
  * or worked out. */
-static inline bool dense_as_before(const pto_runtime *rt, pto_dtype dtype, int32_t ndim,
-                                   const int64_t *shape, pto_tensor *t)
+static inline bool is_as_before(const ptoi_form *form, pto_dtype dtype, int32_t ndim,
+                                const int64_t *shape)
 {
-    const ptoi_form *form = ptoi_form_record(rt->view.forms, rt->temp_form);
     if (!form->dense || form->ndim != ndim || form->dtype != dtype || !shape) {
         return false;
     }
-    *t = (pto_tensor){.ndim = ndim, .dtype = dtype, .storage_bytes = form->dense};
     for (int32_t d = 0; d < ndim; d++) {
         if (form->dims[d] != shape[d]) {
             return false;
         }
-        t->shape[d] = shape[d];
-        t->strides[d] = form->dims[ndim + d];
     }
     return true;
 }
@@ -246,20 +242,28 @@ static inline bool dense_as_before(const pto_runtime *rt, pto_dtype dtype, int32
 pto_status pto_temp(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const int64_t *shape,
                     pto_tensor *t)
 {
-    pto_tensor made;
     const ptoi_buffer *b = NULL;
     PTO_TRY(ptoi_runtime_enter(rt, "temp"));
     if (!t) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "temp: t is NULL");
     }
-    if (!dense_as_before(rt, dtype, ndim, shape, &made)) {
+    const ptoi_form *form = ptoi_form_record(rt->view.forms, rt->temp_form);
+    if (is_as_before(form, dtype, ndim, shape)) {
+        PTO_TRY(create_buffer(rt, form->dense, &b));
+        *t = (pto_tensor){.ndim = ndim, .dtype = dtype, .storage_bytes = form->dense};
+        for (int32_t d = 0; d < ndim; d++) {
+            t->shape[d] = form->dims[d];
+            t->strides[d] = form->dims[ndim + d];
+        }
+    } else {
+        pto_tensor made;
         PTO_TRY(dense(dtype, ndim, shape, &made));
         rt->temp_form = ptoi_form_find(&rt->map->forms, &made);
+        PTO_TRY(create_buffer(rt, made.storage_bytes, &b));
+        *t = made;
     }
-    PTO_TRY(create_buffer(rt, made.storage_bytes, &b));
-    made.owner = ptoi_buffer_owner(rt, b);
-    made.generation = (uint32_t)b->life;
-    *t = made;
+    t->owner = ptoi_buffer_owner(rt, b);
+    t->generation = (uint32_t)b->life;
     return PTO_OK;
 }
 

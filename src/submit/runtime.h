@@ -114,6 +114,7 @@ typedef struct ptoi_buffer {
     uint32_t level; /* of the owner */
     uint32_t version;
     uint32_t base; /* the lifetime it belongs to: place in the stack where that begins */
+    uint32_t form; /* of what brought it, if it is unmapped: the number */
     bool unmapped; /* the map has never heard of it: all who used it were run at once */
 } ptoi_buffer;
 
