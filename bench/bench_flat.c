@@ -55,7 +55,7 @@ static bool check(const pattern *p)
 {
     enum { TASKS = 5000 };
     data serial = serial_data(p, TASKS), ours = p->make(TASKS);
-    pto_runtime *rt = runtime_make(PTO_PLACE_INLINE);
+    pto_runtime *rt = runtime_make(0, 0);
     sink s;
     sink_init(&s, rt, MIX);
     (void)timed(p, &s, &ours, TASKS);

@@ -48,6 +48,7 @@ static pto_runtime *row_runtime(const row_info *row, const run_info *run)
     pto_runtime *rt;
     config.place = run->mode == THREAD ? PTO_PLACE_THREAD : PTO_PLACE_INLINE;
     config.workers = run->mode == ALONE ? PTO_NO_WORKERS : 0;
+    config.brief_ns = PTO_NO_BRIEF; /* else there would be nobody to wait for */
     if (row->deep) {
         config.window = 1 << 16;
     }

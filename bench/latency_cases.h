@@ -150,6 +150,7 @@ static bench bench_begin(int place, uint32_t spin, uint32_t window)
     config.caller_types = PTO_TYPE_BIT(PTO_VECTOR);
     config.spin = spin;
     config.window = window;
+    config.brief_ns = PTO_NO_BRIEF;
     must(pto_runtime_create(&b.rt, &config));
     must(pto_kernel_register(b.rt, "cube", PTO_CUBE, kernel_probe, NULL, &b.cube));
     must(pto_kernel_register(b.rt, "vector", PTO_VECTOR, kernel_probe, NULL, &b.vector));

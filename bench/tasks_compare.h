@@ -69,7 +69,7 @@ static uint64_t ours_time(int place, const pattern *p, uint64_t tasks, uint64_t 
                           double *seconds, double *serial)
 {
     static const uint64_t warm_up = 20000;
-    pto_runtime *rt = runtime_make(places[place]);
+    pto_runtime *rt = runtime_make(place, briefs[place]);
     data d = p->make(tasks);
     sink s;
     sink_init(&s, rt, steps ? SPIN : EMPTY);

@@ -8,7 +8,7 @@
 
 enum { BAR_WIDTH = 22, GROUP_GAP = 26, LEFT = 56, TOP = 64, HEIGHT = 280, BOTTOM = 40 };
 
-static const char *const bar_colours[RUNTIMES] = {"#0b6e4f", "#6bbf9c", "#c05746",
+static const char *const bar_colours[RUNTIMES] = {"#0b6e4f", "#6bbf9c", "#a9cdbd", "#c05746",
                                                   "#d9a441", "#7a6c9d", "#4a7fb5"};
 
 /* The part of the height that a figure has. METG goes over three powers of ten: by logarithm. */

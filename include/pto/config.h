@@ -55,7 +55,7 @@ typedef struct pto_config {
     uint32_t type_workers[PTO_WORKER_TYPES];
     const uint32_t *worker_types; /* `workers` sets of types */
     uint32_t
-        caller_types; /* what the orchestrating thread helps with while it waits; PTO_NO_TYPES */
+        caller_types; /* what the orchestrating thread helps with; PTO_NO_TYPES */
 
     pto_place place;         /* of the scheduler */
     uint32_t spin;           /* looks for work before a thread goes to sleep; PTO_NO_SPIN */

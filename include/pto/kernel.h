@@ -27,7 +27,9 @@
  *     an error     failed; pto_fail says why. Tasks that depend on its outputs are skipped, all
  *                  others run, and pto_wait reports it.
  *
- * A kernel must not submit, open scopes, wait or read: that is for the orchestrating thread.
+ * A kernel must not submit, open scopes, wait or read: that is for the orchestrating thread. Nor must
+ * it wait for what that thread does after the submit, which may be the one to run it: see brief_ns and
+ * caller_types in pto/config.h.
  */
 #ifndef PTO_KERNEL_H
 #define PTO_KERNEL_H

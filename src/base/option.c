@@ -50,7 +50,7 @@ const ptoi_option ptoi_options[] = {
      .help = "Worker threads: how many, serving all types; or each with its types and, after a "
              "colon, how many of them. By default one less than the cores, at least 1."},
     {"PTO_CALLER", FIELD(caller_types), .kind = PTOI_OPTION_TYPES, .otherwise = PTO_ALL_TYPES,
-     .help = "What the orchestrating thread helps with while it waits."},
+     .help = "What the orchestrating thread helps with, while it waits and if it is brief."},
     {"PTO_SCHEDULER", FIELD(place), .kind = PTOI_OPTION_PLACE, .otherwise = PTO_PLACE_INLINE,
      .help = "Who takes the scheduler's steps: whoever submits or completes a task, or a thread of "
              "its own."},
