@@ -107,7 +107,9 @@ pto_status ptoi_worker_call_timed(ptoi_worker *worker, ptoi_kernel *kernel, cons
     const uint64_t began = ptoi_ticks();
     const pto_status status = kernel->fn(call);
     const uint64_t took = ptoi_ticks() - began;
-    const uint32_t length = took < brief ? PTOI_LENGTH_BRIEF : PTOI_LENGTH_LONG;
+    const uint32_t length = took < brief                          ? PTOI_LENGTH_BRIEF
+                            : took < (uint64_t)brief * PTOI_SHORT ? PTOI_LENGTH_SHORT
+                                                                  : PTOI_LENGTH_LONG;
     worker->untimed = PTOI_TIMED_EVERY;
     if (brief && ptoi_get32(&kernel->length) != length) {
         ptoi_set32(&kernel->length, length);

@@ -60,8 +60,11 @@ typedef struct ptoi_kernel {
 typedef enum ptoi_length {
     PTOI_LENGTH_UNKNOWN,
     PTOI_LENGTH_BRIEF,
+    PTOI_LENGTH_SHORT, /* no more than PTOI_SHORT times what is brief */
     PTOI_LENGTH_LONG,
 } ptoi_length;
+
+#define PTOI_SHORT 40
 
 #define PTOI_TIMED_EVERY 32 /* tasks of a thread */
 

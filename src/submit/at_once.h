@@ -4,7 +4,9 @@
  * A task that another thread runs costs a few lines of cache which go there and come back: as long as
  * a kernel of some 50 ns takes, or one of 200 if the two cores are far apart. So kernels are timed
  * now and then, by whoever runs them, and those that are brief (config.brief_ns) are not handed over
- * if the map says that nobody they would have to wait for is left.
+ * if the map says that nobody they would have to wait for is left. Those that are somewhat longer
+ * are not either, as long as workers have enough to do: the orchestrating thread has nothing better to
+ * do than to run them, and again nothing is handed over.
  *
  * When such a task is submitted it is complete. So nobody will ever wait for it, and nothing about
  * it has to be remembered: no entries in the map, no arguments, no edges, no place in the inbox. It
@@ -23,6 +25,32 @@
 
 #include "base/error.h"
 #include "submit/known.h"
+
+/* How often, in tasks, it is looked how many were claimed: the line is another core's. */
+#define CLAIMED_EVERY 8
+
+/* Whether workers have enough to do. */
+static inline bool is_ahead(pto_runtime *rt)
+{
+    const ptoi_header *h = rt->view.header;
+    const uint64_t head = ptoi_get64(&h->inbox_head), enough = rt->ahead;
+    if (head - rt->claimed < enough) {
+        return false; /* and what was claimed since makes it less still */
+    }
+    if (rt->order >= rt->claimed_at) {
+        rt->claimed = ptoi_get64(&h->inbox_claimed);
+        rt->claimed_at = rt->order + CLAIMED_EVERY;
+    }
+    return head - rt->claimed >= enough;
+}
+
+/* Whether a task with this kernel is to be run at once, if it can be. */
+static inline bool is_for_here(pto_runtime *rt, uint32_t number, uint32_t type)
+{
+    const uint32_t length = ptoi_get32(&rt->sched.kernels[number].length);
+    return (rt->at_once >> type & 1) &&
+           (length == PTOI_LENGTH_BRIEF || (length == PTOI_LENGTH_SHORT && is_ahead(rt)));
+}
 
 /* Whether nobody is left that an access of this kind would have to wait for. */
 static inline bool is_free(pto_tensormap *map, ptoi_region *r, uint64_t kind)

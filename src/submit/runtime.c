@@ -14,7 +14,8 @@
 
 #define SITE_BUCKETS (UINT32_C(2) * PTOI_MAX_SITES)
 #define MOST_PARAMS (UINT64_C(1) << 20) /* of one task */
-#define EVERYTHING_NS 1000000           /* of brief_ns: who says so much wants everything at once */
+#define AHEAD 8 /* tasks for each thread that keep it busy for a while, if they are not brief */
+#define EVERYTHING_NS 1000000 /* of brief_ns: who says so much wants everything at once */
 
 pto_status ptoi_runtime_refuse(const pto_runtime *rt, const char *who)
 {
@@ -305,6 +306,7 @@ static pto_status create_workers(pto_runtime *rt)
     }
     if (s->place == PTO_PLACE_INLINE && set->config.brief_ns && !s->guard) {
         rt->at_once = rt->caller->types;
+        rt->ahead = s->n_workers ? AHEAD * (s->n_workers + 1) : 0;
         if (set->config.brief_ns >= EVERYTHING_NS) {
             ptoi_set32(&s->brief_ticks, UINT32_MAX);
         }

@@ -160,6 +160,9 @@ struct pto_runtime {
     uint32_t temp_form;  /* of the last temporary: the number, or 0 */
     uint32_t served;     /* types that anybody serves */
     uint32_t at_once;    /* types whose brief tasks submit runs itself: submit/at_once.h */
+    uint32_t ahead;      /* so many tasks that nobody has claimed keep the workers busy */
+    uint64_t claimed;    /* out of the inbox, when it was last looked */
+    uint64_t claimed_at; /* the order at which to look again */
     ptoi_worker *caller; /* the orchestrating thread as a worker */
     pto_task last;
     pto_task unmapped; /* the task that runs alone, because the map could not hold it; 0: none */

@@ -158,9 +158,8 @@ pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_typ
         return ptoi_fail(PTO_CANCELLED, "submit: the runtime was cancelled");
     }
 
-    const bool brief = (rt->at_once >> own_type & 1) &&
-                       ptoi_get32(&rt->sched.kernels[number].length) == PTOI_LENGTH_BRIEF;
-    if (!(brief && submit_at_once(rt, number, own_type, params, n_params, file, line)) &&
+    if (!(is_for_here(rt, number, own_type) &&
+          submit_at_once(rt, number, own_type, params, n_params, file, line)) &&
         !submit_known(rt, number, own_type, params, n_params, file, line)) {
         PTO_TRY(submit_any(rt, number, own_type, params, n_params, file, line));
     }

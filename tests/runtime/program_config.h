@@ -101,7 +101,9 @@ static inline void config_make(test_rng *rng, program *p, program_profile profil
     config_rings(rng, c, profile);
     /* Not drawn: programs stay what they were. */
     c->guard = c->spin % 4 == 1 ? 1 : PTO_NO_GUARD;
-    c->brief_ns = c->spin % 4 > 1 ? 1000000000 : PTO_NO_BRIEF; /* everything that can be, at once */
+    c->brief_ns = c->spin % 4 == 2   ? 1000000000 /* everything that can be, at once */
+                  : c->spin % 4 == 3 ? 100        /* and if others have enough to do */
+                                     : PTO_NO_BRIEF;
 }
 
 /* ---- In words ------------------------------------------------------------------------------- */
