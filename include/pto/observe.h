@@ -63,6 +63,7 @@ typedef struct pto_runtime_stats {
     uint64_t raw, war, waw, after; /* edges, by reason; each pair of tasks once, see fanin_count */
     uint64_t overlap_budget_hits;  /* overlaps answered the safe way */
     uint64_t helped;               /* tasks that the orchestrating thread ran */
+    uint64_t at_once;              /* of these, in the submit itself: brief_ns in pto/config.h */
     uint64_t parks;                /* times a thread went to sleep */
     uint64_t scope_depth;          /* now */
     uint64_t buffers, buffers_peak;

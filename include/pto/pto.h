@@ -175,8 +175,9 @@ static inline pto_param pto_scalar_f64(double value)
 
 /* ---- Tasks ------------------------------------------------------------------------------- */
 
-/* Submits a task. It may wait for room in a ring, and runs tasks meanwhile. `type` is the type of
- * the kernel, or PTO_KERNEL_TYPE. `task`, if not NULL, is set.
+/* Submits a task. It may wait for room in a ring, and runs tasks meanwhile; and it may run the task
+ * itself, if the kernel is brief (brief_ns in pto/config.h). So hold no lock here that a kernel takes.
+ * `type` is the type of the kernel, or PTO_KERNEL_TYPE. `task`, if not NULL, is set.
  *
  * PTO_STALLED: waiting would never end, for only the caller can end the scope that holds the ring;
  * the detail names ring, task, scope and what to change. PTO_TOO_LARGE: it can never fit. */

@@ -101,22 +101,6 @@ static __attribute__((noinline)) void tell_started(const ptoi_worker *worker, pt
     }
 }
 
-pto_status ptoi_worker_call_timed(ptoi_worker *worker, ptoi_kernel *kernel, const pto_call *call)
-{
-    const uint32_t brief = ptoi_get32(&worker->sched->brief_ticks);
-    const uint64_t began = ptoi_ticks();
-    const pto_status status = kernel->fn(call);
-    const uint64_t took = ptoi_ticks() - began;
-    const uint32_t length = took < brief                          ? PTOI_LENGTH_BRIEF
-                            : took < (uint64_t)brief * PTOI_SHORT ? PTOI_LENGTH_SHORT
-                                                                  : PTOI_LENGTH_LONG;
-    worker->untimed = PTOI_TIMED_EVERY;
-    if (brief && ptoi_get32(&kernel->length) != length) {
-        ptoi_set32(&kernel->length, length);
-    }
-    return status;
-}
-
 void ptoi_worker_end(ptoi_worker *worker, uint32_t task, pto_status status, uint64_t words)
 {
     ptoi_sched *sched = worker->sched;
@@ -142,7 +126,7 @@ void ptoi_worker_end(ptoi_worker *worker, uint32_t task, pto_status status, uint
     }
 }
 
-static inline void run(ptoi_worker *worker, uint32_t task)
+static inline void run(ptoi_worker *worker, uint32_t task, ptoi_kernel *kernel)
 {
     ptoi_sched *sched = worker->sched;
     const ptoi_slot *slot = &sched->view.slots[task];
@@ -152,7 +136,6 @@ static inline void run(ptoi_worker *worker, uint32_t task)
         finish(sched, worker, task, PTOI_SKIPPED);
         return;
     }
-    ptoi_kernel *kernel = &sched->kernels[what.kernel];
     const pto_task self = ptoi_task_of(slot);
     ptoi_set64(&worker->line->task, self);
     resolve(sched, slot, worker->args);
@@ -295,13 +278,20 @@ static uint32_t find(ptoi_worker *worker)
     return PTOI_NONE;
 }
 
-bool ptoi_worker_step(ptoi_worker *worker)
+bool ptoi_worker_step(ptoi_worker *worker, bool *all_brief)
 {
     const uint32_t task = find(worker);
     if (task == PTOI_NONE) {
         return false;
     }
-    run(worker, task);
+    ptoi_sched *sched = worker->sched;
+    ptoi_kernel *kernel = &sched->kernels[ptoi_what_of(&sched->view.slots[task]).kernel];
+    if (__builtin_expect(all_brief != NULL, 0) && !ptoi_is_brief(ptoi_get32(&kernel->length))) {
+        ptoi_sched_offer(sched, task);
+        *all_brief = false;
+        return false;
+    }
+    run(worker, task, kernel);
     return true;
 }
 
@@ -327,7 +317,7 @@ static void *work(void *context)
     ptoi_sched *sched = worker->sched;
     ptoi_set32(&worker->line->thread, ptoi_os_thread_number());
     for (uint32_t idle = 0; !ptoi_acquire32(&sched->stop);) {
-        if (ptoi_worker_step(worker)) {
+        if (ptoi_worker_step(worker, NULL)) {
             idle = 0;
         } else if (idle < sched->spin) {
             ptoi_park_spin(idle++);

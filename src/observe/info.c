@@ -65,7 +65,7 @@ pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report
     report->line = site->line;
     report->type = (pto_worker_type)what.type;
     report->fanin_count = slot->fanin;
-    report->fanout_count = note->scopes + note->holders;
+    report->fanout_count = note->scopes + (note->holders & PTOI_HOLDERS);
     report->fanout_left = open_scopes(rt, note, report->order) + holders;
     report->heap_bytes = note->heap_size;
     if (ptoi_list_closed(waiters, lap)) {
@@ -182,6 +182,7 @@ pto_status pto_stats(const pto_runtime *rt, pto_runtime_stats *stats)
     stats->after = ptoi_get64(&h->edges[3]);
     stats->overlap_budget_hits = ptoi_get64(&h->budget_hits);
     stats->helped = ptoi_get64(&rt->helped) + at_once;
+    stats->at_once = at_once;
     stats->scope_depth = ptoi_get64(&h->scope_depth);
     stats->buffers = ptoi_get64(&h->buffers);
     stats->buffers_peak = ptoi_get64(&h->buffers_peak);

@@ -77,7 +77,7 @@ ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq,
 /* Whether an unfinished task uses the memory of the oldest one, as far as the rows say. */
 static bool seems_held(const pto_runtime *rt, const ptoi_track *t, uint64_t seq)
 {
-    if (ptoi_note_of(t, seq)->holders == 0) {
+    if (!(ptoi_note_of(t, seq)->holders & PTOI_HELD)) {
         return false;
     }
     const uint64_t *until = t->held_until + ((uint32_t)seq & t->mask) * (size_t)rt->levels;
@@ -105,8 +105,11 @@ bool ptoi_retire_is_held(pto_runtime *rt, uint32_t level, uint64_t seq)
 static bool is_asked_about(const pto_runtime *rt, uint32_t level, uint64_t seq)
 {
     const ptoi_track *t = &rt->track[level];
+    if (!rt->poison.n_bad[level]) {
+        return false;
+    }
     const uint64_t waiters = ptoi_get64(&t->states[(uint32_t)seq & t->mask].waiters);
-    if (!rt->poison.n_bad[level] || !ptoi_list_bad(waiters, ptoi_lap(&rt->view, level, seq))) {
+    if (!ptoi_list_bad(waiters, ptoi_lap(&rt->view, level, seq))) {
         return false;
     }
     for (uint32_t l = 0; l < rt->levels; l++) {
@@ -180,7 +183,6 @@ void ptoi_retire_publish(pto_runtime *rt, uint32_t level)
     const ptoi_track *t = &rt->track[level];
     const ptoi_level *map = &rt->map->level[level];
     ptoi_progress *p = &rt->view.header->progress[level];
-    ptoi_release64(&p->head, t->head); /* those that were run at once did not tell */
     ptoi_set64(&p->told, t->head);
     ptoi_set64(&p->completed, t->completed);
     ptoi_set64(&p->retired, t->retired);

@@ -39,7 +39,8 @@ typedef struct ptoi_worker {
     bool running;    /* a kernel is on this thread's stack */
     uint32_t breath; /* before its next look into the inbox; 0 unless its last task came from there,
                         so that more may be on their way */
-    uint32_t untimed; /* tasks until one is timed */
+    uint32_t untimed; /* calls until one is timed */
+    uint32_t wary;    /* so many are timed, all of them */
     uint64_t inbox;   /* the head of the inbox when it was last read */
     pto_arg *args;    /* of the task that runs */
     pthread_t thread;
@@ -53,20 +54,27 @@ typedef struct ptoi_kernel {
     pto_kernel_fn fn;
     void *user;
     ptoi_a32 length; /* ptoi_length: put now and then by whoever has run it, for everybody */
-    uint32_t unused;
+    ptoi_a32 owed;   /* so many brief calls until it is called brief; this and the rest, likewise */
+    ptoi_a32 suspect; /* how often it was found to be long at times */
+    ptoi_a32 calm;    /* brief calls since */
 } ptoi_kernel;
 
-/* How long a kernel takes: see submit/at_once.h. */
+/* How long a kernel takes: see exec/length.c. */
 typedef enum ptoi_length {
     PTOI_LENGTH_UNKNOWN,
+    PTOI_LENGTH_DOUBTED,
     PTOI_LENGTH_BRIEF,
-    PTOI_LENGTH_SHORT, /* no more than PTOI_SHORT times what is brief */
+    PTOI_LENGTH_SHORT,
     PTOI_LENGTH_LONG,
 } ptoi_length;
 
-#define PTOI_SHORT 40
+#define PTOI_SHORT 40       /* times what is brief */
+#define PTOI_TIMED_EVERY 32 /* calls of a thread */
 
-#define PTOI_TIMED_EVERY 32 /* tasks of a thread */
+static inline bool ptoi_is_brief(uint32_t length)
+{
+    return length - PTOI_LENGTH_DOUBTED <= PTOI_LENGTH_BRIEF - PTOI_LENGTH_DOUBTED;
+}
 
 struct ptoi_sched {
     /* fixed at creation, but for kernels, which are added before a task names them (W1) */
@@ -179,16 +187,17 @@ void ptoi_sched_thread_stop(ptoi_sched *sched);
 
 /* ---- exec/worker.c ---- */
 
-/* Runs one task if there is one. */
-bool ptoi_worker_step(ptoi_worker *worker);
+/* Runs one task if there is one. With `all_brief`, if that is brief: if not it is offered to others,
+ * and *all_brief says so. */
+bool ptoi_worker_step(ptoi_worker *worker, bool *all_brief);
 
-/* Calls a kernel, and learns whether it is brief. */
+/* Calls a kernel, and learns whether it is brief: length.c. */
 pto_status ptoi_worker_call_timed(ptoi_worker *worker, ptoi_kernel *kernel, const pto_call *call);
 
 static inline pto_status ptoi_worker_call(ptoi_worker *worker, ptoi_kernel *kernel,
                                           const pto_call *call)
 {
-    const bool timed = worker->untimed-- == 0 || ptoi_get32(&kernel->length) == PTOI_LENGTH_UNKNOWN;
+    const bool timed = worker->untimed-- == 0 || ptoi_get32(&kernel->length) <= PTOI_LENGTH_DOUBTED;
     return __builtin_expect(timed, 0) ? ptoi_worker_call_timed(worker, kernel, call)
                                       : kernel->fn(call);
 }

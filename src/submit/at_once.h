@@ -18,7 +18,7 @@
  *     pass    the number
  *
  * If the kernel returns anything but PTO_OK, the task is recorded after all, as if it had been
- * handed over and had just returned (rt->ran): nothing has changed meanwhile that anybody could see.
+ * handed over and had just returned (rt->at_once.ran): nothing has changed meanwhile that anybody could see.
  */
 #ifndef PTOI_AT_ONCE_H
 #define PTOI_AT_ONCE_H
@@ -29,27 +29,21 @@
 /* How often, in tasks, it is looked how many were claimed: the line is another core's. */
 #define CLAIMED_EVERY 8
 
+#define CATCH_UP_TICKS 10000 /* to wait for others that are brief: some microseconds */
+
 /* Whether workers have enough to do. */
 static inline bool is_ahead(pto_runtime *rt)
 {
     const ptoi_header *h = rt->view.header;
-    const uint64_t head = ptoi_get64(&h->inbox_head), enough = rt->ahead;
-    if (head - rt->claimed < enough) {
+    const uint64_t head = ptoi_get64(&h->inbox_head), enough = rt->at_once.ahead;
+    if (head - rt->at_once.claimed < enough) {
         return false; /* and what was claimed since makes it less still */
     }
-    if (rt->order >= rt->claimed_at) {
-        rt->claimed = ptoi_get64(&h->inbox_claimed);
-        rt->claimed_at = rt->order + CLAIMED_EVERY;
+    if (rt->order >= rt->at_once.claimed_at) {
+        rt->at_once.claimed = ptoi_get64(&h->inbox_claimed);
+        rt->at_once.claimed_at = rt->order + CLAIMED_EVERY;
     }
-    return head - rt->claimed >= enough;
-}
-
-/* Whether a task with this kernel is to be run at once, if it can be. */
-static inline bool is_for_here(pto_runtime *rt, uint32_t number, uint32_t type)
-{
-    const uint32_t length = ptoi_get32(&rt->sched.kernels[number].length);
-    return (rt->at_once >> type & 1) &&
-           (length == PTOI_LENGTH_BRIEF || (length == PTOI_LENGTH_SHORT && is_ahead(rt)));
+    return head - rt->at_once.claimed >= enough;
 }
 
 /* Whether nobody is left that an access of this kind would have to wait for. */
@@ -68,13 +62,12 @@ static inline bool is_free(pto_tensormap *map, ptoi_region *r, uint64_t kind)
     return true;
 }
 
-/* A managed parameter: the number of its form, and where it lies; 0 if it is not for here. A buffer that
- * the task brings gets its place in the block of the task, of which *heap_bytes is what others have;
- * the address follows. */
-static inline uint32_t find_managed(pto_runtime *rt, const pto_tensor *t, uint64_t kind,
-                                    uint64_t *heap_bytes, void **data)
+/* A managed parameter: the number of its form, and where it begins in the heap; 0 if it is not for
+ * here. A buffer that the task brings gets its place in the block of the task, of which *heap_bytes is
+ * what others have. */
+static inline uint32_t find_managed(pto_runtime *rt, const pto_tensor *t, ptoi_buffer *b,
+                                    uint64_t kind, uint64_t *heap_bytes, uint64_t *at)
 {
-    ptoi_buffer *b = buffer_of(rt, t);
     if (PTOI_UNLIKELY(!ptoi_buffer_is(rt, t->owner, t->generation) || t->version != b->version)) {
         return 0;
     }
@@ -84,12 +77,12 @@ static inline uint32_t find_managed(pto_runtime *rt, const pto_tensor *t, uint64
             return 0;
         }
         b->fresh = rt->attempt;
-        b->at = *heap_bytes;
+        *at = b->at = *heap_bytes;
         *heap_bytes += (b->bytes + 63) & ~UINT64_C(63);
-        *data = NULL;
-        return b->form = form_of_whole(rt, b, t);
+        b->form = (uint16_t)form_of_whole(rt, b, t);
+        return b->form;
     }
-    *data = rt->sched.view.level[b->level].heap + b->at;
+    *at = b->at;
     if (b->unmapped) {
         const bool same = t->storage_bytes == b->bytes && !t->offset && !t->storage &&
                           ptoi_form_is(ptoi_form_record(rt->map->forms.records, b->form), t);
@@ -100,12 +93,12 @@ static inline uint32_t find_managed(pto_runtime *rt, const pto_tensor *t, uint64
         !is_free(rt->map, &rt->map->regions[region], kind)) {
         return 0;
     }
-    *data = (char *)*data + (uint64_t)t->offset * ptoi_dtype_bytes(t->dtype);
+    *at += (uint64_t)t->offset * ptoi_dtype_bytes(t->dtype);
     return rt->map->regions[region].form;
 }
 
 /* Runs the task and passes it, if it is of the usual kind and nothing keeps it. Otherwise says false,
- * and has done nothing; or it ran, and did not just end well: then rt->ran says so. */
+ * and has done nothing; or it ran, and did not just end well: then rt->at_once.ran says so. */
 static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t type,
                                   const pto_param *params, size_t n_params, const char *file,
                                   int line)
@@ -119,10 +112,12 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
     }
     ptoi_worker *caller = rt->caller;
     pto_arg *arg = caller->args;
+    /* What it writes is packed as ever: if it stays for a while somebody may ask for its outputs. */
+    ptoi_packed *const outputs = track->packed + track->args.at, *output = outputs;
     uint64_t heap_bytes = 0, heap_at = 0;
-    uint32_t brought = 0; /* a bit for each parameter whose buffer the task brings */
+    uint32_t brought = 0, managed = 0, bit = 1; /* a bit for each parameter */
     rt->attempt++;
-    for (const pto_param *p = params, *end = params + n_params; p != end; p++, arg++) {
+    for (const pto_param *p = params, *end = params + n_params; p != end; p++, arg++, bit <<= 1) {
         const uint64_t kind = head_of(p);
         if (PTOI_UNLIKELY(kind - PTO_PARAM_INPUT > PTO_PARAM_INOUT - PTO_PARAM_INPUT)) {
             if (p->kind != PTO_PARAM_SCALAR) {
@@ -136,13 +131,21 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
         if (PTOI_UNLIKELY(!t)) {
             return false;
         }
-        uint32_t number_of_form;
+        uint64_t at, form, segment = PTOI_SEGMENT_USER;
         if (t->owner) {
-            number_of_form = find_managed(rt, t, kind, &heap_bytes, &arg->data);
-            if (PTOI_UNLIKELY(number_of_form == 0)) {
+            ptoi_buffer *b = buffer_of(rt, t);
+            form = find_managed(rt, t, b, kind, &heap_bytes, &at);
+            if (PTOI_UNLIKELY(form == 0)) {
                 return false;
             }
-            brought |= (uint32_t)!arg->data << (p - params);
+            segment = level;
+            if (b->seq) {
+                segment = b->level;
+                managed |= bit;
+                arg->data = rt->sched.view.level[segment].heap + at;
+            } else {
+                brought |= bit;
+            }
         } else {
             const uint32_t region = ptoi_recall(map, t);
             if (PTOI_UNLIKELY(region == PTOI_NONE)) {
@@ -152,13 +155,20 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
             if (PTOI_UNLIKELY(r->near != PTOI_NEAR_NONE || !is_free(map, r, kind))) {
                 return false;
             }
-            arg->data = (char *)t->storage + (uint64_t)t->offset * ptoi_dtype_bytes(t->dtype);
-            number_of_form = r->form;
+            at = (uint64_t)(uintptr_t)t->storage + (uint64_t)t->offset * ptoi_dtype_bytes(t->dtype);
+            arg->data = (char *)(uintptr_t)at;
+            form = r->form;
         }
-        const ptoi_form *form = ptoi_form_record(map->forms.records, number_of_form);
-        arg->shape = form->dims;
-        arg->strides = form->dims + form->ndim;
-        memcpy(&arg->ndim, &form->ndim, 8); /* and dtype */
+        if (kind != PTO_PARAM_INPUT) {
+            const uint64_t packed[2] = {at, (uint32_t)t->owner | form << PTOI_PACKED_FORM_SHIFT |
+                                                segment << PTOI_PACKED_SEGMENT_SHIFT |
+                                                kind << PTOI_PACKED_ACCESS_SHIFT};
+            memcpy(output++, packed, sizeof packed);
+        }
+        const ptoi_form *record = ptoi_form_record(map->forms.records, (uint32_t)form);
+        arg->shape = record->dims;
+        arg->strides = record->dims + record->ndim;
+        memcpy(&arg->ndim, &record->ndim, 8); /* and dtype */
         arg->u64 = 0;
     }
     if (brought) {
@@ -170,6 +180,11 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
             caller->args[i].data = rt->sched.view.level[level].heap + heap_at +
                                    buffer_of(rt, params[i].tensor)->at;
         }
+        for (ptoi_packed *o = outputs; o != output; o++) {
+            if (o->buffer && !rt->buffers[o->buffer - 1].seq) {
+                o->value += heap_at;
+            }
+        }
     }
 
     /* It runs, and whoever looks in sees it running. */
@@ -178,17 +193,19 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
     ptoi_slot *slot = &track->slots[at];
     ptoi_state *state = &track->states[at];
     const pto_task self = ptoi_ref_task(ptoi_ref_make(seq, level, false));
+    const uint32_t running = ptoi_phase_begin(lap) | PTOI_PHASE_RUNNING;
     slot->deps = slot->fanin = slot->args = slot->n_args = 0;
     ptoi_slot_begin(slot, (ptoi_what){.kernel = (uint16_t)number,
                                       .site = (uint16_t)ptoi_site_of(rt, file, line),
                                       .level = (uint8_t)level,
                                       .type = (uint8_t)type});
     ptoi_release64(&track->orders[at], rt->order);
-    ptoi_release64(&slot->seq, seq);
-    const uint32_t running = ptoi_phase_begin(lap) | PTOI_PHASE_RUNNING;
     ptoi_set32(&state->phase, running);
     state->poisoned = 0;
+    ptoi_release64(&slot->seq, seq);
     ptoi_set64(&caller->line->task, self);
+    ptoi_count64(&rt->view.header->at_once, 1);
+    ptoi_release64(&track->progress->head, seq + 1);
     ptoi_kernel *kernel = &rt->sched.kernels[number];
     const pto_call call = {
         .args = caller->args,
@@ -211,32 +228,39 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
             ptoi_set32(&state->phase, running | PTOI_PHASE_COMPLETED);
         }
         ptoi_set32(&kernel->length, PTOI_LENGTH_LONG); /* not again, for a while */
-        rt->ran.is = true;
-        rt->ran.status = status;
-        rt->ran.words = words;
+        rt->at_once.ran = true;
+        rt->at_once.status = status;
+        rt->at_once.words = words;
         return false;
     }
     ptoi_set32(&state->phase, running | PTOI_PHASE_COMPLETED);
     state->outcome = PTOI_DONE;
     ptoi_release64(&state->waiters, ptoi_list_word(lap, PTOI_LIST_CLOSED));
 
-    /* It is complete, and gone if nothing came before it that is not. */
-    const bool passes = track->retired == seq && rt->depth == 0;
+    /* It is complete, and gone if nothing came before it that is not, and no scope holds it. */
+    track->head = seq + 1;
     if (track->completed == seq) {
         track->completed = seq + 1;
+        ptoi_set64(&track->progress->completed, seq + 1);
     }
-    track->head = seq + 1;
-    if (passes) {
+    if (track->retired == seq && rt->depth == 0) {
         track->retired = track->released = seq + 1;
+        ptoi_set64(&track->progress->retired, seq + 1);
     } else {
         for (uint32_t left = brought; left; left &= left - 1) {
             ptoi_buffer *b = buffer_of(rt, params[__builtin_ctz(left)].tensor);
             b->at += heap_at;
             b->seq = seq;
-            b->level = level;
+            b->level = (uint8_t)level;
             b->unmapped = true;
         }
+        for (; managed; managed &= managed - 1) {
+            (void)ptoi_buffer_name(rt, buffer_of(rt, params[__builtin_ctz(managed)].tensor));
+        }
         ptoi_heap_take(&track->heap, heap_at, heap_bytes);
+        slot->args = (uint32_t)track->args.at;
+        slot->n_args = (uint32_t)(output - outputs);
+        (void)ptoi_ring_take_here(&track->args, slot->n_args);
         const uint32_t base = rt->depth ? rt->scopes[rt->depth - 1].base : 0;
         ptoi_note *note = ptoi_note_of(track, seq);
         note->heap_at = heap_at;
@@ -252,8 +276,38 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
     }
     rt->order++;
     rt->last = self;
-    ptoi_count64(&rt->view.header->at_once, 1);
     ptoi_release64(&caller->line->tally.completed, ptoi_get64(&caller->line->tally.completed) + 1);
+    return true;
+}
+
+/* A brief task has to wait for somebody. If those are brief as well they are run now, or awaited: else
+ * one that was handed over, for whatever reason, would draw all after it that depend on each other.
+ * Not so often, and ever more seldom if it is in vain. Says whether to try again. */
+static __attribute__((noinline)) bool catch_up(pto_runtime *rt)
+{
+    const bool done = ptoi_catch_up(rt, CATCH_UP_TICKS);
+    uint64_t patience = done ? rt->at_once.least : 2 * rt->at_once.patience;
+    patience = patience < rt->at_once.most ? patience : rt->at_once.most;
+    rt->at_once.patience = patience;
+    rt->at_once.catch_at = rt->order + patience;
+    return done;
+}
+
+/* Whether the task was run at once; see submit_at_once. */
+static inline bool try_at_once(pto_runtime *rt, uint32_t number, uint32_t type,
+                               const pto_param *params, size_t n_params, const char *file, int line)
+{
+    const uint32_t length = ptoi_get32(&rt->sched.kernels[number].length);
+    const bool brief = ptoi_is_brief(length);
+    if (!(rt->at_once.types >> type & 1) ||
+        !(brief || (length == PTOI_LENGTH_SHORT && is_ahead(rt)))) {
+        return false;
+    }
+    while (!submit_at_once(rt, number, type, params, n_params, file, line)) {
+        if (!brief || rt->order < rt->at_once.catch_at || rt->at_once.ran || !catch_up(rt)) {
+            return false;
+        }
+    }
     return true;
 }
 

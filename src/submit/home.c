@@ -34,7 +34,7 @@ static void take_memory(pto_runtime *rt, ptoi_buffer *b, uint32_t site)
     state->outcome = PTOI_DONE;
     ptoi_release64(&state->waiters, ptoi_list_word(lap, PTOI_LIST_CLOSED));
     b->seq = d.seq;
-    b->level = d.level;
+    b->level = (uint8_t)d.level;
     if (rt->trace) {
         ptoi_trace_life(rt, PTRACE_MEMORY, d.level, rt->last, (uint32_t)b->life, b->bytes);
     }

@@ -203,7 +203,7 @@ static inline bool submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type,
         const pto_tensor *t = params[i].tensor;
         ptoi_buffer *b = buffer_of(rt, t);
         b->seq = seq;
-        b->level = level;
+        b->level = (uint8_t)level;
         b->at = ptoi_guard_place(rt->sched.guard, b->at + heap_at);
         b->unmapped = false;
         const uint32_t form = found[i] & ~BROUGHT;

@@ -98,8 +98,8 @@ static void record_fresh(const ptoi_draft *d)
             continue;
         }
         ptoi_buffer *b = ptoi_draft_buffer(d, p);
-        if (b->told == rt->attempt) {
-            b->told = 0; /* once, if it is named twice */
+        if (b->fresh == rt->attempt && b->told) {
+            b->told = false; /* once, if it is named twice */
             left--;
             ptoi_access_record_fresh(rt->map, p->tensor, (pto_map_task){d->seq, d->level});
         }

@@ -5,7 +5,7 @@
  * later leaves nothing behind:
  *
  *   fresh  the task brings its memory, `at` this place in its block
- *   told   the map will be told of all of it at once, so nobody is to be asked about it
+ *   told   (with it) the map will be told of all of it at once, so nobody is to be asked about it
  *
  * How a tensor lies in its memory is not looked at if the map will do so (link.c): each is checked
  * once.
@@ -49,7 +49,7 @@ static pto_status read_managed(ptoi_draft *d, const pto_param *p, size_t i, bool
     }
     d->managed = true;
     if (b->seq || (b->fresh == rt->attempt && p->kind == PTO_PARAM_OUTPUT)) {
-        *fresh = !b->seq && b->told == rt->attempt;
+        *fresh = !b->seq && b->told;
         return *fresh ? ptoi_draft_blame(i, pto_tensor_check(t))
                       : PTO_OK; /* the map will not look */
     }
@@ -66,10 +66,11 @@ static pto_status read_managed(ptoi_draft *d, const pto_param *p, size_t i, bool
         return PTO_OK;
     }
     b->fresh = rt->attempt;
+    b->told = false;
     b->at = d->heap_bytes; /* in the block; where that lies is not known yet */
     d->heap_bytes += ptoi_draft_block(b);
     if (b->bytes && !p->nodep) {
-        b->told = rt->attempt;
+        b->told = true;
         d->n_fresh++;
         *fresh = true;
     }

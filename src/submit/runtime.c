@@ -132,7 +132,7 @@ pto_status pto_kernel_register(pto_runtime *rt, const char *name, pto_worker_typ
     }
     rt->view.kernels[rt->n_kernels] = (ptoi_kernel_entry){text, (uint32_t)type};
     rt->sched.kernels[rt->n_kernels] = (ptoi_kernel){.fn = fn, .user = user};
-    if (!rt->at_once) { /* nobody wants to know */
+    if (!rt->at_once.types) { /* nobody wants to know */
         ptoi_set32(&rt->sched.kernels[rt->n_kernels].length, PTOI_LENGTH_LONG);
     }
     *kernel = rt->first_kernel | rt->n_kernels++;
@@ -230,6 +230,7 @@ static pto_status create_tracks(pto_runtime *rt)
         ptoi_track *t = &rt->track[l];
         t->head = t->completed = t->retired = t->released = first;
         t->mask = h->level[l].slots - 1;
+        t->progress = &rt->view.header->progress[l];
         t->slots = rt->view.level[l].slots;
         t->states = rt->view.level[l].states;
         t->orders = rt->view.orders + h->level[l].first_slot;
@@ -264,6 +265,26 @@ static pto_status create_map(pto_runtime *rt)
         ptoi_retire_publish(rt, l);
     }
     return PTO_OK;
+}
+
+/* What submit may run itself. */
+static void create_at_once(pto_runtime *rt)
+{
+    const ptoi_sched *s = &rt->sched;
+    const uint32_t brief_ns = rt->settings.config.brief_ns;
+    const bool everything = brief_ns >= EVERYTHING_NS;
+    ptoi_ticks_find_out();
+    rt->at_once.created_ns = ptoi_os_clock();
+    rt->at_once.created_ticks = rt->at_once.looked = ptoi_ticks();
+    rt->at_once.ahead = s->n_workers ? AHEAD * (s->n_workers + 1) : 0;
+    rt->at_once.least = rt->at_once.patience = everything ? 1 : 64;
+    rt->at_once.most = everything ? 1 : 1 << 16;
+    if (s->place == PTO_PLACE_INLINE && brief_ns && !s->guard) {
+        rt->at_once.types = rt->caller->types;
+    }
+    if (everything) {
+        ptoi_set32(&rt->sched.brief_ticks, UINT32_MAX);
+    }
 }
 
 static pto_status create_workers(pto_runtime *rt)
@@ -304,16 +325,7 @@ static pto_status create_workers(pto_runtime *rt)
         }
         rt->served |= w->types;
     }
-    if (s->place == PTO_PLACE_INLINE && set->config.brief_ns && !s->guard) {
-        rt->at_once = rt->caller->types;
-        rt->ahead = s->n_workers ? AHEAD * (s->n_workers + 1) : 0;
-        if (set->config.brief_ns >= EVERYTHING_NS) {
-            ptoi_set32(&s->brief_ticks, UINT32_MAX);
-        }
-    }
-    ptoi_ticks_find_out();
-    rt->created_ns = ptoi_os_clock();
-    rt->created_ticks = ptoi_ticks();
+    create_at_once(rt);
     s->own.sched = s;
     s->own.next = PTOI_NONE;
     s->own.line = &s->view.workers[s->n_workers + PTOI_LINE_SCHEDULER];

@@ -38,11 +38,14 @@ typedef struct ptoi_note {
     uint64_t deps_end;
     uint64_t linked;  /* the last submit that has an edge from it, as its number `link` */
     uint64_t held;    /* the last submit that names its memory */
-    uint32_t holders; /* tasks that ever named its memory */
+    uint32_t holders; /* tasks that ever named its memory; with PTOI_HELD if any was handed over */
     uint32_t scopes;  /* scopes around it at its birth, of its lifetime */
     uint32_t base;    /* place of the outermost of them in the stack */
     uint32_t link;
 } ptoi_note;
+
+#define PTOI_HELD 0x80000000u
+#define PTOI_HOLDERS 0x7fffffffu
 
 _Static_assert(sizeof(ptoi_note) == PTOI_LINE, "a note is one line of cache");
 
@@ -60,7 +63,8 @@ typedef struct ptoi_track {
                        room, and nothing else to look at; set as a submit ends, 0 if room is taken
                        by others */
     bool few; /* edges are getting short: none is kept for a producer that is complete already */
-    uint64_t head; /* the number of the next task */
+    uint64_t head;           /* the number of the next task */
+    ptoi_progress *progress; /* what is told of the level */
     uint64_t completed;
     uint64_t retired;
     uint64_t released;
@@ -70,7 +74,7 @@ typedef struct ptoi_track {
     ptoi_a64 *orders;
     ptoi_note *notes;
     uint64_t *held_until; /* a row for each slot: below these numbers are all who hold its memory;
-                             valid if it ever had a holder */
+                             valid with PTOI_HELD */
     ptoi_heap heap;
     ptoi_ring args, deps;
     ptoi_packed *packed; /* the arguments themselves, in the window */
@@ -110,13 +114,15 @@ typedef struct ptoi_buffer {
     uint64_t at;    /* where its memory lies in the heap of `level` */
     uint64_t seq;   /* the task that owns the memory; 0: it has none yet */
     uint64_t fresh; /* the submit that is about to give it memory */
-    uint64_t told;  /* the submit that tells the map of all of it, as of fresh memory */
-    uint32_t level; /* of the owner */
     uint32_t version;
     uint32_t base; /* the lifetime it belongs to: place in the stack where that begins */
-    uint32_t form; /* of what brought it, if it is unmapped: the number */
+    uint16_t form; /* of what brought it, if it is unmapped: the number */
+    uint8_t level; /* of the owner */
+    bool told;     /* the submit that `fresh` says tells the map of all of it, as of fresh memory */
     bool unmapped; /* the map has never heard of it: all who used it were run at once */
 } ptoi_buffer;
+
+_Static_assert(sizeof(ptoi_buffer) == PTOI_LINE, "a record of a buffer is one line of cache");
 
 /* Memory and tasks that went bad; retire/poison.c. */
 typedef struct ptoi_bad_range {
@@ -159,10 +165,6 @@ struct pto_runtime {
     uint32_t n_buffers, max_buffers;
     uint32_t temp_form;  /* of the last temporary: the number, or 0 */
     uint32_t served;     /* types that anybody serves */
-    uint32_t at_once;    /* types whose brief tasks submit runs itself: submit/at_once.h */
-    uint32_t ahead;      /* so many tasks that nobody has claimed keep the workers busy */
-    uint64_t claimed;    /* out of the inbox, when it was last looked */
-    uint64_t claimed_at; /* the order at which to look again */
     ptoi_worker *caller; /* the orchestrating thread as a worker */
     pto_task last;
     pto_task unmapped; /* the task that runs alone, because the map could not hold it; 0: none */
@@ -189,12 +191,20 @@ struct pto_runtime {
     pto_kernel rearrange_vector, rearrange_accelerator;
     struct ptoi_devices *devices;
 
-    struct { /* a task that was run at once, and did not just end well */
-        bool is;
-        pto_status status;
-        uint64_t words; /* see ptoi_worker_end */
-    } ran;
-    uint64_t created_ticks, created_ns; /* so that it can be found out what a tick is */
+    struct {                  /* of tasks that submit runs itself: submit/at_once.h */
+        uint32_t types;       /* that it may run */
+        uint32_t ahead;       /* so many tasks that nobody has claimed keep the workers busy */
+        uint64_t claimed;     /* out of the inbox, when it was last looked */
+        uint64_t claimed_at;  /* the order at which to look again */
+        uint64_t catch_at;    /* the order at which to catch up, if a brief one has to wait */
+        uint64_t patience;    /* in tasks, until it is tried again; */
+        uint64_t most, least; /* bounds of that */
+        uint64_t looked;      /* ticks: when submit last looked what had become of tasks */
+        uint64_t created_ticks, created_ns; /* so that it can be found out what a tick is */
+        bool ran;          /* one has run, and did not just end well: it is to be recorded */
+        pto_status status; /* then: what it returned, */
+        uint64_t words;    /* and see ptoi_worker_end */
+    } at_once;
 
     struct ptoi_trace *trace; /* of a run that is recorded (observe/trace.h); NULL: none is */
 
@@ -338,6 +348,10 @@ void ptoi_wait_any(pto_runtime *rt, uint64_t complete);
 
 /* Runs so many tasks at most, as long as there are any. Says whether there were. */
 bool ptoi_help(pto_runtime *rt, uint32_t tasks);
+
+/* Runs tasks as long as they are brief, until all of the level are complete, or that takes too long.
+ * Says whether they are. */
+bool ptoi_catch_up(pto_runtime *rt, uint64_t ticks);
 
 /* Waits until all tasks of a level are complete. */
 void ptoi_wait_level(pto_runtime *rt, uint32_t level);

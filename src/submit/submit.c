@@ -13,6 +13,7 @@
 #include "submit/draft.h"
 
 #define FEW 32         /* parameters that need no memory beyond the stack */
+#define WARY 1024      /* calls that are timed if there is reason to */
 #define LEARN_NS 20000 /* since the runtime was created: enough to learn what a tick is */
 #define LOOK_EVERY 32  /* tasks, even if nothing is short: what is recycled is still in the cache */
 
@@ -99,16 +100,24 @@ static __attribute__((noinline)) pto_status submit_any(pto_runtime *rt, uint32_t
     return PTO_OK;
 }
 
-/* How many ticks a kernel may take that is to be called brief, once there is something to go by. */
-static __attribute__((noinline, cold)) void learn_ticks(pto_runtime *rt)
+/* How many ticks a kernel may take that is to be called brief, once there is something to go by. Then,
+ * whether the last few tasks took far longer than if all of them had been: is one of the kernels
+ * brief only at times? */
+static void look_at_time(pto_runtime *rt)
 {
-    const uint64_t ns = ptoi_os_clock() - rt->created_ns;
-    const uint64_t ticks = ptoi_ticks() - rt->created_ticks;
-    if (ns >= LEARN_NS) {
-        const uint64_t brief = (uint64_t)((double)rt->settings.config.brief_ns * (double)ticks /
-                                          (double)ns);
-        ptoi_set32(&rt->sched.brief_ticks, brief < UINT32_MAX ? (uint32_t)brief + 1 : UINT32_MAX);
+    const uint64_t now = ptoi_ticks(), brief = ptoi_get32(&rt->sched.brief_ticks);
+    if (PTOI_UNLIKELY(!brief)) {
+        const uint64_t ns = ptoi_os_clock() - rt->at_once.created_ns;
+        const double ticks = (double)(now - rt->at_once.created_ticks);
+        if (ns >= LEARN_NS) {
+            const double most = (double)rt->settings.config.brief_ns * ticks / (double)ns + 1;
+            ptoi_set32(&rt->sched.brief_ticks, most < UINT32_MAX ? (uint32_t)most : UINT32_MAX);
+        }
+    } else if (now - rt->at_once.looked > brief * LOOK_EVERY * PTOI_SHORT) {
+        rt->caller->wary = WARY;
+        rt->caller->untimed = 0;
     }
+    rt->at_once.looked = now;
 }
 
 /* Now and then, after a task: what is complete comes back, and the next ones may be quick. Of a program
@@ -123,8 +132,8 @@ static __attribute__((noinline)) void look_again(pto_runtime *rt)
         }
         rt->look_at = rt->order + 1;
     } else if (rt->order >= rt->look_at) {
-        if (PTOI_UNLIKELY(rt->at_once && !ptoi_get32(&rt->sched.brief_ticks))) {
-            learn_ticks(rt);
+        if (rt->at_once.types) {
+            look_at_time(rt);
         }
         ptoi_retire(rt, rt->level);
         rt->look_at = rt->order + LOOK_EVERY;
@@ -158,10 +167,11 @@ pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_typ
         return ptoi_fail(PTO_CANCELLED, "submit: the runtime was cancelled");
     }
 
-    if (!(is_for_here(rt, number, own_type) &&
-          submit_at_once(rt, number, own_type, params, n_params, file, line)) &&
+    if (!try_at_once(rt, number, own_type, params, n_params, file, line) &&
         !submit_known(rt, number, own_type, params, n_params, file, line)) {
-        PTO_TRY(submit_any(rt, number, own_type, params, n_params, file, line));
+        const pto_status status = submit_any(rt, number, own_type, params, n_params, file, line);
+        rt->at_once.ran = false;
+        PTO_TRY(status);
     }
     if (task) {
         *task = rt->last;

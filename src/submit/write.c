@@ -14,7 +14,7 @@ static void settle_managed(ptoi_draft *d)
         ptoi_buffer *b = ptoi_draft_buffer(d, p);
         if (!b->seq) {
             b->seq = d->seq;
-            b->level = d->level;
+            b->level = (uint8_t)d->level;
             b->at = ptoi_guard_place(d->rt->sched.guard, b->at + d->heap_at);
         } else if (b->seq != d->seq || b->level != d->level) {
             ptoi_buffer_hold(d->rt, b, d->level, d->seq);

@@ -13,22 +13,32 @@
 
 /* ---- Managed memory ---- */
 
-/* The task names memory that another one owns: that one stays until it is complete. */
+/* The task names memory that another one owns, whose note is returned; NULL if it did so before. */
+static inline ptoi_note *ptoi_buffer_name(pto_runtime *rt, const ptoi_buffer *b)
+{
+    ptoi_note *note = ptoi_note_of(&rt->track[b->level], b->seq);
+    if (note->held == rt->attempt) {
+        return NULL;
+    }
+    note->held = rt->attempt;
+    note->holders += (note->holders & PTOI_HOLDERS) != PTOI_HOLDERS;
+    return note;
+}
+
+/* And is handed over: the owner stays until it is complete. */
 static inline void ptoi_buffer_hold(pto_runtime *rt, ptoi_buffer *b, uint32_t level, uint64_t seq)
 {
-    ptoi_track *owner = &rt->track[b->level];
+    ptoi_note *note = ptoi_buffer_name(rt, b);
     b->unmapped = false;
-    ptoi_note *note = ptoi_note_of(owner, b->seq);
-    if (note->held == rt->attempt) {
-        return;
+    if (note) {
+        const ptoi_track *owner = &rt->track[b->level];
+        uint64_t *until = owner->held_until + ((uint32_t)b->seq & owner->mask) * (size_t)rt->levels;
+        if (!(note->holders & PTOI_HELD)) {
+            memset(until, 0, rt->levels * sizeof *until);
+            note->holders |= PTOI_HELD;
+        }
+        until[level] = seq + 1;
     }
-    uint64_t *until = owner->held_until + ((uint32_t)b->seq & owner->mask) * (size_t)rt->levels;
-    if (note->holders == 0) {
-        memset(until, 0, rt->levels * sizeof *until);
-    }
-    note->holders += note->holders != UINT32_MAX;
-    note->held = rt->attempt;
-    until[level] = seq + 1;
 }
 
 /* ---- Arguments ---- */
@@ -109,7 +119,9 @@ static inline ptoi_slot *ptoi_write(pto_runtime *rt, const ptoi_written *w)
     if (rt->depth == 0) {
         t->released = t->head;
     }
-    ptoi_release64(&rt->view.header->progress[w->level].head, t->head);
+    ptoi_set64(&t->progress->completed, t->completed); /* what was run at once did not tell */
+    ptoi_set64(&t->progress->retired, t->retired);
+    ptoi_release64(&t->progress->head, t->head);
     rt->last = ptoi_ref_task(ptoi_ref_make(w->seq, w->level, false));
     return slot;
 }
@@ -124,19 +136,18 @@ void ptoi_tell_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_param
 static inline void ptoi_publish(pto_runtime *rt, const ptoi_slot *slot, const ptoi_edges *edges)
 {
     ptoi_header *h = rt->view.header;
-    if (__builtin_expect(rt->ran.is, 0)) { /* or it has been there already: at_once.h */
-        rt->ran.is = false;
-        ptoi_count64(&h->at_once, 1);
-        ptoi_worker_end(rt->caller, ptoi_slot_number(&rt->view, slot), rt->ran.status,
-                        rt->ran.words);
+    for (int why = 0; why < PTOI_REASONS; why++) {
+        rt->why[why] += edges->why[why];
+    }
+    if (__builtin_expect(rt->at_once.ran, 0)) { /* or it has been there already: at_once.h */
+        rt->at_once.ran = false;
+        ptoi_worker_end(rt->caller, ptoi_slot_number(&rt->view, slot), rt->at_once.status,
+                        rt->at_once.words);
         return;
     }
     uint64_t at = ptoi_get64(&h->inbox_head);
     ptoi_set32(&rt->view.inbox[(uint32_t)at & rt->view.inbox_mask],
                ptoi_slot_number(&rt->view, slot));
-    for (int why = 0; why < PTOI_REASONS; why++) {
-        rt->why[why] += edges->why[why];
-    }
     ptoi_tell64(&h->inbox_head, at + 1, rt->sched.lopsided); /* W1 */
     ptoi_sched_notify(&rt->sched);
 }

@@ -192,7 +192,9 @@ _Static_assert(sizeof(ptoi_form) % sizeof(ptoi_packed) == 0, "a form that follow
 
 #define PTOI_SEGMENT_USER 255
 #define PTOI_PACKED_NODEP 128u
-#define PTOI_PACKED_ACCESS_SHIFT 56 /* in the word of the small fields */
+#define PTOI_PACKED_FORM_SHIFT 32 /* in the word of the small fields */
+#define PTOI_PACKED_SEGMENT_SHIFT 48
+#define PTOI_PACKED_ACCESS_SHIFT 56
 
 /* The most units that a tensor of so many dims takes. */
 static inline uint64_t ptoi_packed_units(int32_t ndim)
