@@ -89,8 +89,11 @@ static inline uint32_t find_managed(pto_runtime *rt, const pto_tensor *t, ptoi_b
         return same ? b->form : form_of_whole(rt, b, t);
     }
     const uint32_t region = ptoi_recall(rt->map, t);
-    if (region == PTOI_NONE || rt->map->regions[region].near != PTOI_NEAR_NONE ||
-        !is_free(rt->map, &rt->map->regions[region], kind)) {
+    if (region == PTOI_NONE || rt->map->regions[region].near != PTOI_NEAR_NONE) {
+        return 0;
+    }
+    if (!is_free(rt->map, &rt->map->regions[region], kind)) {
+        rt->at_once.waits = true;
         return 0;
     }
     *at += (uint64_t)t->offset * ptoi_dtype_bytes(t->dtype);
@@ -152,7 +155,11 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
                 return false;
             }
             ptoi_region *r = &map->regions[region];
-            if (PTOI_UNLIKELY(r->near != PTOI_NEAR_NONE || !is_free(map, r, kind))) {
+            if (PTOI_UNLIKELY(r->near != PTOI_NEAR_NONE)) {
+                return false;
+            }
+            if (PTOI_UNLIKELY(!is_free(map, r, kind))) {
+                rt->at_once.waits = true;
                 return false;
             }
             at = (uint64_t)(uintptr_t)t->storage + (uint64_t)t->offset * ptoi_dtype_bytes(t->dtype);
@@ -304,7 +311,9 @@ static inline bool try_at_once(pto_runtime *rt, uint32_t number, uint32_t type,
         return false;
     }
     while (!submit_at_once(rt, number, type, params, n_params, file, line)) {
-        if (!brief || rt->order < rt->at_once.catch_at || rt->at_once.ran || !catch_up(rt)) {
+        const bool waits = rt->at_once.waits;
+        rt->at_once.waits = false;
+        if (!waits || !brief || rt->order < rt->at_once.catch_at || !catch_up(rt)) {
             return false;
         }
     }

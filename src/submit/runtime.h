@@ -201,6 +201,7 @@ struct pto_runtime {
         uint64_t most, least; /* bounds of that */
         uint64_t looked;      /* ticks: when submit last looked what had become of tasks */
         uint64_t created_ticks, created_ns; /* so that it can be found out what a tick is */
+        bool waits;        /* one would have to wait for somebody, and nothing else keeps it */
         bool ran;          /* one has run, and did not just end well: it is to be recorded */
         pto_status status; /* then: what it returned, */
         uint64_t words;    /* and see ptoi_worker_end */
