@@ -223,20 +223,31 @@ static pto_status dense(pto_dtype dtype, int32_t ndim, const int64_t *shape, pto
     return PTO_OK;
 }
 
-/* The form of a temporary is mostly that of the one before, and dense: then nothing is to be checked,
- * or worked out. */
-static inline bool is_as_before(const ptoi_form *form, pto_dtype dtype, int32_t ndim,
+/* A temporary is mostly like the one before: then nothing is to be checked, or worked out. */
+static inline bool is_as_before(const pto_tensor *before, pto_dtype dtype, int32_t ndim,
                                 const int64_t *shape)
 {
-    if (!form->dense || form->ndim != ndim || form->dtype != dtype || !shape) {
+    if (before->ndim != ndim || before->dtype != dtype || !shape || ndim == 0) {
         return false;
     }
     for (int32_t d = 0; d < ndim; d++) {
-        if (form->dims[d] != shape[d]) {
+        if (before->shape[d] != shape[d]) {
             return false;
         }
     }
     return true;
+}
+
+/* Two words at a time: as they will be read by who compares forms (ptoi_form_is), right after. */
+static inline void copy_tensor(pto_tensor *to, const pto_tensor *from)
+{
+    _Static_assert(sizeof *to % sizeof(ptoi_words) == 0, "it is made of pairs of words");
+    ptoi_words words[sizeof *to / sizeof(ptoi_words)];
+#pragma GCC unroll 16
+    for (size_t i = 0; i < sizeof *to / sizeof(ptoi_words); i++) {
+        words[i] = ptoi_load_words((const char *)from + i * sizeof(ptoi_words));
+        memcpy((char *)to + i * sizeof(ptoi_words), &words[i], sizeof(ptoi_words));
+    }
 }
 
 pto_status pto_temp(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const int64_t *shape,
@@ -247,21 +258,17 @@ pto_status pto_temp(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const int64_
     if (!t) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "temp: t is NULL");
     }
-    const ptoi_form *form = ptoi_form_record(rt->view.forms, rt->temp_form);
-    if (is_as_before(form, dtype, ndim, shape)) {
-        PTO_TRY(create_buffer(rt, form->dense, &b));
-        *t = (pto_tensor){.ndim = ndim, .dtype = dtype, .storage_bytes = form->dense};
-        for (int32_t d = 0; d < ndim; d++) {
-            t->shape[d] = form->dims[d];
-            t->strides[d] = form->dims[ndim + d];
-        }
-    } else {
+    if (__builtin_expect(!is_as_before(&rt->temp, dtype, ndim, shape), 0)) {
         pto_tensor made;
         PTO_TRY(dense(dtype, ndim, shape, &made));
-        rt->temp_form = ptoi_form_find(&rt->map->forms, &made);
-        PTO_TRY(create_buffer(rt, made.storage_bytes, &b));
-        *t = made;
+        rt->temp = made;
+        rt->temp_form = 0;
     }
+    if (__builtin_expect(rt->temp_form == 0, 0)) { /* it has no number before its first use */
+        rt->temp_form = ptoi_form_find(&rt->map->forms, &rt->temp);
+    }
+    PTO_TRY(create_buffer(rt, rt->temp.storage_bytes, &b));
+    copy_tensor(t, &rt->temp);
     t->owner = ptoi_buffer_owner(rt, b);
     t->generation = (uint32_t)b->life;
     return PTO_OK;

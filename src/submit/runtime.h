@@ -164,6 +164,7 @@ struct pto_runtime {
     ptoi_buffer *buffers;
     uint32_t n_buffers, max_buffers;
     uint32_t temp_form;  /* of the last temporary: the number, or 0 */
+    pto_tensor temp;     /* itself, but for its memory */
     uint32_t served;     /* types that anybody serves */
     ptoi_worker *caller; /* the orchestrating thread as a worker */
     pto_task last;

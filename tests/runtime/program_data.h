@@ -244,6 +244,7 @@ static inline void *program_room(size_t count, size_t size)
     X(WAITED_DEPS, "waits for edges")                                                              \
     X(WAITED_MAP, "waits for the map")                                                             \
     X(HELPED, "tasks that the orchestrating thread ran")                                           \
+    X(AT_ONCE, "tasks that submit ran itself")                                                     \
     X(OPEN, "runtimes with a scope open at their end")
 
 typedef enum program_sight {

@@ -120,6 +120,7 @@ static inline void try_stats(run *r, uint64_t failed, uint64_t skipped)
         }
     }
     run_saw(r, SEEN_HELPED, s.helped);
+    run_saw(r, SEEN_AT_ONCE, s.at_once);
 }
 
 /* A runtime that is destroyed at work, with pending tasks and open scopes. Nothing is compared. */
