@@ -31,7 +31,7 @@ static pto_status check_level(const pto_runtime *rt, uint32_t l)
         return broken(l, "more known tasks than there is room for", t->quick - rt->order,
                       ptoi_known_room(rt, l));
     }
-    uint64_t used = 0, args_end = 0; /* tasks that took nothing may lie before the tail */
+    uint64_t used = 0, held = 0, args_end = 0; /* tasks that took nothing may lie before the tail */
     for (uint64_t n = t->retired; n != t->head; n++) {
         const ptoi_slot *slot = &t->slots[(uint32_t)n & t->mask];
         const ptoi_note *note = ptoi_note_of(t, n);
@@ -48,7 +48,11 @@ static pto_status check_level(const pto_runtime *rt, uint32_t l)
             return broken(l, "ends of pieces fall", n, note->args_end);
         }
         used += note->heap_size;
+        held += (note->holders & PTOI_HELD) != 0;
         args_end = note->args_end;
+    }
+    if (held != t->held) {
+        return broken(l, "notes that say they are held", held, t->held);
     }
     if (used != t->heap.used || args_end > t->args.head) {
         return broken(l, "blocks of tasks are not what the heap has given out", used, t->heap.used);

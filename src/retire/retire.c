@@ -130,6 +130,14 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
     uint64_t n = t->retired;
     uint64_t end = t->completed < t->released || PTOI_MUTANT(NO_SCOPE_REF) ? t->completed
                                                                            : t->released;
+    if (t->held == 0 && !rt->poison.n_bad[level] && !rt->sched.guard && n < end) {
+        /* Nothing keeps any of them; and with the last block go all before it. */
+        for (uint64_t last = end; t->heap.used && !block && last-- != n;) {
+            block = ptoi_note_of(t, last)->heap_size ? ptoi_note_of(t, last) : NULL;
+        }
+        n = end;
+        t->blocker = 0;
+    }
     for (; n < end; n++) {
         bool held = exactly ? ptoi_retire_is_held(rt, level, n) : seems_held(rt, t, n);
         if (held && !PTOI_MUTANT(NO_LIFETIME)) {
@@ -139,6 +147,7 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
             break;
         }
         t->blocker = 0;
+        t->held -= (ptoi_note_of(t, n)->holders & PTOI_HELD) != 0;
         if (ptoi_note_of(t, n)->heap_size) {
             block = ptoi_note_of(t, n);
             if (__builtin_expect(rt->sched.guard != NULL, 0)) {

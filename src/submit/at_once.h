@@ -63,30 +63,31 @@ static inline bool is_free(pto_tensormap *map, ptoi_region *r, uint64_t kind)
 }
 
 /* A managed parameter: the number of its form, and where it begins in the heap; 0 if it is not for
- * here. A buffer that the task brings gets its place in the block of the task, of which *heap_bytes is
- * what others have. */
-static inline uint32_t find_managed(pto_runtime *rt, const pto_tensor *t, ptoi_buffer *b,
-                                    uint64_t kind, uint64_t *heap_bytes, uint64_t *at)
+ * here. A buffer that the task brings gets its place in the block of the task, which so far ends at
+ * *heap_end. */
+static __attribute__((noinline)) uint32_t find_managed(pto_runtime *rt, const pto_tensor *t,
+                                                       ptoi_buffer *b, uint64_t kind,
+                                                       uint64_t *heap_end, uint64_t *at)
 {
     if (PTOI_UNLIKELY(!ptoi_buffer_is(rt, t->owner, t->generation) || t->version != b->version)) {
         return 0;
     }
+    const bool whole = b->form && t->storage_bytes == b->bytes && !t->offset && !t->storage &&
+                       ptoi_form_is(ptoi_form_record(rt->map->forms.records, b->form), t);
     if (!b->seq) {
         if (PTOI_UNLIKELY(kind != PTO_PARAM_OUTPUT || b->fresh == rt->attempt ||
-                          b->base != rt->scopes[rt->depth - 1].base)) {
+                          b->base != rt->base)) {
             return 0;
         }
         b->fresh = rt->attempt;
-        *at = b->at = *heap_bytes;
-        *heap_bytes += (b->bytes + 63) & ~UINT64_C(63);
-        b->form = (uint16_t)form_of_whole(rt, b, t);
+        *at = b->at = *heap_end;
+        *heap_end += (b->bytes + 63) & ~UINT64_C(63);
+        b->form = whole ? b->form : (uint16_t)form_of_whole(rt, b, t);
         return b->form;
     }
     *at = b->at;
     if (b->unmapped) {
-        const bool same = t->storage_bytes == b->bytes && !t->offset && !t->storage &&
-                          ptoi_form_is(ptoi_form_record(rt->map->forms.records, b->form), t);
-        return same ? b->form : form_of_whole(rt, b, t);
+        return whole ? b->form : form_of_whole(rt, b, t);
     }
     const uint32_t region = ptoi_recall(rt->map, t);
     if (region == PTOI_NONE || rt->map->regions[region].near != PTOI_NEAR_NONE) {
@@ -108,7 +109,7 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
 {
     pto_tensormap *map = rt->map;
     const uint32_t level = rt->level;
-    ptoi_track *track = &rt->track[level];
+    ptoi_track *track = rt->now;
     if (PTOI_UNLIKELY(n_params > PTOI_KNOWN_PARAMS || rt->order >= track->quick ||
                       rt->sched.watched)) {
         return false;
@@ -117,7 +118,8 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
     pto_arg *arg = caller->args;
     /* What it writes is packed as ever: if it stays for a while somebody may ask for its outputs. */
     ptoi_packed *const outputs = track->packed + track->args.at, *output = outputs;
-    uint64_t heap_bytes = 0, heap_at = 0;
+    const uint64_t heap_at = ptoi_heap_newest(&track->heap)->end; /* if it brings anything */
+    uint64_t heap_end = heap_at;
     uint32_t brought = 0, managed = 0, bit = 1; /* a bit for each parameter */
     rt->attempt++;
     for (const pto_param *p = params, *end = params + n_params; p != end; p++, arg++, bit <<= 1) {
@@ -137,18 +139,14 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
         uint64_t at, form, segment = PTOI_SEGMENT_USER;
         if (t->owner) {
             ptoi_buffer *b = buffer_of(rt, t);
-            form = find_managed(rt, t, b, kind, &heap_bytes, &at);
+            form = find_managed(rt, t, b, kind, &heap_end, &at);
             if (PTOI_UNLIKELY(form == 0)) {
                 return false;
             }
-            segment = level;
-            if (b->seq) {
-                segment = b->level;
-                managed |= bit;
-                arg->data = rt->sched.view.level[segment].heap + at;
-            } else {
-                brought |= bit;
-            }
+            segment = b->seq ? b->level : level;
+            managed |= b->seq ? bit : 0;
+            brought |= b->seq ? 0 : bit;
+            arg->data = rt->sched.view.level[segment].heap + at;
         } else {
             const uint32_t region = ptoi_recall(map, t);
             if (PTOI_UNLIKELY(region == PTOI_NONE)) {
@@ -179,18 +177,9 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
         arg->u64 = 0;
     }
     if (brought) {
-        if (!ptoi_heap_fits(&track->heap, heap_bytes, &heap_at)) {
+        uint64_t really;
+        if (!ptoi_heap_fits(&track->heap, heap_end - heap_at, &really) || really != heap_at) {
             return false;
-        }
-        for (uint32_t left = brought; left; left &= left - 1) {
-            const int i = __builtin_ctz(left);
-            caller->args[i].data = rt->sched.view.level[level].heap + heap_at +
-                                   buffer_of(rt, params[i].tensor)->at;
-        }
-        for (ptoi_packed *o = outputs; o != output; o++) {
-            if (o->buffer && !rt->buffers[o->buffer - 1].seq) {
-                o->value += heap_at;
-            }
         }
     }
 
@@ -202,10 +191,8 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
     const pto_task self = ptoi_ref_task(ptoi_ref_make(seq, level, false));
     const uint32_t running = ptoi_phase_begin(lap) | PTOI_PHASE_RUNNING;
     slot->deps = slot->fanin = slot->args = slot->n_args = 0;
-    ptoi_slot_begin(slot, (ptoi_what){.kernel = (uint16_t)number,
-                                      .site = (uint16_t)ptoi_site_of(rt, file, line),
-                                      .level = (uint8_t)level,
-                                      .type = (uint8_t)type});
+    ptoi_release64(&slot->what,
+                   ptoi_what_word(number, ptoi_site_of(rt, file, line), level, type, false));
     ptoi_release64(&track->orders[at], rt->order);
     ptoi_set32(&state->phase, running);
     state->poisoned = 0;
@@ -256,7 +243,6 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
     } else {
         for (uint32_t left = brought; left; left &= left - 1) {
             ptoi_buffer *b = buffer_of(rt, params[__builtin_ctz(left)].tensor);
-            b->at += heap_at;
             b->seq = seq;
             b->level = (uint8_t)level;
             b->unmapped = true;
@@ -264,19 +250,18 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
         for (; managed; managed &= managed - 1) {
             (void)ptoi_buffer_name(rt, buffer_of(rt, params[__builtin_ctz(managed)].tensor));
         }
-        ptoi_heap_take(&track->heap, heap_at, heap_bytes);
+        ptoi_heap_take(&track->heap, heap_at, heap_end - heap_at);
         slot->args = (uint32_t)track->args.at;
         slot->n_args = (uint32_t)(output - outputs);
         (void)ptoi_ring_take_here(&track->args, slot->n_args);
-        const uint32_t base = rt->depth ? rt->scopes[rt->depth - 1].base : 0;
         ptoi_note *note = ptoi_note_of(track, seq);
         note->heap_at = heap_at;
-        note->heap_size = heap_bytes;
+        note->heap_size = heap_end - heap_at;
         note->args_end = track->args.head;
         note->deps_end = track->deps.head;
         note->holders = 0;
-        note->base = base;
-        note->scopes = rt->depth - base;
+        note->base = rt->base;
+        note->scopes = rt->depth - rt->base;
         if (rt->depth == 0) {
             track->released = seq + 1;
         }

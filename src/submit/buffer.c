@@ -117,18 +117,17 @@ static __attribute__((noinline, cold)) pto_status refuse_buffer(pto_runtime *rt,
 }
 
 /* A record for a new buffer. */
-static inline pto_status create_buffer(pto_runtime *rt, uint64_t bytes, const ptoi_buffer **made)
+static inline pto_status create_buffer(pto_runtime *rt, uint64_t bytes, ptoi_buffer **made)
 {
-    if (__builtin_expect(rt->depth == 0 || bytes > rt->track[rt->level].heap.size ||
-                             rt->n_buffers == rt->max_buffers,
-                         0)) {
+    if (__builtin_expect(
+            rt->depth == 0 || bytes > rt->now->heap.size || rt->n_buffers == rt->max_buffers, 0)) {
         return refuse_buffer(rt, bytes);
     }
     ptoi_buffer *b = &rt->buffers[rt->n_buffers++];
     *b = (ptoi_buffer){
         .life = ++rt->lives,
         .order = rt->order,
-        .base = rt->scopes[rt->depth - 1].base,
+        .base = rt->base,
         .bytes = bytes,
     };
     ptoi_header *h = rt->view.header;
@@ -142,7 +141,7 @@ static inline pto_status create_buffer(pto_runtime *rt, uint64_t bytes, const pt
 
 pto_status pto_create_buffer(pto_runtime *rt, uint64_t bytes, pto_buffer *buffer)
 {
-    const ptoi_buffer *b = NULL;
+    ptoi_buffer *b = NULL;
     PTO_TRY(ptoi_runtime_enter(rt, "create a buffer"));
     if (!buffer) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "create a buffer: buffer is NULL");
@@ -253,7 +252,7 @@ static inline void copy_tensor(pto_tensor *to, const pto_tensor *from)
 pto_status pto_temp(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const int64_t *shape,
                     pto_tensor *t)
 {
-    const ptoi_buffer *b = NULL;
+    ptoi_buffer *b = NULL;
     PTO_TRY(ptoi_runtime_enter(rt, "temp"));
     if (!t) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "temp: t is NULL");
@@ -265,9 +264,10 @@ pto_status pto_temp(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const int64_
         rt->temp_form = 0;
     }
     if (__builtin_expect(rt->temp_form == 0, 0)) { /* it has no number before its first use */
-        rt->temp_form = ptoi_form_find(&rt->map->forms, &rt->temp);
+        rt->temp_form = rt->temp.storage_bytes ? ptoi_form_find(&rt->map->forms, &rt->temp) : 0;
     }
     PTO_TRY(create_buffer(rt, rt->temp.storage_bytes, &b));
+    b->form = (uint16_t)rt->temp_form;
     copy_tensor(t, &rt->temp);
     t->owner = ptoi_buffer_owner(rt, b);
     t->generation = (uint32_t)b->life;

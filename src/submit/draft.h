@@ -66,7 +66,7 @@ static inline void ptoi_draft_begin(ptoi_draft *d, pto_runtime *rt, uint32_t lev
     d->level = level;
     d->track = &rt->track[level];
     d->seq = d->track->head;
-    d->base = rt->depth ? rt->scopes[rt->depth - 1].base : 0;
+    d->base = rt->base;
     d->scopes = rt->depth - d->base;
     d->heap_bytes = d->heap_at = d->units = 0;
     d->n_args = 0;

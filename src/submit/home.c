@@ -63,7 +63,7 @@ static ptoi_buffer *homeless(const ptoi_draft *d, size_t i, uint64_t mark)
         return NULL;
     }
     ptoi_buffer *b = ptoi_draft_buffer(d, p);
-    if (b->seq || b->fresh == mark || b->base == d->rt->scopes[d->rt->depth - 1].base) {
+    if (b->seq || b->fresh == mark || b->base == d->rt->base) {
         return NULL;
     }
     b->fresh = mark;

@@ -97,7 +97,7 @@ static inline bool submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type,
 {
     pto_tensormap *map = rt->map;
     const uint32_t level = rt->level;
-    ptoi_track *track = &rt->track[level];
+    ptoi_track *track = rt->now;
     if (PTOI_UNLIKELY(n_params > PTOI_KNOWN_PARAMS || rt->order >= track->quick)) {
         return false;
     }
@@ -135,7 +135,7 @@ static inline bool submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type,
             if (!its->seq) {
                 const uint32_t form = form_of_whole(rt, its, t);
                 if (PTOI_UNLIKELY(!form || kind != PTO_PARAM_OUTPUT || its->fresh == attempt ||
-                                  its->base != rt->scopes[rt->depth - 1].base)) {
+                                  its->base != rt->base)) {
                     return false;
                 }
                 its->fresh = attempt;
@@ -222,7 +222,7 @@ static inline bool submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type,
         ptoi_guard_task(rt, level, seq, track->args.at, params, n_params);
     }
     const bool poisoned = PTOI_UNLIKELY(track->few) && ptoi_edges_drop_complete(rt, &edges);
-    const uint32_t base = rt->depth ? rt->scopes[rt->depth - 1].base : 0;
+    const uint32_t base = rt->base;
     ptoi_heap_take(&track->heap, heap_at, heap_bytes);
     const uint64_t args_at = track->args.at, deps_at = track->deps.at;
     const ptoi_written task = {

@@ -60,7 +60,7 @@ static pto_status read_managed(ptoi_draft *d, const pto_param *p, size_t i, bool
                          i, b->bytes);
     }
     PTO_TRY(ptoi_draft_blame(i, ptoi_buffer_check_first(b, "submit", t)));
-    if (b->base != rt->scopes[rt->depth - 1].base) {
+    if (b->base != rt->base) {
         /* The buffer will outlive this task's lifetime: the memory must not be the task's own. */
         d->homeless = true;
         return PTO_OK;

@@ -225,6 +225,7 @@ static pto_status create_tracks(pto_runtime *rt)
 {
     const ptoi_header *h = rt->view.header;
     PTO_TRY(reserve_tracks(rt));
+    rt->now = &rt->track[0];
     uint64_t first = rt->settings.config.first_task;
     for (uint32_t l = 0; l < rt->levels; l++) {
         ptoi_track *t = &rt->track[l];

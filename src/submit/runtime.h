@@ -81,6 +81,7 @@ typedef struct ptoi_track {
     ptoi_ref *refs;      /* and the edges */
     ptoi_ref blocker;    /* an unfinished task that holds the memory of the oldest; 0: none known */
     uint32_t pins;       /* open lifetimes that have `pinned` something here */
+    uint32_t held;       /* notes that have PTOI_HELD */
 } ptoi_track;
 
 /* Why a submit has to wait. */
@@ -116,7 +117,7 @@ typedef struct ptoi_buffer {
     uint64_t fresh; /* the submit that is about to give it memory */
     uint32_t version;
     uint32_t base; /* the lifetime it belongs to: place in the stack where that begins */
-    uint16_t form; /* of what brought it, if it is unmapped: the number */
+    uint16_t form; /* of all of it, in order: the number, if it is known; else 0 */
     uint8_t level; /* of the owner */
     bool told;     /* the submit that `fresh` says tells the map of all of it, as of fresh memory */
     bool unmapped; /* the map has never heard of it: all who used it were run at once */
@@ -154,6 +155,8 @@ struct pto_runtime {
     uint64_t look_at;           /* the order at which submit looks next what has become of tasks */
     uint32_t depth;             /* of scopes */
     uint32_t level;             /* of tasks submitted now */
+    uint32_t base;   /* of the lifetime that they belong to: place in the stack of scopes */
+    ptoi_track *now; /* that of the level */
     uint32_t levels;
     uint32_t n_kernels;    /* with number 0, which is none */
     uint32_t first_kernel; /* added to their numbers */

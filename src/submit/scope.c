@@ -40,6 +40,8 @@ pto_status pto_scope_begin_at(pto_runtime *rt, uint32_t flags, const char *file,
     scope->buffers = rt->n_buffers;
     scope->site = ptoi_site_of(rt, file, line);
     rt->level = scope->level;
+    rt->base = scope->base;
+    rt->now = &rt->track[rt->level];
     rt->depth++;
     if (rt->trace && rt->depth == 1) {
         ptoi_trace_life(rt, PTRACE_SCOPED, 0, 0, 0, 0);
@@ -100,7 +102,12 @@ pto_status pto_scope_end(pto_runtime *rt)
     if (rt->trace && scope->base == rt->depth) {
         tell(rt, scope->level);
     }
-    rt->level = rt->depth ? rt->scopes[rt->depth - 1].level : 0;
+    rt->level = rt->base = 0;
+    if (rt->depth) {
+        rt->level = rt->scopes[rt->depth - 1].level;
+        rt->base = rt->scopes[rt->depth - 1].base;
+    }
+    rt->now = &rt->track[rt->level];
     ptoi_set64(&rt->view.header->scope_depth, rt->depth);
     return PTO_OK;
 }

@@ -125,7 +125,7 @@ static void look_at_time(pto_runtime *rt)
  * told more and more seldom. */
 static __attribute__((noinline)) void look_again(pto_runtime *rt)
 {
-    ptoi_track *track = &rt->track[rt->level];
+    ptoi_track *track = rt->now;
     if (PTOI_UNLIKELY(rt->order < LOOK_EVERY)) {
         if ((rt->order & (rt->order - 1)) == 0) {
             ptoi_retire_publish(rt, rt->level);
@@ -176,7 +176,7 @@ pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_typ
     if (task) {
         *task = rt->last;
     }
-    if (rt->order >= rt->track[rt->level].quick) {
+    if (rt->order >= rt->now->quick) {
         look_again(rt);
     }
     ptoi_debug_check(rt);

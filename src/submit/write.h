@@ -36,6 +36,7 @@ static inline void ptoi_buffer_hold(pto_runtime *rt, ptoi_buffer *b, uint32_t le
         if (!(note->holders & PTOI_HELD)) {
             memset(until, 0, rt->levels * sizeof *until);
             note->holders |= PTOI_HELD;
+            rt->track[b->level].held++;
         }
         until[level] = seq + 1;
     }
@@ -100,12 +101,8 @@ static inline ptoi_slot *ptoi_write(pto_runtime *rt, const ptoi_written *w)
     note->scopes = w->scopes;
 
     ptoi_slot *slot = &t->slots[(uint32_t)w->seq & t->mask];
-    const ptoi_what what = {.kernel = (uint16_t)w->kernel,
-                            .site = (uint16_t)w->site,
-                            .level = (uint8_t)w->level,
-                            .type = (uint8_t)w->type,
-                            .poisoned = w->poisoned};
-    ptoi_slot_begin(slot, what);
+    /* See ptoi_what_of. */
+    ptoi_release64(&slot->what, ptoi_what_word(w->kernel, w->site, w->level, w->type, w->poisoned));
     slot->deps = (uint32_t)w->deps_at;
     slot->fanin = w->fanin;
     slot->args = (uint32_t)w->args_at;

@@ -403,11 +403,15 @@ static inline ptoi_what ptoi_what_of(const ptoi_slot *slot)
     return what;
 }
 
-static inline void ptoi_slot_begin(ptoi_slot *slot, ptoi_what what)
+/* The same as a word: so it is put together in registers. */
+static inline uint64_t ptoi_what_word(uint32_t kernel, uint32_t site, uint32_t level, uint32_t type,
+                                      bool poisoned)
 {
-    uint64_t word;
-    memcpy(&word, &what, sizeof word);
-    ptoi_release64(&slot->what, word);
+    _Static_assert(offsetof(ptoi_what, site) == 2 && offsetof(ptoi_what, level) == 4 &&
+                       offsetof(ptoi_what, type) == 5 && offsetof(ptoi_what, poisoned) == 6,
+                   "and apart in memory");
+    return kernel | (uint64_t)site << 16 | (uint64_t)level << 32 | (uint64_t)type << 40 |
+           (uint64_t)poisoned << 48;
 }
 
 static inline pto_task ptoi_task_of(const ptoi_slot *slot)
