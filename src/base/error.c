@@ -10,7 +10,7 @@
 enum { DETAIL_BYTES = 512 };
 
 static _Thread_local char detail[DETAIL_BYTES];
-static _Thread_local uint64_t serial; /* how many details were written on this thread */
+_Thread_local uint64_t ptoi_error_count;
 
 const char *pto_status_name(pto_status status)
 {
@@ -66,7 +66,7 @@ static PTO_PRINTF(2, 0) pto_status fail(pto_status status, const char *format, v
         memcpy(text + sizeof text - sizeof cut, cut, sizeof cut);
     }
     memcpy(detail, text, strlen(text) + 1);
-    serial++;
+    ptoi_error_count++;
     return status;
 }
 
@@ -86,11 +86,6 @@ pto_status pto_fail(pto_status status, const char *format, ...)
     fail(status, format, args);
     va_end(args);
     return status;
-}
-
-uint64_t ptoi_error_serial(void)
-{
-    return serial;
 }
 
 const char *pto_version(void)

@@ -11,6 +11,11 @@
 pto_status ptoi_fail(pto_status status, const char *format, ...) PTO_PRINTF(2, 3);
 
 /* How many failures this thread has had words for: tells a new detail from an old one. */
-uint64_t ptoi_error_serial(void);
+extern _Thread_local uint64_t ptoi_error_count __attribute__((tls_model("initial-exec")));
+
+static inline uint64_t ptoi_error_serial(void)
+{
+    return ptoi_error_count;
+}
 
 #endif /* PTOI_ERROR_H */
