@@ -65,9 +65,8 @@ static inline bool is_free(pto_tensormap *map, ptoi_region *r, uint64_t kind)
 /* A managed parameter: the number of its form, and where it begins in the heap; 0 if it is not for
  * here. A buffer that the task brings gets its place in the block of the task, which so far ends at
  * *heap_end. */
-static __attribute__((noinline)) uint32_t find_managed(pto_runtime *rt, const pto_tensor *t,
-                                                       ptoi_buffer *b, uint64_t kind,
-                                                       uint64_t *heap_end, uint64_t *at)
+static inline uint32_t find_managed(pto_runtime *rt, const pto_tensor *t, ptoi_buffer *b,
+                                    uint64_t kind, uint64_t *heap_end, uint64_t *at)
 {
     if (PTOI_UNLIKELY(!ptoi_buffer_is(rt, t->owner, t->generation) || t->version != b->version)) {
         return 0;
