@@ -101,9 +101,17 @@ static inline void config_make(test_rng *rng, program *p, program_profile profil
     config_rings(rng, c, profile);
     /* Not drawn: programs stay what they were. */
     c->guard = c->spin % 4 == 1 ? 1 : PTO_NO_GUARD;
-    c->brief_ns = c->spin % 4 == 2   ? 1000000000 /* everything that can be, at once */
+    const bool at_once = profile == PROFILE_SAME ? c->spin % 4 != 1 : c->spin % 4 == 2;
+    c->brief_ns = at_once            ? 1000000000 /* everything that can be */
                   : c->spin % 4 == 3 ? 100        /* and if others have enough to do */
                                      : PTO_NO_BRIEF;
+    if (at_once) { /* and not much that keeps it */
+        c->place = PTO_PLACE_INLINE;
+        c->caller_types = 0;
+        c->deps = c->map_entries = 0;
+        memset(c->level_deps, 0, sizeof c->level_deps);
+        memset(c->level_map_entries, 0, sizeof c->level_map_entries);
+    }
 }
 
 /* ---- In words ------------------------------------------------------------------------------- */
