@@ -163,6 +163,12 @@ static double figure_of(const comparison *c, int r, const setting *set, int row,
     return row == METG ? metg_of(c, r, set) : rate_of(c, r, set, &patterns[row], tasks, times);
 }
 
+/* Whether one thread runs everything: it does not count, and has no METG. */
+static bool is_alone(int r)
+{
+    return r >= PLACES + COUNTED;
+}
+
 /* ---- All of them ---------------------------------------------------------------------------- */
 
 static bool is_better(int row, double a, double b)
@@ -208,7 +214,7 @@ static void choose_all(comparison *c)
             data_free(&d);
         }
         for (int r = PLACES; r < RUNTIMES; r++) {
-            if (c->rows[row] && !c->why_not[r]) {
+            if (c->rows[row] && !c->why_not[r] && !(row == METG && is_alone(r))) {
                 c->all[r][row].set = choose(c, r, row, hash);
             }
         }
@@ -244,7 +250,8 @@ static int best_peer(const comparison *c, int row)
 {
     int best = -1;
     for (int r = PLACES; r < RUNTIMES; r++) {
-        if (is_better(row, c->all[r][row].median, best < 0 ? 0 : c->all[best][row].median)) {
+        if (!is_alone(r) &&
+            is_better(row, c->all[r][row].median, best < 0 ? 0 : c->all[best][row].median)) {
             best = r;
         }
     }
@@ -288,13 +295,18 @@ static void compare_print(const comparison *c)
                 printf(" %9s", "-");
             }
         }
-        if (best < 0) {
+        if (best < 0 || ratio_of(c, row) <= 0) {
             printf(" %9s\n", "-");
         } else {
             printf(" %9.2f  %s: %s\n", ratio_of(c, row), runtime_name(best),
                    c->all[best][row].set->text);
         }
     }
+    printf("\ninline: empty bodies are run by the submitting thread, as all that is brief; handed: "
+           "they are "
+           "not.\nlibomp-1 and TBB-light run everything on that thread, however long it takes: "
+           "they do "
+           "not count.\n");
     for (int r = PLACES; r < RUNTIMES; r++) {
         if (c->why_not[r] && c->runtimes[r]) {
             printf("%s is not here (Debian: %s)\n", runtime_name(r), peers[r - PLACES].packages);

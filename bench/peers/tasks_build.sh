@@ -30,4 +30,5 @@ peer tasks_libomp tasks_openmp.c '' clang -std=gnu11 -fopenmp=libomp
 peer tasks_starpu tasks_starpu.c "$(pkg-config --libs starpu-1.3 2>/dev/null)" \
     gcc -std=gnu11 $(pkg-config --cflags starpu-1.3 2>/dev/null)
 peer tasks_tbb tasks_tbb.cpp -ltbb g++ -std=c++17
+peer tasks_tbb_light tasks_tbb.cpp -ltbb g++ -std=c++17 -DTASKS_TBB_LIGHT
 exit 0

@@ -25,7 +25,11 @@ struct sink;
 
 #include "tasks_peer.h"
 
+#ifdef TASKS_TBB_LIGHT
+typedef flow::continue_node<flow::continue_msg, flow::lightweight> node;
+#else
 typedef flow::continue_node<flow::continue_msg> node;
+#endif
 
 struct entry {
     node self;

@@ -54,12 +54,11 @@ typedef struct pto_config {
     uint32_t workers;
     uint32_t type_workers[PTO_WORKER_TYPES];
     const uint32_t *worker_types; /* `workers` sets of types */
-    uint32_t
-        caller_types; /* what the orchestrating thread helps with; PTO_NO_TYPES */
+    uint32_t caller_types;        /* what the orchestrating thread helps with; PTO_NO_TYPES */
 
-    pto_place place;         /* of the scheduler */
-    uint32_t spin;           /* looks for work before a thread goes to sleep; PTO_NO_SPIN */
-    uint32_t brief_ns;       /* a kernel that takes less is brief: submit runs it itself, if there is
+    pto_place place;   /* of the scheduler */
+    uint32_t spin;     /* looks for work before a thread goes to sleep; PTO_NO_SPIN */
+    uint32_t brief_ns; /* a kernel that takes less is brief: submit runs it itself, if there is
                                 nobody to wait for and caller_types says so; PTO_NO_BRIEF */
     uint64_t overlap_budget; /* steps of search for one overlap (pto/tensor.h) */
 

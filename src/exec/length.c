@@ -3,16 +3,16 @@
  * One call in PTOI_TIMED_EVERY is timed, on any thread, and its kernel is from then on
  *
  *     brief     it took less than config.brief_ns
- *     doubted   it was brief, and now it was not: once may be an interrupt, so the next call is timed,
- *               too, and decides
+ *     doubted   it was brief, and now it was short: once may be an interrupt, so the next call is
+ *               timed, too, and decides
  *     short     no more than PTOI_SHORT times as long
  *     long
  *
- * A kernel may be brief mostly, and long at times. If submit ran the long calls it would not get on
- * meanwhile, so it is on its guard when a few tasks have taken far longer than they should
- * (worker->wary): then every call is timed, and one long call suffices. Each time that this happens
- * the kernel has to be brief twice as often in a row until it is called so again; what lies long
- * enough behind is forgiven.
+ * A kernel may have been brief, and be long from now on, or at times. If submit ran the long calls it
+ * would not get on meanwhile, so it is on its guard when a few tasks have taken far longer than they
+ * should (worker->wary): then every call is timed, and one long call suffices. Each time that this
+ * happens the kernel has to be brief twice as often in a row until it is called so again; what lies
+ * long enough behind is forgiven.
  *
  * All of it is hints: relaxed, and it does not matter who wins.
  */
@@ -65,7 +65,7 @@ pto_status ptoi_worker_call_timed(ptoi_worker *worker, ptoi_kernel *kernel, cons
         is_brief(kernel, before);
     } else if (worker->wary && length == PTOI_LENGTH_LONG) {
         is_long(kernel);
-    } else if (before == PTOI_LENGTH_BRIEF && status == PTO_OK) {
+    } else if (before == PTOI_LENGTH_BRIEF && length == PTOI_LENGTH_SHORT && status == PTO_OK) {
         ptoi_set32(&kernel->length, PTOI_LENGTH_DOUBTED);
     } else if (before != length) {
         ptoi_set32(&kernel->length, length);

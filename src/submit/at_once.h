@@ -31,6 +31,22 @@
 
 #define CATCH_UP_TICKS 10000 /* to wait for others that are brief: some microseconds */
 
+/* How often, in tasks, the clock is looked at; and how many calls are timed if there is reason to. */
+#define CLOCK_EVERY 8
+#define WARY 64
+
+/* Did the last few tasks take far longer than if their kernels were brief, or short? Then one is not
+ * what it was, or the program does other things; the next calls will tell. */
+static __attribute__((noinline)) void look_at_clock(pto_runtime *rt)
+{
+    const uint64_t now = ptoi_ticks(), brief = ptoi_get32(&rt->sched.brief_ticks);
+    if (now - rt->at_once.looked > brief * CLOCK_EVERY * PTOI_SHORT) {
+        rt->caller->wary = WARY;
+        rt->caller->untimed = 0;
+    }
+    rt->at_once.looked = now;
+}
+
 /* Whether workers have enough to do. */
 static inline bool is_ahead(pto_runtime *rt)
 {
@@ -270,6 +286,9 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
     }
     rt->order++;
     rt->last = self;
+    if (rt->order % CLOCK_EVERY == 0) {
+        look_at_clock(rt);
+    }
     ptoi_release64(&caller->line->tally.completed, ptoi_get64(&caller->line->tally.completed) + 1);
     return true;
 }

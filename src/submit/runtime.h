@@ -203,7 +203,7 @@ struct pto_runtime {
         uint64_t catch_at;    /* the order at which to catch up, if a brief one has to wait */
         uint64_t patience;    /* in tasks, until it is tried again; */
         uint64_t most, least; /* bounds of that */
-        uint64_t looked;      /* ticks: when submit last looked what had become of tasks */
+        uint64_t looked;      /* ticks: when it last looked at the clock */
         uint64_t created_ticks, created_ns; /* so that it can be found out what a tick is */
         bool waits;        /* one would have to wait for somebody, and nothing else keeps it */
         bool ran;          /* one has run, and did not just end well: it is to be recorded */

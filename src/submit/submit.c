@@ -13,7 +13,6 @@
 #include "submit/draft.h"
 
 #define FEW 32         /* parameters that need no memory beyond the stack */
-#define WARY 1024      /* calls that are timed if there is reason to */
 #define LEARN_NS 20000 /* since the runtime was created: enough to learn what a tick is */
 #define LOOK_EVERY 32  /* tasks, even if nothing is short: what is recycled is still in the cache */
 
@@ -100,24 +99,15 @@ static __attribute__((noinline)) pto_status submit_any(pto_runtime *rt, uint32_t
     return PTO_OK;
 }
 
-/* How many ticks a kernel may take that is to be called brief, once there is something to go by. Then,
- * whether the last few tasks took far longer than if all of them had been: is one of the kernels
- * brief only at times? */
-static void look_at_time(pto_runtime *rt)
+/* How many ticks a kernel may take that is to be called brief, once there is something to go by. */
+static __attribute__((noinline, cold)) void learn_ticks(pto_runtime *rt)
 {
-    const uint64_t now = ptoi_ticks(), brief = ptoi_get32(&rt->sched.brief_ticks);
-    if (PTOI_UNLIKELY(!brief)) {
-        const uint64_t ns = ptoi_os_clock() - rt->at_once.created_ns;
-        const double ticks = (double)(now - rt->at_once.created_ticks);
-        if (ns >= LEARN_NS) {
-            const double most = (double)rt->settings.config.brief_ns * ticks / (double)ns + 1;
-            ptoi_set32(&rt->sched.brief_ticks, most < UINT32_MAX ? (uint32_t)most : UINT32_MAX);
-        }
-    } else if (now - rt->at_once.looked > brief * LOOK_EVERY * PTOI_SHORT) {
-        rt->caller->wary = WARY;
-        rt->caller->untimed = 0;
+    const uint64_t ns = ptoi_os_clock() - rt->at_once.created_ns;
+    const double ticks = (double)(ptoi_ticks() - rt->at_once.created_ticks);
+    if (ns >= LEARN_NS) {
+        const double most = (double)rt->settings.config.brief_ns * ticks / (double)ns + 1;
+        ptoi_set32(&rt->sched.brief_ticks, most < UINT32_MAX ? (uint32_t)most : UINT32_MAX);
     }
-    rt->at_once.looked = now;
 }
 
 /* Now and then, after a task: what is complete comes back, and the next ones may be quick. Of a program
@@ -132,8 +122,8 @@ static __attribute__((noinline)) void look_again(pto_runtime *rt)
         }
         rt->look_at = rt->order + 1;
     } else if (rt->order >= rt->look_at) {
-        if (rt->at_once.types) {
-            look_at_time(rt);
+        if (PTOI_UNLIKELY(rt->at_once.types && !ptoi_get32(&rt->sched.brief_ticks))) {
+            learn_ticks(rt);
         }
         ptoi_retire(rt, rt->level);
         rt->look_at = rt->order + LOOK_EVERY;

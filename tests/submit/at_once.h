@@ -22,6 +22,7 @@ typedef struct bench {
     atomic_bool inside;        /* of submit */
     atomic_uint here, there;   /* kernels that ran inside of submit; elsewhere */
     _Atomic pto_task last;     /* the last that ran inside of submit */
+    pto_task ignored;          /* of submits whose task nobody asks for */
     atomic_uint worker;        /* number of the last worker */
     atomic_uint spin_us;       /* how long `act` takes */
     pto_kernel act;            /* see above; the other arguments are not touched */
@@ -219,7 +220,7 @@ static inline pto_task must_from(bench *b, bool at_once, pto_kernel kernel, cons
 
 /* Either. */
 #define ANYHOW(b, kernel, ...)                                                                     \
-    (void)submit((b), &(pto_task){0}, (kernel), PARAMS(__VA_ARGS__), __LINE__)
+    (void)submit((b), &(b)->ignored, (kernel), PARAMS(__VA_ARGS__), __LINE__)
 
 /* Complete now, if it ran at once. */
 static inline void is_done(bench *b, pto_task task)
