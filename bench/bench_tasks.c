@@ -341,7 +341,8 @@ static const char usage[] =
     "                          libomp-1, tbb-light (default: all)\n"
     "  --svg FILE              draw the comparison\n"
     "  --quick                 three runs each of 1e5 and 1e6, and of the comparison\n"
-    "  --callgrind             instructions a task instead of time; needs valgrind\n"
+    "  --callgrind             instructions a task, run at once (PTO_BRIEF=none: handed over),\n"
+    "                          instead of time; needs valgrind\n"
     "  --json                  for a program to read\n"
     "  --help\n"
     "The environment variables of the runtime (PTO_WORKERS and so on) are honoured.\n";

@@ -18,6 +18,8 @@ static int run_bare(const pattern *p, uint64_t tasks)
     sink s;
     data d = p->make(tasks);
     config.workers = PTO_NO_WORKERS;
+    /* Under callgrind nothing is brief by the clock. */
+    config.brief_ns = getenv("PTO_BRIEF") ? 0 : 1000000000;
     must(pto_runtime_create(&rt, &config));
     sink_init(&s, rt, EMPTY);
     timed(p, &s, &d, tasks);

@@ -50,7 +50,7 @@ typedef struct pto_config {
 
     /* Workers. Three ways to say it: a number of threads that serve all types; so many threads for
      * each type; a set of types for each thread. PTO_NO_WORKERS: none, the orchestrating thread
-     * does all the work while it waits. */
+     * does all the work, as it submits or waits. */
     uint32_t workers;
     uint32_t type_workers[PTO_WORKER_TYPES];
     const uint32_t *worker_types; /* `workers` sets of types */
@@ -58,8 +58,10 @@ typedef struct pto_config {
 
     pto_place place;   /* of the scheduler */
     uint32_t spin;     /* looks for work before a thread goes to sleep; PTO_NO_SPIN */
-    uint32_t brief_ns; /* a kernel that takes less is brief: submit runs it itself, if there is
-                                nobody to wait for and caller_types says so; PTO_NO_BRIEF */
+    uint32_t brief_ns; /* a kernel that takes less is brief: submit runs it itself, if there is nobody
+                          to wait for and caller_types says so; and what takes up to 40 times as
+                          long, while workers have enough to do. From 1000000 on, whatever there is,
+                          for tests. PTO_NO_BRIEF */
     uint64_t overlap_budget; /* steps of search for one overlap (pto/tensor.h) */
 
     /* For tests. */

@@ -50,7 +50,8 @@ const ptoi_option ptoi_options[] = {
      .help = "Worker threads: how many, serving all types; or each with its types and, after a "
              "colon, how many of them. By default one less than the cores, at least 1."},
     {"PTO_CALLER", FIELD(caller_types), .kind = PTOI_OPTION_TYPES, .otherwise = PTO_ALL_TYPES,
-     .help = "What the orchestrating thread helps with, while it waits and if it is brief."},
+     .help = "What the orchestrating thread helps with: while it waits, and with brief tasks as it "
+             "submits them."},
     {"PTO_SCHEDULER", FIELD(place), .kind = PTOI_OPTION_PLACE, .otherwise = PTO_PLACE_INLINE,
      .help = "Who takes the scheduler's steps: whoever submits or completes a task, or a thread of "
              "its own."},
@@ -59,7 +60,8 @@ const ptoi_option ptoi_options[] = {
     {"PTO_BRIEF", FIELD(brief_ns), RANGE(0, POWER(30)), .may_be_none = true, .otherwise = 50,
      .unit = "ns",
      .help = "A kernel that takes less is brief: submit runs it itself, if there is nobody to wait "
-             "for and the orchestrating thread helps with its type."},
+             "for and the orchestrating thread helps with its type; and what takes up to 40 times as "
+             "long, while workers have enough to do."},
     {"PTO_OVERLAP_BUDGET", FIELD(overlap_budget), RANGE(0, UINT64_MAX), .otherwise = 0,
      .unit = "steps",
      .help = "Steps of search for one overlap, past which the safe answer is taken. 0 is the "
