@@ -278,7 +278,7 @@ static uint32_t find(ptoi_worker *worker)
     return PTOI_NONE;
 }
 
-bool ptoi_worker_step(ptoi_worker *worker, bool *all_brief)
+bool ptoi_worker_step(ptoi_worker *worker, uint32_t longest, bool *longer)
 {
     const uint32_t task = find(worker);
     if (task == PTOI_NONE) {
@@ -286,10 +286,13 @@ bool ptoi_worker_step(ptoi_worker *worker, bool *all_brief)
     }
     ptoi_sched *sched = worker->sched;
     ptoi_kernel *kernel = &sched->kernels[ptoi_what_of(&sched->view.slots[task]).kernel];
-    if (__builtin_expect(all_brief != NULL, 0) && !ptoi_is_brief(ptoi_get32(&kernel->length))) {
-        ptoi_sched_offer(sched, task);
-        *all_brief = false;
-        return false;
+    if (__builtin_expect(longest != PTOI_LENGTH_LONG, 0)) {
+        const uint32_t length = ptoi_get32(&kernel->length);
+        if (length == PTOI_LENGTH_UNKNOWN || length > longest) {
+            ptoi_sched_offer(sched, task);
+            *longer = true;
+            return false;
+        }
     }
     run(worker, task, kernel);
     return true;
@@ -317,7 +320,7 @@ static void *work(void *context)
     ptoi_sched *sched = worker->sched;
     ptoi_set32(&worker->line->thread, ptoi_os_thread_number());
     for (uint32_t idle = 0; !ptoi_acquire32(&sched->stop);) {
-        if (ptoi_worker_step(worker, NULL)) {
+        if (ptoi_worker_step(worker, PTOI_LENGTH_LONG, NULL)) {
             idle = 0;
         } else if (idle < sched->spin) {
             ptoi_park_spin(idle++);

@@ -187,9 +187,9 @@ void ptoi_sched_thread_stop(ptoi_sched *sched);
 
 /* ---- exec/worker.c ---- */
 
-/* Runs one task if there is one. With `all_brief`, if that is brief: if not it is offered to others,
- * and *all_brief says so. */
-bool ptoi_worker_step(ptoi_worker *worker, bool *all_brief);
+/* Runs one task if there is one. If its kernel is not known, or longer than `longest` (ptoi_length), it is
+ * offered to others instead, and *longer says so; with PTOI_LENGTH_LONG none is. */
+bool ptoi_worker_step(ptoi_worker *worker, uint32_t longest, bool *longer);
 
 /* Calls a kernel, and learns whether it is brief: length.c. */
 pto_status ptoi_worker_call_timed(ptoi_worker *worker, ptoi_kernel *kernel, const pto_call *call);

@@ -319,7 +319,14 @@ static inline bool try_at_once(pto_runtime *rt, uint32_t number, uint32_t type,
     while (!submit_at_once(rt, number, type, params, n_params, file, line)) {
         const bool waits = rt->at_once.waits;
         rt->at_once.waits = false;
-        if (!waits || !brief || rt->order < rt->at_once.catch_at || !catch_up(rt)) {
+        if (!waits) {
+            return false;
+        }
+        if (!brief) { /* others have enough to do as it is: one less, so that it has to wait less */
+            ptoi_help_short(rt);
+            return false;
+        }
+        if (rt->order < rt->at_once.catch_at || !catch_up(rt)) {
             return false;
         }
     }

@@ -358,6 +358,9 @@ bool ptoi_help(pto_runtime *rt, uint32_t tasks);
  * Says whether they are. */
 bool ptoi_catch_up(pto_runtime *rt, uint64_t ticks);
 
+/* Runs one task, if it is short. */
+void ptoi_help_short(pto_runtime *rt);
+
 /* Waits until all tasks of a level are complete. */
 void ptoi_wait_level(pto_runtime *rt, uint32_t level);
 

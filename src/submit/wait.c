@@ -77,7 +77,7 @@ static void wait_until(pto_runtime *rt, const aim *a)
     }
     wait_begins(told, a);
     for (uint32_t idle = 0; !is_reached(rt, a);) {
-        if (ptoi_worker_step(caller, NULL)) {
+        if (ptoi_worker_step(caller, PTOI_LENGTH_LONG, NULL)) {
             ptoi_count64(&rt->helped, 1);
             idle = 0;
         } else if (idle < sched->spin) {
@@ -116,7 +116,7 @@ void ptoi_wait_any(pto_runtime *rt, uint64_t complete)
 bool ptoi_help(pto_runtime *rt, uint32_t tasks)
 {
     bool helped = false;
-    for (; tasks && ptoi_worker_step(rt->caller, NULL); tasks--) {
+    for (; tasks && ptoi_worker_step(rt->caller, PTOI_LENGTH_LONG, NULL); tasks--) {
         ptoi_count64(&rt->helped, 1);
         helped = true;
     }
@@ -128,15 +128,24 @@ bool ptoi_catch_up(pto_runtime *rt, uint64_t ticks)
 {
     const ptoi_track *t = &rt->track[rt->level];
     const uint64_t since = ptoi_ticks();
-    bool all_brief = true;
+    bool longer = false;
     do {
-        while (ptoi_worker_step(rt->caller, &all_brief)) {
+        while (ptoi_worker_step(rt->caller, PTOI_LENGTH_BRIEF, &longer)) {
             ptoi_count64(&rt->helped, 1);
         }
         ptoi_retire_completed(rt, rt->level);
-    } while (all_brief && t->completed != t->head && ptoi_ticks() - since < ticks);
+    } while (!longer && t->completed != t->head && ptoi_ticks() - since < ticks);
     put_back(rt);
     return t->completed == t->head;
+}
+
+void ptoi_help_short(pto_runtime *rt)
+{
+    bool longer = false;
+    if (ptoi_worker_step(rt->caller, PTOI_LENGTH_SHORT, &longer)) {
+        ptoi_count64(&rt->helped, 1);
+    }
+    put_back(rt);
 }
 
 void ptoi_wait_level(pto_runtime *rt, uint32_t level)
