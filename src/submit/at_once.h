@@ -293,11 +293,26 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
     return true;
 }
 
-/* A brief task has to wait for somebody. If those are brief as well they are run now, or awaited: else
- * one that was handed over, for whatever reason, would draw all after it that depend on each other.
- * Not so often, and ever more seldom if it is in vain. Says whether to try again. */
-static __attribute__((noinline)) bool catch_up(pto_runtime *rt)
+/* A task was not for here, or has to wait for somebody: is it to be tried again?
+ *
+ * A brief one, if those are brief as well: they are run now, or awaited. Else one that was handed over,
+ * for whatever reason, would draw all after it that depend on each other. Not so often, and ever more
+ * seldom if it is in vain. A short one is not tried again, but since others have enough to do, one of
+ * theirs is run, so that there is less to wait for. */
+static __attribute__((noinline)) bool is_worth_another(pto_runtime *rt, bool brief)
 {
+    const bool waits = rt->at_once.waits;
+    rt->at_once.waits = false;
+    if (!waits) {
+        return false;
+    }
+    if (!brief) {
+        ptoi_help_short(rt);
+        return false;
+    }
+    if (rt->order < rt->at_once.catch_at) {
+        return false;
+    }
     const bool done = ptoi_catch_up(rt, CATCH_UP_TICKS);
     uint64_t patience = done ? rt->at_once.least : 2 * rt->at_once.patience;
     patience = patience < rt->at_once.most ? patience : rt->at_once.most;
@@ -317,16 +332,7 @@ static inline bool try_at_once(pto_runtime *rt, uint32_t number, uint32_t type,
         return false;
     }
     while (!submit_at_once(rt, number, type, params, n_params, file, line)) {
-        const bool waits = rt->at_once.waits;
-        rt->at_once.waits = false;
-        if (!waits) {
-            return false;
-        }
-        if (!brief) { /* others have enough to do as it is: one less, so that it has to wait less */
-            ptoi_help_short(rt);
-            return false;
-        }
-        if (rt->order < rt->at_once.catch_at || !catch_up(rt)) {
+        if (!is_worth_another(rt, brief)) {
             return false;
         }
     }
