@@ -385,6 +385,9 @@ static void parse_peers(options *o, const char *value)
     if (!strcmp(value, "none")) {
         return;
     }
+    if (!*value) {
+        refuse("no such peer:", value);
+    }
     snprintf(list, sizeof list, "%s", value);
     for (char *rest, *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
         o->peers[find_name("no such peer:", name, names, PEERS)] = true;
@@ -508,6 +511,10 @@ int main(int argc, char **argv)
         if (with_comparison) {
             compare_print(&compared);
         }
+    }
+    if (o.svg && !with_comparison) {
+        fprintf(stderr, "bench_tasks: nothing to draw: --svg wants peers\n");
+        return 2;
     }
     if (o.svg && !picture_write(&compared, o.svg)) {
         fprintf(stderr, "bench_tasks: cannot write %s\n", o.svg);

@@ -112,6 +112,11 @@ static void print_runs(FILE *out, const doctor_report *r)
             "       A kernel must not wait for other tasks; one that waits for a device returns "
             "PTO_PENDING.\n",
             r->pid);
+    if (r->worker == r->look.workers && !r->uses_cpu) {
+        fputs("       It runs where the program submits or waits: is a lock held there that it "
+              "takes?\n",
+              out);
+    }
 }
 
 static void print_busy(FILE *out, const doctor_report *r)
