@@ -56,9 +56,10 @@ typedef struct pto_config {
     const uint32_t *worker_types; /* `workers` sets of types */
     uint32_t caller_types;        /* what the orchestrating thread helps with; PTO_NO_TYPES */
 
-    pto_place place;   /* of the scheduler */
-    uint32_t spin;     /* looks for work before a thread goes to sleep; PTO_NO_SPIN */
-    uint32_t brief_ns; /* a kernel that takes less is brief: submit runs it itself, if there is nobody
+    pto_place place; /* of the scheduler */
+    uint32_t spin;   /* looks for work before a thread goes to sleep; PTO_NO_SPIN */
+    uint32_t
+        brief_ns; /* a kernel that takes less is brief: submit runs it itself, if there is nobody
                           to wait for and caller_types says so; and what takes up to 40 times as
                           long, while workers have enough to do. From 1000000 on, whatever there is,
                           for tests. PTO_NO_BRIEF */

@@ -59,9 +59,10 @@ const ptoi_option ptoi_options[] = {
      .unit = "looks", .help = "Looks for work before a thread goes to sleep."},
     {"PTO_BRIEF", FIELD(brief_ns), RANGE(0, POWER(30)), .may_be_none = true, .otherwise = 50,
      .unit = "ns",
-     .help = "A kernel that takes less is brief: submit runs it itself, if there is nobody to wait "
-             "for and the orchestrating thread helps with its type; and what takes up to 40 times as "
-             "long, while workers have enough to do."},
+     .help =
+         "A kernel that takes less is brief: submit runs it itself, if there is nobody to wait "
+         "for and the orchestrating thread helps with its type; and what takes up to 40 times as "
+         "long, while workers have enough to do."},
     {"PTO_OVERLAP_BUDGET", FIELD(overlap_budget), RANGE(0, UINT64_MAX), .otherwise = 0,
      .unit = "steps",
      .help = "Steps of search for one overlap, past which the safe answer is taken. 0 is the "

@@ -119,26 +119,24 @@ static inline uint32_t find_managed(pto_runtime *rt, const pto_tensor *t, ptoi_b
     return rt->map->regions[region].form;
 }
 
-/* Runs the task and passes it, if it is of the usual kind and nothing keeps it. Otherwise says false,
- * and has done nothing; or it ran, and did not just end well: then rt->at_once.ran says so. */
-static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t type,
-                                  const pto_param *params, size_t n_params, const char *file,
-                                  int line)
+/* What is known of a task once it has been asked about. */
+typedef struct asked {
+    ptoi_packed *outputs, *output; /* what it writes, packed as ever, up to there: if it stays for a
+                                      while somebody may ask for its outputs */
+    uint64_t heap_at, heap_end;    /* its block */
+    uint32_t brought, managed;     /* a bit for each parameter: in its block; in that of another */
+} asked;
+
+/* Resolves the arguments. False if the task is not of the usual kind, or something keeps it. */
+static inline bool ask(pto_runtime *rt, const pto_param *params, size_t n_params, asked *task)
 {
     pto_tensormap *map = rt->map;
-    const uint32_t level = rt->level;
-    ptoi_track *track = rt->now;
-    if (PTOI_UNLIKELY(n_params > PTOI_KNOWN_PARAMS || rt->order >= track->quick ||
-                      rt->sched.watched)) {
-        return false;
-    }
-    ptoi_worker *caller = rt->caller;
-    pto_arg *arg = caller->args;
-    /* What it writes is packed as ever: if it stays for a while somebody may ask for its outputs. */
-    ptoi_packed *const outputs = track->packed + track->args.at, *output = outputs;
-    const uint64_t heap_at = ptoi_heap_newest(&track->heap)->end; /* if it brings anything */
-    uint64_t heap_end = heap_at;
-    uint32_t brought = 0, managed = 0, bit = 1; /* a bit for each parameter */
+    const ptoi_track *track = rt->now;
+    pto_arg *arg = rt->caller->args;
+    uint32_t bit = 1;
+    task->output = task->outputs = track->packed + track->args.at;
+    task->heap_end = task->heap_at = ptoi_heap_newest(&rt->now->heap)->end;
+    task->brought = task->managed = 0;
     rt->attempt++;
     for (const pto_param *p = params, *end = params + n_params; p != end; p++, arg++, bit <<= 1) {
         const uint64_t kind = head_of(p);
@@ -157,13 +155,13 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
         uint64_t at, form, segment = PTOI_SEGMENT_USER;
         if (t->owner) {
             ptoi_buffer *b = buffer_of(rt, t);
-            form = find_managed(rt, t, b, kind, &heap_end, &at);
+            form = find_managed(rt, t, b, kind, &task->heap_end, &at);
             if (PTOI_UNLIKELY(form == 0)) {
                 return false;
             }
-            segment = b->seq ? b->level : level;
-            managed |= b->seq ? bit : 0;
-            brought |= b->seq ? 0 : bit;
+            segment = b->seq ? b->level : rt->level;
+            task->managed |= b->seq ? bit : 0;
+            task->brought |= b->seq ? 0 : bit;
             arg->data = rt->sched.view.level[segment].heap + at;
         } else {
             const uint32_t region = ptoi_recall(map, t);
@@ -186,7 +184,7 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
             const uint64_t packed[2] = {at, (uint32_t)t->owner | form << PTOI_PACKED_FORM_SHIFT |
                                                 segment << PTOI_PACKED_SEGMENT_SHIFT |
                                                 kind << PTOI_PACKED_ACCESS_SHIFT};
-            memcpy(output++, packed, sizeof packed);
+            memcpy(task->output++, packed, sizeof packed);
         }
         const ptoi_form *record = ptoi_form_record(map->forms.records, (uint32_t)form);
         arg->shape = record->dims;
@@ -194,23 +192,25 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
         memcpy(&arg->ndim, &record->ndim, 8); /* and dtype */
         arg->u64 = 0;
     }
-    if (brought) {
-        uint64_t really;
-        if (!ptoi_heap_fits(&track->heap, heap_end - heap_at, &really) || really != heap_at) {
-            return false;
-        }
-    }
+    uint64_t at = task->heap_at;
+    return !task->brought || (ptoi_heap_fits(&track->heap, task->heap_end - task->heap_at, &at) &&
+                              at == task->heap_at);
+}
 
-    /* It runs, and whoever looks in sees it running. */
+/* Runs it, as the task `self`, with a slot in which whoever looks in sees it running; and closes it, if
+ * that was all. */
+static inline bool run(pto_runtime *rt, uint32_t number, uint32_t type, size_t n_params,
+                       uint32_t site, pto_task self)
+{
+    ptoi_track *track = rt->now;
+    ptoi_worker *caller = rt->caller;
     const uint64_t seq = track->head;
-    const uint32_t at = (uint32_t)seq & track->mask, lap = ptoi_lap(&rt->view, level, seq);
+    const uint32_t at = (uint32_t)seq & track->mask, lap = ptoi_lap(&rt->view, rt->level, seq);
     ptoi_slot *slot = &track->slots[at];
     ptoi_state *state = &track->states[at];
-    const pto_task self = ptoi_ref_task(ptoi_ref_make(seq, level, false));
     const uint32_t running = ptoi_phase_begin(lap) | PTOI_PHASE_RUNNING;
     slot->deps = slot->fanin = slot->args = slot->n_args = 0;
-    ptoi_release64(&slot->what,
-                   ptoi_what_word(number, ptoi_site_of(rt, file, line), level, type, false));
+    ptoi_release64(&slot->what, ptoi_what_word(number, site, rt->level, type, false));
     ptoi_release64(&track->orders[at], rt->order);
     ptoi_set32(&state->phase, running);
     state->poisoned = 0;
@@ -248,8 +248,15 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
     ptoi_set32(&state->phase, running | PTOI_PHASE_COMPLETED);
     state->outcome = PTOI_DONE;
     ptoi_release64(&state->waiters, ptoi_list_word(lap, PTOI_LIST_CLOSED));
+    return true;
+}
 
-    /* It is complete, and gone if nothing came before it that is not, and no scope holds it. */
+/* It is complete: gone, if nothing came before it that is not and no scope holds it; else there for as
+ * long as that. */
+static inline void pass(pto_runtime *rt, const pto_param *params, const asked *task)
+{
+    ptoi_track *track = rt->now;
+    const uint64_t seq = track->head;
     track->head = seq + 1;
     if (track->completed == seq) {
         track->completed = seq + 1;
@@ -258,38 +265,59 @@ static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t typ
     if (track->retired == seq && rt->depth == 0) {
         track->retired = track->released = seq + 1;
         ptoi_set64(&track->progress->retired, seq + 1);
-    } else {
-        for (uint32_t left = brought; left; left &= left - 1) {
-            ptoi_buffer *b = buffer_of(rt, params[__builtin_ctz(left)].tensor);
-            b->seq = seq;
-            b->level = (uint8_t)level;
-            b->unmapped = true;
-        }
-        for (; managed; managed &= managed - 1) {
-            (void)ptoi_buffer_name(rt, buffer_of(rt, params[__builtin_ctz(managed)].tensor));
-        }
-        ptoi_heap_take(&track->heap, heap_at, heap_end - heap_at);
-        slot->args = (uint32_t)track->args.at;
-        slot->n_args = (uint32_t)(output - outputs);
-        (void)ptoi_ring_take_here(&track->args, slot->n_args);
-        ptoi_note *note = ptoi_note_of(track, seq);
-        note->heap_at = heap_at;
-        note->heap_size = heap_end - heap_at;
-        note->args_end = track->args.head;
-        note->deps_end = track->deps.head;
-        note->holders = 0;
-        note->base = rt->base;
-        note->scopes = rt->depth - rt->base;
-        if (rt->depth == 0) {
-            track->released = seq + 1;
-        }
+        return;
     }
-    rt->order++;
+    for (uint32_t left = task->brought; left; left &= left - 1) {
+        ptoi_buffer *b = buffer_of(rt, params[__builtin_ctz(left)].tensor);
+        b->seq = seq;
+        b->level = (uint8_t)rt->level;
+        b->unmapped = true;
+    }
+    for (uint32_t left = task->managed; left; left &= left - 1) {
+        (void)ptoi_buffer_name(rt, buffer_of(rt, params[__builtin_ctz(left)].tensor));
+    }
+    ptoi_heap_take(&track->heap, task->heap_at, task->heap_end - task->heap_at);
+    ptoi_slot *slot = &track->slots[(uint32_t)seq & track->mask];
+    slot->args = (uint32_t)track->args.at;
+    slot->n_args = (uint32_t)(task->output - task->outputs);
+    (void)ptoi_ring_take_here(&track->args, slot->n_args);
+    ptoi_note *note = ptoi_note_of(track, seq);
+    note->heap_at = task->heap_at;
+    note->heap_size = task->heap_end - task->heap_at;
+    note->args_end = track->args.head;
+    note->deps_end = track->deps.head;
+    note->holders = 0;
+    note->base = rt->base;
+    note->scopes = rt->depth - rt->base;
+    if (rt->depth == 0) {
+        track->released = seq + 1;
+    }
+}
+
+/* Runs the task and passes it, if it is of the usual kind and nothing keeps it. Otherwise says false,
+ * and has done nothing; or it ran, and did not just end well: then rt->at_once.ran says so. */
+static inline bool submit_at_once(pto_runtime *rt, uint32_t number, uint32_t type,
+                                  const pto_param *params, size_t n_params, const char *file,
+                                  int line)
+{
+    asked task;
+    if (PTOI_UNLIKELY(n_params > PTOI_KNOWN_PARAMS || rt->order >= rt->now->quick ||
+                      rt->sched.watched) ||
+        !ask(rt, params, n_params, &task)) {
+        return false;
+    }
+    const pto_task self = ptoi_ref_task(ptoi_ref_make(rt->now->head, rt->level, false));
+    if (!run(rt, number, type, n_params, ptoi_site_of(rt, file, line), self)) {
+        return false;
+    }
+    pass(rt, params, &task);
+    ptoi_worker_line *told = rt->caller->line;
     rt->last = self;
+    rt->order++;
     if (rt->order % CLOCK_EVERY == 0) {
         look_at_clock(rt);
     }
-    ptoi_release64(&caller->line->tally.completed, ptoi_get64(&caller->line->tally.completed) + 1);
+    ptoi_release64(&told->tally.completed, ptoi_get64(&told->tally.completed) + 1);
     return true;
 }
 
