@@ -58,11 +58,10 @@ typedef struct pto_config {
 
     pto_place place; /* of the scheduler */
     uint32_t spin;   /* looks for work before a thread goes to sleep; PTO_NO_SPIN */
-    uint32_t
-        brief_ns; /* a kernel that takes less is brief: submit runs it itself, if there is nobody
-                          to wait for and caller_types says so; and what takes up to 40 times as
-                          long, while workers have enough to do. From 1000000 on, whatever there is,
-                          for tests. PTO_NO_BRIEF */
+    /* A kernel that takes less is brief: submit runs it itself, if there is nobody to wait for and
+     * caller_types says so; and what takes up to 40 times as long, while workers have enough to do.
+     * From 1000000 on, whatever there is, for tests. PTO_NO_BRIEF. */
+    uint32_t brief_ns;
     uint64_t overlap_budget; /* steps of search for one overlap (pto/tensor.h) */
 
     /* For tests. */

@@ -88,9 +88,8 @@ struct ptoi_sched {
     ptoi_worker *workers;
     ptoi_kernel *kernels;
     ptoi_a32
-        kept; /* 1: the orchestrating thread runs what comes itself, which is a hint (keep.c): set
-                      by it, taken back by anybody */
-    ptoi_a32 brief_ticks, kept_ticks; /* BRIEF_NS, PTOI_KEPT_NS; 0: not known yet; by the same */
+        brief_ticks; /* a kernel that takes fewer is brief; 0: not known yet. By the orchestrating
+                             thread, once */
     pto_watcher watcher; /* changes only while there is no task; W1 shows it to the workers */
     bool watched;        /* there is one, or the run is traced: one branch for both */
     ptoi_guard *guard;   /* NULL: memory has no guards */

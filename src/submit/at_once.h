@@ -99,7 +99,7 @@ static inline uint32_t find_managed(pto_runtime *rt, const pto_tensor *t, ptoi_b
         }
         b->fresh = rt->attempt;
         *at = b->at = *heap_end;
-        *heap_end += (b->bytes + 63) & ~UINT64_C(63);
+        *heap_end += ptoi_draft_block(b);
         b->form = whole ? b->form : (uint16_t)form_of_whole(rt, b, t);
         return b->form;
     }
@@ -107,8 +107,8 @@ static inline uint32_t find_managed(pto_runtime *rt, const pto_tensor *t, ptoi_b
     if (b->unmapped) {
         return whole ? b->form : form_of_whole(rt, b, t);
     }
-    const uint32_t region = ptoi_recall(rt->map, t);
-    if (region == PTOI_NONE || rt->map->regions[region].near != PTOI_NEAR_NONE) {
+    const uint32_t region = known_region(rt->map, t);
+    if (region == PTOI_NONE) {
         return 0;
     }
     if (!is_free(rt->map, &rt->map->regions[region], kind)) {
@@ -164,14 +164,11 @@ static inline bool ask(pto_runtime *rt, const pto_param *params, size_t n_params
             task->brought |= b->seq ? 0 : bit;
             arg->data = rt->sched.view.level[segment].heap + at;
         } else {
-            const uint32_t region = ptoi_recall(map, t);
+            const uint32_t region = known_region(map, t);
             if (PTOI_UNLIKELY(region == PTOI_NONE)) {
                 return false;
             }
             ptoi_region *r = &map->regions[region];
-            if (PTOI_UNLIKELY(r->near != PTOI_NEAR_NONE)) {
-                return false;
-            }
             if (PTOI_UNLIKELY(!is_free(map, r, kind))) {
                 rt->at_once.waits = true;
                 return false;

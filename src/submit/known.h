@@ -19,6 +19,7 @@
 #include "map/answer.h"
 #include "map/near.h"
 #include "map/recall.h"
+#include "submit/draft.h"
 #include "submit/edge.h"
 #include "submit/write.h"
 
@@ -44,6 +45,13 @@ static uint32_t form_of_whole(pto_runtime *rt, const ptoi_buffer *b, const pto_t
                               ? rt->temp_form
                               : ptoi_form_find(&rt->map->forms, t);
     return ptoi_form_record(records, form)->dense == b->bytes ? form : 0;
+}
+
+/* The region of a tensor, if the map knows it and nothing else overlaps it; else PTOI_NONE. */
+static inline uint32_t known_region(const pto_tensormap *map, const pto_tensor *t)
+{
+    const uint32_t region = ptoi_recall(map, t);
+    return region != PTOI_NONE && map->regions[region].near == PTOI_NEAR_NONE ? region : PTOI_NONE;
 }
 
 /* A parameter that is a tensor of the map's: neither a scalar nor an `after`, and ordered. Its head is
@@ -140,21 +148,18 @@ static inline bool submit_known(pto_runtime *rt, uint32_t kernel, uint32_t type,
                 }
                 its->fresh = attempt;
                 its->at = heap_bytes;
-                heap_bytes += (its->bytes + 63) & ~UINT64_C(63);
+                heap_bytes += ptoi_draft_block(its);
                 found[i] = BROUGHT | form;
                 brought++;
                 continue;
             }
             b = its;
         }
-        const uint32_t region = ptoi_recall(map, t);
+        const uint32_t region = known_region(map, t);
         if (PTOI_UNLIKELY(region == PTOI_NONE)) {
             return false;
         }
         ptoi_region *r = &map->regions[region];
-        if (PTOI_UNLIKELY(r->near != PTOI_NEAR_NONE)) {
-            return false;
-        }
         found[i] = region;
         if (r->writer >= map->level[r->writer_level].watermark) {
             if (PTOI_UNLIKELY(edges.count == PTOI_KNOWN_EDGES)) {

@@ -201,7 +201,7 @@ struct pto_runtime {
         uint64_t claimed;     /* out of the inbox, when it was last looked */
         uint64_t claimed_at;  /* the order at which to look again */
         uint64_t catch_at;    /* the order at which to catch up, if a brief one has to wait */
-        uint64_t patience;    /* in tasks, until it is tried again; */
+        uint64_t patience;    /* in tasks, until it is tried again */
         uint64_t most, least; /* bounds of that */
         uint64_t looked;      /* ticks: when it last looked at the clock */
         uint64_t created_ticks, created_ns; /* so that it can be found out what a tick is */
