@@ -177,7 +177,7 @@ INLINE void fresh_end(sink *s)
 /* ---- Runs ----------------------------------------------------------------------------------- */
 
 /* Ours, three times: the scheduler inline, which is the default; on a thread of its own; and inline
- * with every task handed over, however brief it is (src/submit/at_once.h). */
+ * with every task handed over, however brief it is (src/orchestrator/at_once.h). */
 enum { PLACES = 3 };
 static const char *const place_names[PLACES] = {"inline", "thread", "handed"};
 static const pto_place places[PLACES] = {PTO_PLACE_INLINE, PTO_PLACE_THREAD, PTO_PLACE_INLINE};

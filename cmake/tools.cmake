@@ -30,7 +30,7 @@ list(REMOVE_ITEM parts "${PROJECT_SOURCE_DIR}/tools/pto/main.c")
 # Nor do the reader of traces, and the heap and forms that `pto replay` replays, need anything else
 # of the library's inside.
 add_library(pto_tool_parts STATIC ${parts} ${files} "${PROJECT_SOURCE_DIR}/src/window/attach.c"
-    "${PROJECT_SOURCE_DIR}/src/observe/ptrace_read.c" "${PROJECT_SOURCE_DIR}/src/ring/heap.c"
+    "${PROJECT_SOURCE_DIR}/src/observe/ptrace_read.c" "${PROJECT_SOURCE_DIR}/src/orchestrator/ring/heap.c"
     "${PROJECT_SOURCE_DIR}/src/tensor/form.c")
 target_link_libraries(pto_tool_parts PRIVATE pto_compiler)
 target_include_directories(pto_tool_parts

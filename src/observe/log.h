@@ -30,7 +30,7 @@ static inline uint64_t ptoi_clock_ns(clockid_t clock)
 }
 
 /* Now, in some unit. The counter is read when the processor gets to it, which may be a little before
- * what stands before it in the program is done: image.c knows (PTOI_TICKS_BLUR_NS). */
+ * what stands before it in the program is done: trace_build.c knows (PTOI_TICKS_BLUR_NS). */
 static inline uint64_t ptoi_ticks(void)
 {
 #if defined(__x86_64__)

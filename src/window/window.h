@@ -51,7 +51,7 @@
 #define PTOI_WINDOW_VERSION 5u
 #define PTOI_WINDOW_NAME "pto-window" /* of the file: how a tool finds it under /proc/PID/fd */
 #define PTOI_LINE 64
-#define PTOI_WINDOW_STRETCH 3    /* heaps with guards (ring/guard.h) take so much more room */
+#define PTOI_WINDOW_STRETCH 3    /* heaps with guards (window/guard.h) take so much more room */
 #define PTOI_PAGE UINT64_C(4096) /* parts of the window begin at one */
 
 #define PTOI_NONE UINT32_MAX

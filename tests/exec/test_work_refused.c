@@ -4,7 +4,7 @@
 
 #include "requests.h"
 
-#include "submit/runtime.h"
+#include "orchestrator/runtime.h"
 
 /* ---- Shared memory ------------------------------------------------------------------------- */
 

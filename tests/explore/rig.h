@@ -2,8 +2,8 @@
 #ifndef EXPLORE_RIG_H
 #define EXPLORE_RIG_H
 
+#include "orchestrator/runtime.h"
 #include "scenario.h"
-#include "submit/runtime.h"
 
 enum { RIG_CELLS = 8 };
 

@@ -1,8 +1,8 @@
 /* scenario_parts.c - single structures: a ready queue, and parking. */
 #include "base/os.h"
 #include "scenario.h"
-#include "sched/park.h"
-#include "sched/ready.h"
+#include "scheduler/park.h"
+#include "scheduler/ready.h"
 
 /* ---- Two workers on one queue ---- */
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "map/boxtree.h"
+#include "orchestrator/map/boxtree.h"
 #include "support.h"
 
 #define ITEMS 96

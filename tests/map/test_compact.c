@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "map/map.h"
+#include "orchestrator/map/map.h"
 #include "support.h"
 
 enum { BYTES = 24, TASKS = 400, ENTRIES = 256 };

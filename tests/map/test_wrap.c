@@ -9,7 +9,7 @@
 
 #include <pto/pto.h>
 
-#include "map/map.h"
+#include "orchestrator/map/map.h"
 
 static float memory[2][64];
 

@@ -1,5 +1,5 @@
 /* test_heap.c - the heap of a level, against a map of its bytes. */
-#include "ring/heap.h"
+#include "orchestrator/ring/heap.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

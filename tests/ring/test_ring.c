@@ -1,5 +1,5 @@
 /* test_ring.c - room in a ring, against a plain list of who has which bytes. */
-#include "ring/ring.h"
+#include "orchestrator/ring/ring.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

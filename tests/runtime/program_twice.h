@@ -1,4 +1,4 @@
-/* program_twice.h - the quick way of submit (src/submit/known.h) against the draft: a program runs
+/* program_twice.h - the quick way of submit (src/orchestrator/known.h) against the draft: a program runs
  * twice on one thread, once as it is and once with the quick way closed, and nothing that can be
  * seen may differ. The linker brings the calls here first (--wrap), so the library has no switch.
  */
@@ -7,7 +7,7 @@
 
 #include "program.h"
 
-#include "submit/draft.h"
+#include "orchestrator/draft.h"
 
 static struct {
     bool closed;

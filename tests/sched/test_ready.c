@@ -1,5 +1,5 @@
 /* test_ready.c - queues that many threads use, and sleeping without missing anything. */
-#include "sched/ready.h"
+#include "scheduler/ready.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "sched/park.h"
+#include "scheduler/park.h"
 #include "support.h"
 
 static uint64_t below(test_rng *rng, uint64_t limit)

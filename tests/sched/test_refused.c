@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "sched/park.h"
+#include "scheduler/park.h"
 
 /* From now on, and for every thread there is: the call says EPERM. False: there are no filters. */
 static bool forbid_barriers(void)

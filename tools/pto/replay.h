@@ -116,7 +116,7 @@ typedef enum replay_way {
     REPLAY_WAYS
 } replay_way;
 
-#define REPLAY_RECYCLE_EVERY 32 /* tasks: RETIRE_EVERY of src/submit/submit.c */
+#define REPLAY_RECYCLE_EVERY 32 /* tasks: RETIRE_EVERY of src/orchestrator/submit.c */
 
 typedef struct replay_machine {
     uint32_t workers[REPLAY_KINDS]; /* by the set of types that they serve */

@@ -24,9 +24,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "orchestrator/ring/heap.h"
+#include "orchestrator/ring/ring.h"
 #include "replay.h"
-#include "ring/heap.h"
-#include "ring/ring.h"
 
 /* As src/base/option.c has them. */
 static const struct {

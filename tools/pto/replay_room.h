@@ -9,9 +9,9 @@
 #ifndef TOOL_REPLAY_ROOM_H
 #define TOOL_REPLAY_ROOM_H
 
+#include "orchestrator/ring/heap.h"
+#include "orchestrator/ring/ring.h"
 #include "replay.h"
-#include "ring/heap.h"
-#include "ring/ring.h"
 
 /* Numbers of nodes on their level: below retired all are recycled, below completed all are complete,
  * below released no scope holds any. */

@@ -1,0 +1,122 @@
+/* check.c - the invariants of a runtime, all of them, as its headers state them. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "orchestrator/runtime.h"
+
+static pto_status broken(uint32_t level, const char *what, uint64_t a, uint64_t b)
+{
+    return ptoi_fail(PTO_CORRUPT, "check: level %u: %s (%" PRIu64 ", %" PRIu64 ")", level, what, a,
+                     b);
+}
+
+static pto_status check_level(const pto_runtime *rt, uint32_t l)
+{
+    const ptoi_track *t = &rt->track[l];
+    if (t->retired > t->completed || t->completed > t->head) {
+        return broken(l, "retired <= completed <= head", t->retired, t->completed);
+    }
+    if (t->released > t->head || t->retired > t->released) {
+        return broken(l, "retired <= released <= head", t->retired, t->released);
+    }
+    if (t->head - t->retired > t->mask + UINT64_C(1)) {
+        return broken(l, "more tasks than slots", t->head - t->retired, t->mask + UINT64_C(1));
+    }
+    if (!ptoi_heap_check(&t->heap) || !ptoi_ring_check(&t->args) || !ptoi_ring_check(&t->deps)) {
+        return broken(l, "a ring", t->args.head, t->deps.head);
+    }
+    if (t->quick > rt->order && t->quick - rt->order > ptoi_known_room(rt, l)) {
+        return broken(l, "more known tasks than there is room for", t->quick - rt->order,
+                      ptoi_known_room(rt, l));
+    }
+    uint64_t used = 0, held = 0, args_end = 0; /* tasks that took nothing may lie before the tail */
+    for (uint64_t n = t->retired; n != t->head; n++) {
+        const ptoi_slot *slot = &t->slots[(uint32_t)n & t->mask];
+        const ptoi_note *note = ptoi_note_of(t, n);
+        const uint32_t lap = ptoi_lap(&rt->view, l, n);
+        uint64_t waiters = ptoi_acquire64(&t->states[(uint32_t)n & t->mask].waiters);
+        if (ptoi_get64(&slot->seq) != n || ptoi_what_of(slot).level != l ||
+            lap - (uint32_t)(waiters >> 32) > 1) {
+            return broken(l, "a slot of another task", ptoi_get64(&slot->seq), n);
+        }
+        if (n < t->completed && !ptoi_list_closed(waiters, lap)) {
+            return broken(l, "a task below `completed` is open", n, t->completed);
+        }
+        if (note->args_end < args_end) {
+            return broken(l, "ends of pieces fall", n, note->args_end);
+        }
+        used += note->heap_size;
+        held += (note->holders & PTOI_HELD) != 0;
+        args_end = note->args_end;
+    }
+    if (held != t->held) {
+        return broken(l, "notes that say they are held", held, t->held);
+    }
+    if (used != t->heap.used || args_end > t->args.head) {
+        return broken(l, "blocks of tasks are not what the heap has given out", used, t->heap.used);
+    }
+    return PTO_OK;
+}
+
+static pto_status check_buffers(const pto_runtime *rt)
+{
+    for (uint32_t i = 0; i < rt->n_buffers; i++) {
+        const ptoi_buffer *b = &rt->buffers[i];
+        if (b->life > rt->lives || (i && b->life <= b[-1].life)) {
+            return broken(0, "lives of buffers do not rise", i, b->life);
+        }
+        if (!b->seq) {
+            continue;
+        }
+        const ptoi_track *t = &rt->track[b->level];
+        if (b->seq < t->retired || b->seq >= t->head) {
+            return broken(b->level, "the owner of a living buffer is gone", b->seq, t->retired);
+        }
+        const uint64_t at = ptoi_guard_unplace(rt->sched.guard, b->at);
+        if (at > t->heap.size || b->bytes > t->heap.size - at) {
+            return broken(b->level, "a buffer outside of its heap", b->at, b->bytes);
+        }
+    }
+    return PTO_OK;
+}
+
+static pto_status check_scopes(const pto_runtime *rt)
+{
+    for (uint32_t i = 0; i < rt->depth; i++) {
+        const ptoi_scope *s = &rt->scopes[i];
+        if (s->base > i || s->level >= rt->levels || s->buffers > rt->n_buffers ||
+            (i && (s->order < s[-1].order || s->buffers < s[-1].buffers))) {
+            return broken(s->level, "a scope", i, s->base);
+        }
+    }
+    return PTO_OK;
+}
+
+static pto_status check_all(const pto_runtime *rt)
+{
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        PTO_TRY(check_level(rt, l));
+    }
+    PTO_TRY(check_buffers(rt));
+    return check_scopes(rt);
+}
+
+pto_status pto_check(pto_runtime *rt)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "check"));
+    PTO_TRY(check_all(rt));
+    return pto_tensormap_check(rt->map);
+}
+
+#ifdef PTO_DEBUG_CHECKS
+/* Not each time: it looks at everything. */
+void ptoi_debug_check(pto_runtime *rt)
+{
+    if (rt->attempt % 64 == 0 && check_all(rt) != PTO_OK) {
+        fprintf(stderr, "pto: %s\n", pto_error_detail());
+        abort();
+    }
+}
+#endif

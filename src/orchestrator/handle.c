@@ -1,0 +1,21 @@
+/* handle.c - is this a task of ours?
+ *
+ * The numbers of a level are given in order from `first_task` on, which differs from runtime to
+ * runtime. So a handle is good exactly if its number lies between that and the head of its level;
+ * it stays good when the task is recycled.
+ */
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "orchestrator/handle.h"
+
+pto_status ptoi_handle_check(const pto_runtime *rt, const char *who, pto_task task)
+{
+    uint32_t level = (uint32_t)task & 7;
+    uint64_t seq = task >> 3;
+    if (level < rt->levels && seq >= rt->settings.config.first_task &&
+        seq < rt->track[level].head) {
+        return PTO_OK;
+    }
+    return ptoi_fail(PTO_BAD_TASK, "%s: task handle %" PRIu64 " never was", who, task);
+}

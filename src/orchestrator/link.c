@@ -1,0 +1,135 @@
+/* link.c - whom does the task wait for? The map is asked, and told.
+ *
+ * The map answers with tasks that touched the same bytes; each becomes an edge (edge.h). Edges are
+ * only written down: whoever looks at the task joins the lists (scheduler/step.c).
+ *
+ * A task asks about all its accesses before it tells of the first, so it never meets itself. Once
+ * the first is told nothing can fail.
+ */
+#include <string.h>
+
+#include "orchestrator/draft.h"
+#include "orchestrator/handle.h"
+
+static void add_after(ptoi_draft *d)
+{
+    for (size_t i = 0; i < d->n_params; i++) {
+        if (d->params[i].kind != PTO_PARAM_AFTER) {
+            continue;
+        }
+        ptoi_ref ref = ptoi_handle_ref(d->params[i].task);
+        uint32_t level = ptoi_ref_level(ref);
+        uint64_t seq = ptoi_ref_seq(ref);
+        if (seq < d->rt->track[level].completed) {
+            d->poisoned |= ptoi_poison_is_bad(d->rt, level, seq);
+        } else {
+            ptoi_edge_add(d->rt, &d->edges, level, seq, PTOI_REASON_AFTER);
+        }
+    }
+}
+
+typedef struct emit_context {
+    ptoi_draft *d;
+    uint32_t access;
+} emit_context;
+
+static void emit(void *context, uint64_t seq, uint32_t level, uint32_t entry, pto_map_access met,
+                 bool live)
+{
+    const emit_context *c = context;
+    (void)entry;
+    if (live) {
+        ptoi_edge_met(c->d->rt, &c->d->edges, level, seq, c->d->kinds[c->access], met);
+    }
+}
+
+/* The parameter that an access belongs to: the first with that tensor. */
+static size_t param_of(const ptoi_draft *d, size_t access)
+{
+    size_t i = 0;
+    while (d->params[i].kind > PTO_PARAM_INOUT ||
+           d->params[i].tensor != d->accesses[access].tensor) {
+        i++;
+    }
+    return i;
+}
+
+/* All is asked, then all is recorded. Regions may come and go meanwhile, so each is found twice. */
+static pto_status ask_and_tell(ptoi_draft *d)
+{
+    pto_runtime *rt = d->rt;
+    ptoi_found found;
+    size_t entries = 0;
+    for (size_t i = 0; i < d->n_accesses; i++) {
+        pto_status sound = ptoi_access_find(rt->map, d->accesses[i].tensor, &found);
+        if (PTOI_UNLIKELY(sound != PTO_OK)) {
+            return ptoi_draft_accuse(param_of(d, i), sound);
+        }
+        entries += !found.empty;
+        emit_context context = {d, (uint32_t)i};
+        ptoi_access_ask(rt->map, &found, d->accesses[i].access, emit, &context);
+    }
+    add_after(d);
+    ptoi_draft_reserve_edges(d);
+    if (!d->barrier && entries) {
+        /* There is room for as many, and what is complete by now has only made more. */
+        PTO_TRY(ptoi_entry_reserve(rt->map, d->level, entries));
+        const pto_map_task task = {d->seq, d->level};
+        for (size_t i = 0; i < d->n_accesses; i++) {
+            (void)ptoi_access_find(rt->map, d->accesses[i].tensor, &found); /* sound, as before */
+            if (!found.empty) {
+                ptoi_access_record(rt->map, &found, d->accesses[i].access, task);
+            }
+        }
+        ptoi_map_debug_check(rt->map);
+    }
+    memcpy(rt->view.level[d->level].deps + d->deps.at, d->edges.refs,
+           d->edges.count * sizeof *d->edges.refs);
+    return PTO_OK;
+}
+
+/* What the task brings itself: nobody has to be asked, everybody has to know. */
+static void record_fresh(const ptoi_draft *d)
+{
+    const pto_runtime *rt = d->rt;
+    for (size_t i = 0, left = d->n_fresh; left; i++) {
+        const pto_param *p = &d->params[i];
+        if (p->kind != PTO_PARAM_OUTPUT || !p->tensor->owner) {
+            continue;
+        }
+        ptoi_buffer *b = ptoi_draft_buffer(d, p);
+        if (b->fresh == rt->attempt && b->told) {
+            b->told = false; /* once, if it is named twice */
+            left--;
+            ptoi_access_record_fresh(rt->map, p->tensor, (pto_map_task){d->seq, d->level});
+        }
+    }
+}
+
+/* Reading what went bad makes the task bad; writing it makes it good, or the writer is bad itself
+ * and says so when it is passed. */
+static __attribute__((noinline, cold)) void judge(ptoi_draft *d)
+{
+    for (size_t i = 0; i < d->n_accesses; i++) {
+        if (d->kinds[i] != PTO_PARAM_OUTPUT) {
+            d->poisoned |= ptoi_poison_meets(d->rt, d->accesses[i].tensor);
+        }
+    }
+    for (size_t i = 0; i < d->n_accesses; i++) {
+        if (d->kinds[i] != PTO_PARAM_INPUT) {
+            ptoi_poison_cover(d->rt, d->accesses[i].tensor, d->rt->order);
+        }
+    }
+}
+
+pto_status ptoi_draft_link(ptoi_draft *d)
+{
+    PTO_TRY(ask_and_tell(d));
+    if (d->n_fresh && !d->barrier) {
+        record_fresh(d);
+    }
+    if (PTOI_UNLIKELY(ptoi_poison_any(d->rt))) {
+        judge(d);
+    }
+    return PTO_OK;
+}

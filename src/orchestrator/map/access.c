@@ -1,0 +1,416 @@
+/* access.c - asking what an access must wait for, and remembering it. The hot path of every submit:
+ * find the region, answer from its state, append an entry. */
+#include "base/error.h"
+#include "orchestrator/map/answer.h"
+#include "orchestrator/map/index.h"
+#include "orchestrator/map/near.h"
+#include "orchestrator/map/recall.h"
+
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+static __attribute__((noinline, cold)) pto_status refuse_task(const pto_tensormap *map,
+                                                              pto_map_task task)
+{
+    if (task.level >= map->levels) {
+        return ptoi_fail(PTO_BAD_LEVEL, "map: task %llu on level %u of a map with %u levels",
+                         (unsigned long long)task.id, task.level, map->levels);
+    }
+    if (task.id == map->last_task && task.level != map->last_level) {
+        return ptoi_fail(PTO_BAD_ORDER, "map: task %llu is on level %u, now it says level %u",
+                         (unsigned long long)task.id, map->last_level, task.level);
+    }
+    if (task.id == 0) {
+        return ptoi_fail(PTO_BAD_ORDER, "map: task 0 on level %u; ids begin at 1", task.level);
+    }
+    if (task.id < map->last_task) {
+        return ptoi_fail(PTO_BAD_ORDER, "map: task %llu on level %u comes after task %llu",
+                         (unsigned long long)task.id, task.level,
+                         (unsigned long long)map->last_task);
+    }
+    return ptoi_fail(PTO_BAD_ORDER,
+                     "map: task %llu on level %u has retired, as all below %llu have there",
+                     (unsigned long long)task.id, task.level,
+                     (unsigned long long)map->level[task.level].watermark);
+}
+
+static inline pto_status check_task(const pto_tensormap *map, pto_map_task task)
+{
+    if (task.level < map->levels && task.id >= map->level[task.level].watermark &&
+        (task.id > map->last_task ||
+         (task.id == map->last_task && task.level == map->last_level))) {
+        return PTO_OK;
+    }
+    return refuse_task(map, task);
+}
+
+pto_status ptoi_access_check_task(const pto_tensormap *map, pto_map_task task)
+{
+    return check_task(map, task);
+}
+
+/* ---- Finding ---- */
+
+/* The way of a tensor that is new, or has not been seen under this descriptor. */
+static __attribute__((noinline)) pto_status find_place(pto_tensormap *map, ptoi_found *found)
+{
+    pto_status s = ptoi_place_of_tensor(found->tensor, &found->place, &found->empty);
+    if (s != PTO_OK || found->empty) {
+        return s;
+    }
+    if (found->place.space.kind == PTOI_SPACE_BLOCK) {
+        ptoi_loose_settle(map, found->place.space.a, found->place.space.b);
+    }
+    found->region = ptoi_region_find(map, &found->place);
+    if (found->region != PTOI_NONE) {
+        ptoi_recall_name(map, found->region, found->tensor);
+    }
+    return PTO_OK;
+}
+
+static inline pto_status find(pto_tensormap *map, const pto_tensor *t, ptoi_found *found)
+{
+    found->tensor = t;
+    found->empty = false;
+    found->region = ptoi_recall(map, t);
+    return found->region != PTOI_NONE ? PTO_OK : find_place(map, found);
+}
+
+pto_status ptoi_access_find(pto_tensormap *map, const pto_tensor *t, ptoi_found *found)
+{
+    return find(map, t, found);
+}
+
+pto_status ptoi_access_find_region(pto_tensormap *map, const pto_region *r, ptoi_found *found)
+{
+    found->tensor = NULL;
+    found->region = PTOI_NONE;
+    pto_status s = ptoi_place_of_region(r, &found->place, &found->empty);
+    if (s == PTO_OK && !found->empty) {
+        found->region = ptoi_region_find(map, &found->place);
+    }
+    return s;
+}
+
+/* ---- Asking ---- */
+
+/* The live accesses of one region that a new one must wait for. Returns how many. */
+static inline size_t ask_region(pto_tensormap *map, const ptoi_region *r, pto_map_access access,
+                                ptoi_emit emit, void *context)
+{
+    /* No writer is 0, which is below every watermark. */
+    bool live = r->writer >= map->level[r->writer_level].watermark;
+    emit(context, r->writer, r->writer_level, r->writer_entry, PTO_MAP_WRITE, live);
+    return live + (access == PTO_MAP_WRITE ? ptoi_answer_readers(map, r, emit, context) : 0);
+}
+
+/* The same for all regions but one that share a byte with the layout, found by the index. */
+static __attribute__((noinline)) size_t ask_index(pto_tensormap *map, uint32_t space,
+                                                  const ptoi_layout *layout, uint32_t but,
+                                                  pto_map_access access, ptoi_emit emit,
+                                                  void *context)
+{
+    size_t count = 0;
+    ptoi_search s;
+    ptoi_search_begin(&s, map, space, layout, but);
+    for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
+        count += ask_region(map, &map->regions[other], access, emit, context);
+    }
+    ptoi_region_evict(map, s.idle);
+    return count;
+}
+
+/* The same for all others that a known region meets. */
+static __attribute__((noinline)) size_t
+ask_near(pto_tensormap *map, uint32_t region, pto_map_access access, ptoi_emit emit, void *context)
+{
+    const ptoi_region *r = &map->regions[region];
+    if (r->near & PTOI_INCOMPLETE) {
+        return ask_index(map, r->space, &r->layout, region, access, emit, context);
+    }
+    size_t count = 0;
+    uint32_t idle = PTOI_NONE;
+    for (uint32_t end = r->near, next; end != PTOI_NEAR_NONE; end = next) {
+        uint32_t at = map->links[end].region;
+        ptoi_region *other = &map->regions[at];
+        next = map->links[end].next;
+        if (next != PTOI_NEAR_NONE) { /* it has time to come from afar */
+            __builtin_prefetch(&map->regions[map->links[next].region]);
+        }
+        count += ask_region(map, other, access, emit, context);
+        if (ptoi_region_idle(map, other)) {
+            other->evict_next = idle;
+            idle = at;
+        }
+    }
+    ptoi_region_evict(map, idle);
+    return count;
+}
+
+static inline void ask(pto_tensormap *map, const ptoi_found *found, pto_map_access access,
+                       ptoi_emit emit, void *context)
+{
+    size_t count = 0;
+    if (found->empty) {
+        return;
+    }
+    if (found->region == PTOI_NONE) {
+        uint32_t space = ptoi_space_find(map, &found->place.space);
+        if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE) {
+            count = ask_index(map, space, &found->place.layout, PTOI_NONE, access, emit, context);
+        }
+    } else {
+        const ptoi_region *r = &map->regions[found->region];
+        count = ask_region(map, r, access, emit, context);
+        if (r->near != PTOI_NEAR_NONE) {
+            count += ask_near(map, found->region, access, emit, context);
+        }
+    }
+    map->stats.lookups++;
+    map->stats.hits += count;
+}
+
+void ptoi_access_ask(pto_tensormap *map, const ptoi_found *found, pto_map_access access,
+                     ptoi_emit emit, void *context)
+{
+    ask(map, found, access, emit, context);
+}
+
+/* ---- Remembering ---- */
+
+/* Whether the task has accesses in the map already. (Levels may count their tasks on their own.) */
+static inline bool is_newest(const pto_tensormap *map, pto_map_task task)
+{
+    return task.id == map->last_task && task.level == map->last_level;
+}
+
+void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access access,
+                        pto_map_task task)
+{
+    if (found->region == PTOI_NONE) {
+        found->region = ptoi_region_create(map, &found->place);
+        if (found->tensor) {
+            ptoi_recall_name(map, found->region, found->tensor);
+        }
+    }
+    if (!is_newest(map, task)) {
+        ptoi_entry_begin(map, task);
+    }
+    ptoi_region *r = &map->regions[found->region];
+    if (access == PTO_MAP_WRITE) {
+        if (r->near != PTOI_NEAR_NONE) {
+            ptoi_region_supersede(map, found->region);
+        }
+        ptoi_region_drop(map, found->region);
+    }
+    ptoi_level *level = &map->level[task.level];
+    ptoi_entry_at(level, level->head)->first = level->first;
+    ptoi_entry_write(level, level->head, r, found->region, access, task);
+    level->head++;
+    map->stats.inserts++;
+}
+
+void ptoi_access_record_fresh(pto_tensormap *map, const pto_tensor *t, pto_map_task task)
+{
+    ptoi_found found = {.tensor = t, .region = PTOI_NONE, .empty = false};
+    const uint32_t form = ptoi_form_number(&map->forms, t);
+    if (form) {
+        found.region = ptoi_loose_create(map, t, form);
+    } else {
+        ptoi_place_of_block(t->owner, t->generation, t->storage_bytes, &found.place);
+    }
+    ptoi_access_record(map, &found, PTO_MAP_WRITE, task);
+}
+
+void ptoi_access_cover(pto_tensormap *map, const pto_tensor *t, pto_map_task since)
+{
+    /* Not by its alias: the place is wanted, and a region of it may go on the way. */
+    ptoi_found found;
+    if (ptoi_place_of_tensor(t, &found.place, &found.empty) != PTO_OK || found.empty) {
+        return;
+    }
+    if (found.place.space.kind == PTOI_SPACE_BLOCK) {
+        ptoi_loose_settle(map, found.place.space.a, found.place.space.b);
+    }
+    uint32_t space = ptoi_space_find(map, &found.place.space);
+    if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE) {
+        ptoi_region_supersede_all(map, space, &found.place.layout, since);
+    }
+    ptoi_map_debug_check(map);
+}
+
+/* ---- A whole task ---- */
+
+typedef struct hit_list {
+    pto_map_hit *hits;
+    size_t max, count;
+    uint64_t self;
+    uint32_t param; /* the parameter that is asked about */
+} hit_list;
+
+static inline void emit_hit(void *context, uint64_t task, uint32_t l, uint32_t e,
+                            pto_map_access access, bool live)
+{
+    hit_list *list = context;
+    (void)e;
+    if (list->count < list->max) {
+        list->hits[list->count] = (pto_map_hit){{task, l}, access, list->param};
+    }
+    list->count += live;
+}
+
+/* The same for a task that is in the map already, by earlier calls. */
+static void emit_other(void *context, uint64_t task, uint32_t l, uint32_t e, pto_map_access access,
+                       bool live)
+{
+    emit_hit(context, task, l, e, access, live && task != ((hit_list *)context)->self);
+}
+
+/* Any task: asks about all parameters, then remembers them. Regions may come and go meanwhile. */
+static __attribute__((noinline)) pto_status submit_any(pto_tensormap *map,
+                                                       const pto_map_param *params, size_t n_params,
+                                                       pto_map_task task, hit_list *list)
+{
+    ptoi_found found;
+    size_t entries = 0;
+    pto_status s;
+    for (size_t i = 0; i < n_params; i++) {
+        if (!params[i].tensor) {
+            return ptoi_fail(PTO_NULL_ARGUMENT, "submit: the tensor of parameter %zu is NULL", i);
+        }
+        if (params[i].access != PTO_MAP_READ && params[i].access != PTO_MAP_WRITE) {
+            return ptoi_fail(PTO_BAD_ACCESS, "submit: access %d of parameter %zu",
+                             (int)params[i].access, i);
+        }
+        s = find(map, params[i].tensor, &found);
+        if (s != PTO_OK) {
+            return s;
+        }
+        list->param = (uint32_t)i;
+        ask(map, &found, params[i].access, emit_other, list);
+        entries += !found.empty;
+    }
+    if (list->count > list->max) {
+        return PTO_OK;
+    }
+    s = ptoi_entry_reserve(map, task.level, entries);
+    if (s != PTO_OK) {
+        return s;
+    }
+    for (size_t i = 0; i < n_params; i++) {
+        (void)find(map, params[i].tensor, &found); /* it was sound a moment ago */
+        if (!found.empty) {
+            ptoi_access_record(map, &found, params[i].access, task);
+        }
+    }
+    return PTO_OK;
+}
+
+/* The readers that a write waits for, apart: it leaves the loop below all its registers. Takes and
+ * returns the number of hits. */
+static __attribute__((noinline)) size_t hit_readers(pto_tensormap *map, const ptoi_region *r,
+                                                    pto_map_hit *hits, size_t max, size_t count,
+                                                    uint32_t param)
+{
+    hit_list list = {hits, max, count, 0, param};
+    ptoi_answer_readers(map, r, emit_hit, &list);
+    return list.count;
+}
+
+#define FEW 16
+
+/* The task that is hoped for: few parameters, all of regions known that nothing else overlaps. Then
+ * what is asked and remembered is in the regions themselves, and nothing moves between the two.
+ * Says false, with nothing done, if it is another one. */
+static inline bool submit_known(pto_tensormap *map, const pto_map_param *params, size_t n_params,
+                                pto_map_task task, hit_list *out)
+{
+    uint32_t known[FEW];
+    ptoi_level *level = &map->level[task.level];
+    hit_list list = *out; /* no one else sees it, so it stays in registers */
+    size_t superseded = 0;
+    if (n_params > FEW || n_params == 0 || is_newest(map, task) ||
+        ptoi_entry_room(level) < n_params) {
+        return false;
+    }
+    /* All buckets first: what has to come from afar then comes at the same time. */
+    for (size_t i = 0; i < n_params; i++) {
+        if (UNLIKELY(!params[i].tensor || (unsigned)params[i].access > PTO_MAP_READ)) {
+            return false;
+        }
+        known[i] = ptoi_recall_begin(map, params[i].tensor);
+        if (UNLIKELY(known[i] == PTOI_NONE)) {
+            return false;
+        }
+        __builtin_prefetch(&map->regions[known[i]]);
+        __builtin_prefetch(&map->regions[known[i]].alias);
+    }
+    for (size_t i = 0; i < n_params; i++) {
+        uint32_t region = ptoi_recall_end(map, params[i].tensor, known[i]);
+        if (UNLIKELY(region == PTOI_NONE)) {
+            return false;
+        }
+        const ptoi_region *r = &map->regions[region];
+        if (UNLIKELY(r->near != PTOI_NEAR_NONE)) {
+            return false;
+        }
+        known[i] = region;
+        size_t before = list.count;
+        list.param = (uint32_t)i;
+        ask_region(map, r, PTO_MAP_READ, emit_hit, &list);
+        if (params[i].access == PTO_MAP_WRITE) {
+            if (r->read_levels) {
+                list.count = hit_readers(map, r, list.hits, list.max, list.count, list.param);
+            }
+            superseded += list.count - before;
+        }
+    }
+    out->count = list.count;
+    if (UNLIKELY(list.count > list.max)) {
+        return true;
+    }
+    ptoi_entry_begin(map, task);
+    const uint32_t first = level->first;
+    for (size_t i = 0; i < n_params; i++) {
+        ptoi_entry_at(level, first + (uint32_t)i)->first = first;
+        ptoi_entry_write(level, first + (uint32_t)i, &map->regions[known[i]], known[i],
+                         params[i].access, task);
+    }
+    level->head = first + (uint32_t)n_params;
+    map->hot.params += n_params;
+    map->hot.hits += list.count;
+    map->hot.superseded += superseded;
+    return true;
+}
+
+pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params, size_t n_params,
+                                pto_map_task task, pto_map_hit *hits, size_t max_hits,
+                                size_t *n_hits)
+{
+    if (!map || !n_hits || (n_params && !params) || (max_hits && !hits)) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "submit: %s is NULL",
+                         !map                  ? "map"
+                         : !n_hits             ? "n_hits"
+                         : (max_hits && !hits) ? "hits"
+                                               : "params");
+    }
+    pto_status s = check_task(map, task);
+    if (s != PTO_OK) {
+        return s;
+    }
+
+    hit_list list = {hits, max_hits, 0, task.id, 0};
+    if (!submit_known(map, params, n_params, task, &list)) {
+        list.count = 0;
+        s = submit_any(map, params, n_params, task, &list);
+        if (s != PTO_OK) {
+            return s;
+        }
+    }
+    *n_hits = list.count;
+    if (UNLIKELY(list.count > max_hits)) {
+        return ptoi_fail(PTO_BUFFER_TOO_SMALL, "submit: %zu hits for an array of %zu", list.count,
+                         max_hits);
+    }
+    ptoi_map_debug_check(map);
+    return PTO_OK;
+}

@@ -1,0 +1,435 @@
+#include "orchestrator/map/index.h"
+
+#include "base/error.h"
+#include "orchestrator/map/mix.h"
+#include "tensor/overlap.h"
+
+/* An item of the tree of a memory is a region or, with this bit, a group. */
+#define GROUP_BIT 0x20000000u
+
+static uint32_t take(ptoi_free *list)
+{
+    return list->freed == PTOI_NONE ? list->fresh++ : list->freed;
+}
+
+/* ---- Memories ---- */
+
+static uint32_t space_bucket(const pto_tensormap *map, const ptoi_space_key *key)
+{
+    return (uint32_t)(ptoi_mix_space(key) >> 32) & map->index_mask;
+}
+
+static bool same_space(const ptoi_space *s, const ptoi_space_key *key)
+{
+    return s->a == key->a && s->b == key->b && s->kind == (uint32_t)key->kind;
+}
+
+uint32_t ptoi_space_find(const pto_tensormap *map, const ptoi_space_key *key)
+{
+    if (key->kind == PTOI_SPACE_USER) {
+        return 0;
+    }
+    uint32_t at = ptoi_chain_at(map->space_buckets[space_bucket(map, key)]);
+    while (at != PTOI_NONE && !same_space(&map->spaces[at], key)) {
+        at = ptoi_chain_at(map->spaces[at].next);
+    }
+    return at;
+}
+
+static uint32_t space_create(pto_tensormap *map, const ptoi_space_key *key)
+{
+    uint32_t at = take(&map->space_free);
+    ptoi_space *s = &map->spaces[at];
+    if (at == map->space_free.freed) {
+        map->space_free.freed = s->next;
+    }
+    ptoi_chain *bucket = &map->space_buckets[space_bucket(map, key)];
+    *s = (ptoi_space){key->a, key->b, (uint32_t)key->kind, *bucket, PTOI_NONE, 0};
+    *bucket = ptoi_chain_to(at);
+    return at;
+}
+
+static void space_release(pto_tensormap *map, uint32_t at)
+{
+    ptoi_space *s = &map->spaces[at];
+    ptoi_space_key key = {s->a, s->b, (ptoi_space_kind)s->kind};
+    ptoi_chain *link = &map->space_buckets[space_bucket(map, &key)];
+    while (ptoi_chain_at(*link) != at) {
+        link = &map->spaces[ptoi_chain_at(*link)].next;
+    }
+    *link = s->next;
+    s->next = map->space_free.freed;
+    map->space_free.freed = at;
+}
+
+/* ---- Groups ---- */
+
+static uint32_t group_strides(const ptoi_layout *a)
+{
+    return a->k < PTOI_GROUP_STRIDES ? a->k : PTOI_GROUP_STRIDES;
+}
+
+static uint32_t group_hash(uint32_t space, const ptoi_layout *a)
+{
+    uint64_t h = space;
+    for (uint32_t j = 0; j < group_strides(a); j++) {
+        h = ptoi_mix(h ^ a->dim[j].s);
+    }
+    return (uint32_t)(h >> 32);
+}
+
+static bool group_fits(const ptoi_group *g, uint32_t space, const ptoi_layout *a)
+{
+    if (g->space != space || g->count != group_strides(a)) {
+        return false;
+    }
+    for (uint32_t j = 0; j < g->count; j++) {
+        if (g->strides[j] != a->dim[j].s) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Writes the box around a layout in the digits of a group; says whether the layout is all of its
+ * box.
+ *
+ * Cut by s, a term of the layout whose stride is a multiple of s moves the digit alone; the other
+ * terms move what is left over, from r to r + rest. If that stays below s, the digit and the
+ * rest are independent and both ranges are exact. If not, the rest may be anything. */
+static bool group_box(const ptoi_group *g, const ptoi_layout *a, ptoi_range *box)
+{
+    uint64_t at, end, rest = a->len - 1;
+    bool exact = true;
+    uint32_t left = (1u << a->k) - 1; /* terms not yet accounted for */
+    bool whole = __builtin_add_overflow(a->lo, g->shift, &at) ||
+                 __builtin_add_overflow(at, rest, &end);
+    if (whole) { /* the last bytes of the address space: give up on digits */
+        for (uint32_t j = 0; j <= g->count; j++) {
+            box[j] = (ptoi_range){0, UINT64_MAX};
+        }
+        return false;
+    }
+    for (uint32_t j = 0; j < g->count; j++) {
+        uint64_t s = g->strides[j];
+        uint64_t digit = at / s, r = at % s, steps = 0;
+        for (uint32_t i = 0; i < a->k; i++) {
+            const ptoi_dim *d = &a->dim[i];
+            if (!(left & (1u << i))) {
+                continue;
+            }
+            if (d->s == s) {
+                steps += d->n - 1;
+                left &= ~(1u << i);
+            } else if (d->s % s == 0) {
+                steps += (d->n - 1) * (d->s / s);
+                left &= ~(1u << i);
+                exact = false;
+            }
+        }
+        uint64_t inner = rest - steps * s;
+        if (inner < s - r) {
+            box[j] = (ptoi_range){digit, digit + steps};
+            at = r;
+            rest = inner;
+        } else {
+            box[j] = (ptoi_range){digit, digit + (r + rest) / s};
+            at = 0;
+            rest = s - 1;
+            left = 0;
+            exact = false;
+        }
+    }
+    box[g->count] = (ptoi_range){at, at + rest};
+    return exact && !left;
+}
+
+/* The range of a group grows in steps of about its own size, so that it seldom has to move in the
+ * tree of its memory: each time it does, it doubles. */
+static void group_widen(pto_tensormap *map, uint32_t at, const ptoi_layout *a)
+{
+    ptoi_group *g = &map->groups[at];
+    uint64_t lo = a->lo, hi = a->lo + (a->len - 1);
+    if (g->members) {
+        if (lo >= g->range.lo && hi <= g->range.hi) {
+            return;
+        }
+        ptoi_boxtree_remove(&map->forest, &map->spaces[g->space].root, &g->range, 1,
+                            at | GROUP_BIT);
+        uint64_t size = g->range.hi - g->range.lo;
+        if (lo < g->range.lo) {
+            lo = g->range.lo - lo < size && g->range.lo > size ? g->range.lo - size : lo;
+        } else {
+            lo = g->range.lo;
+        }
+        if (hi > g->range.hi) {
+            hi = hi - g->range.hi < size && g->range.hi < UINT64_MAX - size ? g->range.hi + size
+                                                                            : hi;
+        } else {
+            hi = g->range.hi;
+        }
+    }
+    g->range.lo = lo;
+    g->range.hi = hi;
+    ptoi_boxtree_insert(&map->forest, &map->spaces[g->space].root, &g->range, 1, at | GROUP_BIT);
+}
+
+static uint32_t group_of(pto_tensormap *map, uint32_t space, const ptoi_layout *a, uint64_t origin)
+{
+    uint32_t hash = group_hash(space, a);
+    ptoi_chain *bucket = &map->group_buckets[hash & map->index_mask];
+    for (uint32_t known = ptoi_chain_at(*bucket); known != PTOI_NONE;
+         known = ptoi_chain_at(map->groups[known].next)) {
+        if (group_fits(&map->groups[known], space, a)) {
+            return known;
+        }
+    }
+
+    uint32_t at = take(&map->group_free);
+    ptoi_group *g = &map->groups[at];
+    if (at == map->group_free.freed) {
+        map->group_free.freed = g->next;
+    }
+    *g = (ptoi_group){.count = group_strides(a), .space = space, .next = *bucket, .hash = hash};
+    for (uint32_t j = 0; j < g->count; j++) {
+        g->strides[j] = a->dim[j].s;
+    }
+    g->shift = a->dim[0].s - origin % a->dim[0].s;
+    g->root = PTOI_NONE;
+    *bucket = ptoi_chain_to(at);
+    map->groups_used++;
+    return at;
+}
+
+static void group_release(pto_tensormap *map, uint32_t at)
+{
+    ptoi_group *g = &map->groups[at];
+    ptoi_boxtree_remove(&map->forest, &map->spaces[g->space].root, &g->range, 1, at | GROUP_BIT);
+    ptoi_chain *link = &map->group_buckets[g->hash & map->index_mask];
+    while (ptoi_chain_at(*link) != at) {
+        link = &map->groups[ptoi_chain_at(*link)].next;
+    }
+    *link = g->next;
+    g->next = map->group_free.freed;
+    map->group_free.freed = at;
+    map->groups_used--;
+}
+
+/* ---- Regions in and out ---- */
+
+static ptoi_range range_of(const ptoi_layout *a)
+{
+    return (ptoi_range){a->lo, a->lo + (a->len - 1)};
+}
+
+void ptoi_index_insert(pto_tensormap *map, uint32_t region, uint64_t origin)
+{
+    ptoi_region *r = &map->regions[region];
+    ptoi_space_key key = {r->a, r->b, (ptoi_space_kind)r->kind};
+    r->space = ptoi_space_find(map, &key);
+    if (r->space == PTOI_NONE) {
+        r->space = space_create(map, &key);
+    }
+    map->spaces[r->space].regions++;
+    if (r->layout.k == 0) {
+        ptoi_range range = range_of(&r->layout);
+        r->group = PTOI_NONE;
+        r->flags |= PTOI_REGION_EXACT;
+        ptoi_boxtree_insert(&map->forest, &map->spaces[r->space].root, &range, 1, region);
+        return;
+    }
+    r->group = group_of(map, r->space, &r->layout, origin);
+    group_widen(map, r->group, &r->layout);
+    ptoi_group *g = &map->groups[r->group];
+    ptoi_range box[PTOI_MAX_DIGITS];
+    if (group_box(g, &r->layout, box)) {
+        r->flags |= PTOI_REGION_EXACT;
+    }
+    g->members++;
+    ptoi_boxtree_insert(&map->forest, &g->root, box, g->count + 1, region);
+}
+
+void ptoi_index_remove(pto_tensormap *map, uint32_t region)
+{
+    ptoi_region *r = &map->regions[region];
+    ptoi_space *s = &map->spaces[r->space];
+    if (r->group == PTOI_NONE) {
+        ptoi_range range = range_of(&r->layout);
+        ptoi_boxtree_remove(&map->forest, &s->root, &range, 1, region);
+    } else {
+        ptoi_group *g = &map->groups[r->group];
+        ptoi_range box[PTOI_MAX_DIGITS];
+        group_box(g, &r->layout, box);
+        ptoi_boxtree_remove(&map->forest, &g->root, box, g->count + 1, region);
+        if (--g->members == 0) {
+            group_release(map, r->group);
+        }
+    }
+    if (--s->regions == 0 && r->space != 0) {
+        space_release(map, r->space);
+    }
+}
+
+/* ---- Search ---- */
+
+void ptoi_search_begin(ptoi_search *s, pto_tensormap *map, uint32_t space,
+                       const ptoi_layout *layout, uint32_t self)
+{
+    s->map = map;
+    s->layout = layout;
+    s->self = self;
+    s->in_group = false;
+    s->exact = layout->k == 0;
+    s->idle = PTOI_NONE;
+    s->outer.box[0] = range_of(layout);
+    ptoi_walk_begin(&s->outer, &map->forest,
+                    space == PTOI_NONE ? PTOI_NONE : map->spaces[space].root, 1);
+    map->stats.searches++;
+}
+
+/* Whether a layout in rows touches what a child spans: what lies between its rows is passed over,
+ * however much it is. A group can tell for itself. */
+static inline bool in_rows(const void *layout, const ptoi_range *box, uint32_t child)
+{
+    uint64_t found;
+    return (child & (PTOI_REF_ITEM | GROUP_BIT)) == (PTOI_REF_ITEM | GROUP_BIT) ||
+           (ptoi_layout_successor(layout, box->lo, &found) && found <= box->hi);
+}
+
+/* The next item of the tree of the memory. */
+static inline uint32_t next_outer(ptoi_search *s)
+{
+    return s->layout->k == 0 || !s->layout->nested
+               ? ptoi_walk_next(&s->outer)
+               : ptoi_walk_next_if(&s->outer, in_rows, s->layout);
+}
+
+/* The next region whose box meets the layout, in whatever tree it is. */
+static uint32_t next_region(ptoi_search *s)
+{
+    for (;;) {
+        uint32_t at;
+        if (s->in_group) {
+            at = ptoi_walk_next(&s->inner);
+            if (at != PTOI_NONE) {
+                return at;
+            }
+            s->in_group = false;
+            s->exact = s->layout->k == 0;
+        }
+        at = next_outer(s);
+        if (at == PTOI_NONE || !(at & GROUP_BIT)) {
+            return at;
+        }
+        const ptoi_group *g = &s->map->groups[at & ~GROUP_BIT];
+        s->exact = group_box(g, s->layout, s->inner.box);
+        ptoi_walk_begin(&s->inner, &s->map->forest, g->root, g->count + 1);
+        s->in_group = true;
+    }
+}
+
+uint32_t ptoi_search_next(ptoi_search *s)
+{
+    pto_tensormap *map = s->map;
+    for (uint32_t at; (at = next_region(s)) != PTOI_NONE;) {
+        if (at == s->self) {
+            continue;
+        }
+        ptoi_region *r = &map->regions[at];
+        if (ptoi_region_idle(map, r)) {
+            r->evict_next = s->idle;
+            s->idle = at;
+            continue;
+        }
+        map->stats.candidates++;
+        s->proved = true;
+        if (s->exact && (r->flags & PTOI_REGION_EXACT)) {
+            return at; /* both are all of their boxes: boxes that meet are bytes that meet */
+        }
+        pto_overlap_result met = ptoi_overlaps(s->layout, &r->layout, map->budget);
+        s->proved = met.stage != PTO_STAGE_BUDGET;
+        map->stats.budget_hits += !s->proved;
+        if (met.yes) {
+            return at;
+        }
+    }
+    return PTOI_NONE;
+}
+
+/* ---- Check ---- */
+
+/* One memory: its tree, those of its groups, and that they hold as many items as they should. */
+static pto_status check_space(const pto_tensormap *map, uint32_t at, uint32_t *groups)
+{
+    const ptoi_space *space = &map->spaces[at];
+    uint32_t items, seen = 0, regions = 0;
+    pto_status s = ptoi_boxtree_check(&map->forest, space->root, 1, &items);
+    ptoi_walk w;
+    w.box[0] = (ptoi_range){0, UINT64_MAX};
+    ptoi_walk_begin(&w, &map->forest, space->root, 1);
+    for (uint32_t item; s == PTO_OK && (item = ptoi_walk_next(&w)) != PTOI_NONE; seen++) {
+        if (!(item & GROUP_BIT)) {
+            regions++;
+            continue;
+        }
+        const ptoi_group *g = &map->groups[item & ~GROUP_BIT];
+        uint32_t members;
+        s = ptoi_boxtree_check(&map->forest, g->root, g->count + 1, &members);
+        if (s == PTO_OK && (g->space != at || members != g->members)) {
+            s = ptoi_fail(PTO_CORRUPT, "map: group %u holds %u regions of %u", item & ~GROUP_BIT,
+                          members, g->members);
+        }
+        regions += g->members;
+        (*groups)++;
+    }
+    if (s == PTO_OK && (seen != items || regions != space->regions)) {
+        s = ptoi_fail(PTO_CORRUPT, "map: memory %u counts %u regions, its index holds %u", at,
+                      space->regions, regions);
+    }
+    return s;
+}
+
+/* M4: the region stands in the tree it belongs to, with the right box. */
+static pto_status check_place(const pto_tensormap *map, uint32_t region)
+{
+    const ptoi_region *r = &map->regions[region];
+    ptoi_range range = range_of(&r->layout), box[PTOI_MAX_DIGITS];
+    bool exact = true, there;
+    if (r->group == PTOI_NONE) {
+        there = ptoi_boxtree_holds(&map->forest, map->spaces[r->space].root, &range, 1, region);
+    } else {
+        const ptoi_group *g = &map->groups[r->group];
+        exact = group_box(g, &r->layout, box);
+        there = range.lo >= g->range.lo && range.hi <= g->range.hi && g->space == r->space &&
+                ptoi_boxtree_holds(&map->forest, g->root, box, g->count + 1, region) &&
+                ptoi_boxtree_holds(&map->forest, map->spaces[g->space].root, &g->range, 1,
+                                   r->group | GROUP_BIT);
+    }
+    if (!there || exact != ((r->flags & PTOI_REGION_EXACT) != 0)) {
+        return ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u is not in the index as it should",
+                         region);
+    }
+    return PTO_OK;
+}
+
+pto_status ptoi_index_check(const pto_tensormap *map)
+{
+    uint32_t groups = 0;
+    pto_status s = check_space(map, 0, &groups);
+    for (uint32_t b = 0; s == PTO_OK && b <= map->index_mask; b++) {
+        for (uint32_t at = ptoi_chain_at(map->space_buckets[b]); s == PTO_OK && at != PTOI_NONE;
+             at = ptoi_chain_at(map->spaces[at].next)) {
+            s = check_space(map, at, &groups);
+        }
+    }
+    if (s == PTO_OK && groups != map->groups_used) {
+        s = ptoi_fail(PTO_CORRUPT, "map: %u groups in the index, %u in use", groups,
+                      map->groups_used);
+    }
+    for (uint32_t r = 0; s == PTO_OK && r < map->region_free.fresh; r++) {
+        if (ptoi_region_settled(&map->regions[r])) {
+            s = check_place(map, r);
+        }
+    }
+    return s;
+}

@@ -1,0 +1,247 @@
+/* region.c - the pieces of memory that the map knows: found by hash, kept while of use. */
+#include "orchestrator/map/index.h"
+#include "orchestrator/map/loose.h"
+#include "orchestrator/map/near.h"
+#include "orchestrator/map/recall.h"
+#include "tensor/overlap.h"
+
+static bool same_place(const ptoi_region *r, const ptoi_place *p)
+{
+    return ptoi_layout_equal(&r->layout, &p->layout) && r->kind == p->space.kind &&
+           r->a == p->space.a && r->b == p->space.b;
+}
+
+uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place)
+{
+    uint32_t at = ptoi_chain_at(map->buckets[place->hash >> map->bucket_shift]);
+    while (at != PTOI_NONE && !same_place(&map->regions[at], place)) {
+        at = ptoi_chain_at(map->regions[at].next);
+    }
+    return at;
+}
+
+/* ---- In and out ---- */
+
+/* Takes a region out of everything it stands in. */
+static void take_out(pto_tensormap *map, uint32_t region)
+{
+    ptoi_region *r = &map->regions[region];
+    if (r->flags & PTOI_REGION_LOOSE) {
+        map->loose[ptoi_loose_slot(map, r->a, r->b)] = ptoi_chain_to(PTOI_NONE);
+    } else {
+        ptoi_near_unlink(map, region);
+        ptoi_index_remove(map, region);
+        ptoi_recall_forget(map, region);
+        ptoi_chain *link = &map->buckets[r->hash >> map->bucket_shift];
+        while (ptoi_chain_at(*link) != region) {
+            link = &map->regions[ptoi_chain_at(*link)].next;
+        }
+        *link = r->next;
+    }
+    r->flags &= PTOI_REGION_DEAD;
+    map->regions_used--;
+}
+
+void ptoi_region_evict(pto_tensormap *map, uint32_t first)
+{
+    while (first != PTOI_NONE) {
+        ptoi_region *r = &map->regions[first];
+        uint32_t after = r->evict_next;
+        take_out(map, first);
+        if (!(r->flags & PTOI_REGION_DEAD)) { /* else it is on a list to be taken already */
+            r->next = map->region_free.freed;
+            map->region_free.freed = first;
+        }
+        first = after;
+    }
+}
+
+void ptoi_region_let_go(pto_tensormap *map, uint32_t region)
+{
+    ptoi_region *r = &map->regions[region];
+    if ((r->flags & (PTOI_REGION_USED | PTOI_REGION_DEAD)) != PTOI_REGION_USED ||
+        r->kind == PTOI_SPACE_USER || !ptoi_region_idle(map, r)) {
+        return; /* taken out meanwhile, listed already, of use to the user, or alive */
+    }
+    r->flags |= PTOI_REGION_DEAD;
+    r->dead_next = map->dead;
+    map->dead = region;
+}
+
+/* The last one that died and did not come back: its lines are still in the cache. */
+static uint32_t take_dead(pto_tensormap *map)
+{
+    while (map->dead != PTOI_NONE) {
+        uint32_t at = map->dead;
+        ptoi_region *r = &map->regions[at];
+        map->dead = r->dead_next;
+        r->flags &= (uint8_t)~PTOI_REGION_DEAD;
+        if (!(r->flags & PTOI_REGION_USED)) {
+            return at;
+        }
+        if (ptoi_region_idle(map, r)) {
+            take_out(map, at);
+            return at;
+        }
+    }
+    return PTOI_NONE;
+}
+
+/* One that is idle, from where the last search ended. M3 says that there is one. */
+static uint32_t take_idle(pto_tensormap *map)
+{
+    for (;;) {
+        uint32_t at = map->hand;
+        map->hand = at + 1 < map->region_capacity ? at + 1 : 0;
+        if (ptoi_region_idle(map, &map->regions[at])) {
+            take_out(map, at);
+            return at;
+        }
+    }
+}
+
+/* The cheapest region to be had: one just freed, one that will not come back, one never used, and
+ * only then one that might have been touched again. */
+static uint32_t allocate(pto_tensormap *map)
+{
+    uint32_t at = map->region_free.freed;
+    if (at != PTOI_NONE) {
+        map->region_free.freed = map->regions[at].next;
+        return at;
+    }
+    at = take_dead(map);
+    if (at != PTOI_NONE) {
+        return at;
+    }
+    return map->region_free.fresh < map->region_capacity ? map->region_free.fresh++
+                                                         : take_idle(map);
+}
+
+uint32_t ptoi_region_take(pto_tensormap *map)
+{
+    uint32_t region = allocate(map);
+    ptoi_region *r = &map->regions[region];
+    r->writer = 0;
+    r->read_levels = 0;
+    r->near = PTOI_NEAR_NONE;
+    r->form = 0;
+    return region;
+}
+
+void ptoi_region_settle(pto_tensormap *map, uint32_t region, const ptoi_place *place)
+{
+    ptoi_region *r = &map->regions[region];
+    r->kind = (uint8_t)place->space.kind;
+    r->hash = place->hash;
+    r->layout = place->layout;
+    r->a = place->space.a;
+    r->b = place->space.b;
+    uint32_t space = ptoi_space_find(map, &place->space);
+    if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE) {
+        ptoi_search s;
+        ptoi_search_begin(&s, map, space, &r->layout, PTOI_NONE);
+        for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
+            if (s.proved) {
+                ptoi_near_link(map, region, other);
+            } else {
+                ptoi_near_suspect(map, region, other);
+            }
+        }
+        ptoi_region_evict(map, s.idle);
+    }
+    ptoi_index_insert(map, region, place->origin);
+    ptoi_chain *bucket = &map->buckets[r->hash >> map->bucket_shift];
+    r->next = *bucket;
+    *bucket = ptoi_chain_to(region);
+    r->flags |= PTOI_REGION_USED;
+    map->regions_used++;
+}
+
+uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place)
+{
+    uint32_t region = ptoi_region_take(map);
+    ptoi_region_settle(map, region, place);
+    return region;
+}
+
+/* ---- Dropping accesses ---- */
+
+void ptoi_region_drop(pto_tensormap *map, uint32_t region)
+{
+    ptoi_region *r = &map->regions[region];
+    if (r->writer) {
+        map->stats.superseded += r->writer >= map->level[r->writer_level].watermark;
+        r->writer = 0;
+    }
+    for (uint32_t levels = r->read_levels; levels; levels &= levels - 1) {
+        uint32_t l = (uint32_t)__builtin_ctz(levels);
+        const ptoi_level *level = &map->level[l];
+        for (uint32_t e = r->readers[l]; ptoi_entry_in_use(level, e);) {
+            const ptoi_entry *entry = ptoi_entry_at(level, e);
+            if (entry->task < level->watermark) {
+                break;
+            }
+            map->stats.superseded++;
+            if (entry->older == e) {
+                break;
+            }
+            e = entry->older;
+        }
+    }
+    r->read_levels = 0;
+}
+
+static void supersede_one(pto_tensormap *map, uint32_t region)
+{
+    ptoi_region_drop(map, region);
+    ptoi_region_let_go(map, region);
+}
+
+/* The way of a region that is not linked with all that it meets. */
+static void supersede_by_search(pto_tensormap *map, uint32_t region)
+{
+    const ptoi_region *r = &map->regions[region];
+    ptoi_search s;
+    ptoi_search_begin(&s, map, r->space, &r->layout, region);
+    for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
+        if (ptoi_region_covers(map, region, other)) {
+            supersede_one(map, other);
+        }
+    }
+    ptoi_region_evict(map, s.idle);
+}
+
+void ptoi_region_supersede_all(pto_tensormap *map, uint32_t space, const ptoi_layout *layout,
+                               pto_map_task since)
+{
+    ptoi_search s;
+    ptoi_search_begin(&s, map, space, layout, PTOI_NONE);
+    for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
+        const ptoi_region *r = &map->regions[other];
+        bool newer = r->writer >= since.id && r->writer_level == since.level;
+        if (newer) {
+            continue;
+        }
+        pto_overlap_result all = ptoi_covers(layout, &r->layout, map->budget);
+        map->stats.budget_hits += all.stage == PTO_STAGE_BUDGET;
+        if (all.yes) {
+            supersede_one(map, other);
+        }
+    }
+    ptoi_region_evict(map, s.idle);
+}
+
+void ptoi_region_supersede(pto_tensormap *map, uint32_t region)
+{
+    const ptoi_region *r = &map->regions[region];
+    if (r->near & PTOI_INCOMPLETE) {
+        supersede_by_search(map, region);
+        return;
+    }
+    for (uint32_t end = r->near; end != PTOI_NEAR_NONE; end = map->links[end].next) {
+        if (!ptoi_region_idle(map, &map->regions[map->links[end].region]) &&
+            ptoi_near_covers(map, region, &map->links[end])) {
+            supersede_one(map, map->links[end].region);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+/* rearrange.c - Rearrange as tasks: a large copy is cut into parts that wait, and are waited for, one
+ * by one.
+ *
+ * What a task is given: the destination, the source, and a scalar that says which device they are on.
+ */
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "op/rearrange/rearrange.h"
+#include "orchestrator/runtime.h"
+#include "tensor/tensor.h"
+#include "worker/arg.h"
+
+static const ptoi_who who = PTOI_WHO("submit a rearrange");
+
+/* ---- The kernel ---------------------------------------------------------------------------- */
+
+enum { ARG_DST, ARG_SRC, ARG_DEVICE, ARGS };
+
+static pto_param pack_device(pto_device device)
+{
+    return pto_scalar_u64((uint64_t)device.type << 32 | (uint32_t)device.index);
+}
+
+static pto_device unpack_device(uint64_t packed)
+{
+    return (pto_device){(pto_device_type)(packed >> 32), (int32_t)(uint32_t)packed};
+}
+
+static pto_status run_rearrange(const pto_call *call)
+{
+    const pto_arg *args = call->args;
+    if (call->n_args != ARGS || !args[ARG_SRC].shape || !args[ARG_DST].shape ||
+        args[ARG_DEVICE].shape) {
+        return ptoi_fail(PTO_BAD_PARAM,
+                         "rearrange: %" PRIu32 " arguments; it takes two tensors and a scalar",
+                         call->n_args);
+    }
+    pto_tensor src = ptoi_arg_tensor(&args[ARG_SRC]), dst = ptoi_arg_tensor(&args[ARG_DST]);
+    src.device = dst.device = unpack_device(args[ARG_DEVICE].u64);
+    return pto_rearrange(&dst, &src);
+}
+
+pto_status ptoi_rearrange_register(pto_runtime *rt)
+{
+    PTO_TRY(pto_kernel_register(rt, "rearrange", PTO_VECTOR, run_rearrange, NULL,
+                                &rt->rearrange_vector));
+    return pto_kernel_register(rt, "rearrange", PTO_ACCELERATOR, run_rearrange, NULL,
+                               &rt->rearrange_accelerator);
+}
+
+/* ---- Cutting ------------------------------------------------------------------------------- */
+
+/* A part takes some hundred microseconds: far longer than a task costs, and short enough that workers
+ * come to an end together. */
+#define PART_BYTES (UINT64_C(1) << 20)
+
+enum {
+    MOST_PARTS = 64,
+    WINDOW_SHARE = 16, /* of a ring of so many tasks the parts take no more than one */
+};
+
+/* Both tensors are cut along one dim, in the same way: part i has elements at[i] .. at[i + 1]. */
+typedef struct cuts {
+    int32_t dim;
+    uint32_t parts;
+    int64_t at[MOST_PARTS + 1];
+} cuts;
+
+/* The dim that keeps a part together in the memory of the destination: of those that can be cut into
+ * as many parts as wanted, the one with the longest way from one element to the next. */
+static int32_t dim_to_cut(const pto_tensor *dst, uint64_t parts)
+{
+    int32_t longest = 0, best = -1;
+    uint64_t reach = 0;
+    for (int32_t d = 0; d < dst->ndim; d++) {
+        int64_t s = dst->strides[d];
+        uint64_t way = s < 0 ? 0 - (uint64_t)s : (uint64_t)s;
+        longest = dst->shape[d] > dst->shape[longest] ? d : longest;
+        if ((uint64_t)dst->shape[d] >= parts && way > reach) {
+            best = d;
+            reach = way;
+        }
+    }
+    return best >= 0 ? best : longest;
+}
+
+/* Whether no line of the destination has elements of dim `dim` both before and from `at` on, as far as
+ * those are neighbours in memory. Blocks of managed memory begin with a line. */
+static bool is_between_lines(const pto_tensor *dst, int32_t dim, int64_t at)
+{
+    uint64_t size = pto_dtype_size(dst->dtype), step = (uint64_t)dst->strides[dim] * size;
+    uint64_t first = (uint64_t)(uintptr_t)dst->storage + (uint64_t)dst->offset * size;
+    /* Downwards, it is the one before that begins where the others end. */
+    uint64_t border = dst->strides[dim] < 0 ? (uint64_t)at - 1 : (uint64_t)at;
+    return (first + border * step) % PTOI_LINE == 0;
+}
+
+static void cut(const pto_runtime *rt, const pto_tensor *dst, cuts *c)
+{
+    uint64_t bytes = (uint64_t)pto_tensor_numel(dst) * pto_dtype_size(dst->dtype);
+    uint64_t parts = (bytes + PART_BYTES - 1) / PART_BYTES;
+    uint64_t most = ((uint64_t)rt->track[rt->level].mask + 1) / WINDOW_SHARE;
+    most = most < MOST_PARTS ? most : MOST_PARTS;
+    parts = parts < most ? parts : most;
+    c->dim = 0;
+    c->parts = 1;
+    if (parts <= 1 || dst->device.type != PTO_DEVICE_CPU) {
+        return;
+    }
+    c->dim = dim_to_cut(dst, parts);
+    int64_t n = dst->shape[c->dim];
+    c->parts = (uint64_t)n < parts ? (uint32_t)n : (uint32_t)parts;
+    c->at[0] = 0;
+    for (uint32_t i = 1; i < c->parts; i++) {
+        int64_t even = n / c->parts * i + n % c->parts * i / c->parts, at = even;
+        while (at > c->at[i - 1] && at > even - PTOI_LINE && !is_between_lines(dst, c->dim, at)) {
+            at--;
+        }
+        bool found = at > c->at[i - 1] && is_between_lines(dst, c->dim, at);
+        c->at[i] = found ? at : even;
+    }
+    c->at[c->parts] = n;
+}
+
+/* ---- Submitting ---------------------------------------------------------------------------- */
+
+/* Whether a task could read the tensor now, as far as its buffer goes. */
+static bool is_readable(const pto_runtime *rt, const pto_tensor *t)
+{
+    if (!t->owner) {
+        return true;
+    }
+    if (!ptoi_buffer_is(rt, t->owner, t->generation)) {
+        return false;
+    }
+    const ptoi_buffer *b = &rt->buffers[(uint32_t)t->owner - 1];
+    return b->seq && b->bytes == t->storage_bytes && b->version == t->version;
+}
+
+/* Parts need memory to be parts of, so a destination without any gets it ahead of them. False: it
+ * has to be one task after all, which brings the memory, or has words for what is wrong. So nothing is
+ * given before it is certain that there is nothing to refuse. */
+static pto_status give_memory(pto_runtime *rt, const pto_tensor *dst, const pto_tensor *src,
+                              pto_worker_type type, const char *file, int line, bool *given)
+{
+    *given = true;
+    if (!dst->owner) {
+        return PTO_OK;
+    }
+    if (dst->owner == src->owner && dst->version != src->version) {
+        *given = false; /* the first part would begin the next version, and end the source's */
+        return PTO_OK;
+    }
+    if (!ptoi_buffer_is(rt, dst->owner, dst->generation)) {
+        *given = false;
+        return PTO_OK;
+    }
+    ptoi_buffer *b = &rt->buffers[(uint32_t)dst->owner - 1];
+    if (b->seq) {
+        return PTO_OK;
+    }
+    *given = b->bytes == dst->storage_bytes && b->version == dst->version &&
+             ptoi_buffer_check_first(b, who.op, dst) == PTO_OK && is_readable(rt, src) &&
+             rt->served >> type & 1 && !pto_is_cancelled(rt);
+    return *given ? ptoi_submit_memory(rt, b, file, line) : PTO_OK;
+}
+
+pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst, const pto_tensor *src,
+                                   pto_worker_type type, const char *file, int line)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, who.op));
+    if (!dst || !src) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "%s: %s is NULL", who.op, dst ? "src" : "dst");
+    }
+    if (type != PTO_VECTOR && type != PTO_ACCELERATOR) {
+        return ptoi_fail(PTO_BAD_WORKER, "%s: for %s workers (type %d); it runs on %s and %s ones",
+                         who.op, pto_worker_type_name(type), (int)type,
+                         pto_worker_type_name(PTO_VECTOR), pto_worker_type_name(PTO_ACCELERATOR));
+    }
+    bool same, given = false;
+    cuts c = {.parts = 1};
+    PTO_TRY(ptoi_rearrange_check(&who, dst, src, &same));
+    const pto_tensor *both[] = {dst, src};
+    for (int side = 0; side < 2; side++) {
+        if (!both[side]->owner) { /* all of it, for a part looks only at itself */
+            PTO_TRY(ptoi_buffer_check_external(rt, who.op, both[side]));
+        }
+    }
+    if (!same) {
+        cut(rt, dst, &c);
+    }
+    if (c.parts > 1) {
+        PTO_TRY(give_memory(rt, dst, src, type, file, line, &given));
+        c.parts = given ? c.parts : 1;
+    }
+    pto_kernel kernel = type == PTO_VECTOR ? rt->rearrange_vector : rt->rearrange_accelerator;
+    const pto_map_task first = {rt->track[rt->level].head, rt->level};
+    const uint64_t order = rt->order;
+    for (uint32_t i = 0; i < c.parts; i++) {
+        pto_tensor to = *dst, from = *src;
+        if (c.parts > 1) {
+            PTO_TRY(pto_tensor_slice(dst, c.dim, c.at[i], c.at[i + 1], 1, &to));
+            PTO_TRY(pto_tensor_slice(src, c.dim, c.at[i], c.at[i + 1], 1, &from));
+        }
+        const pto_param params[ARGS] = {
+            [ARG_SRC] = pto_input(&from),
+            [ARG_DST] = pto_output(&to),
+            [ARG_DEVICE] = pack_device(dst->device),
+        };
+        pto_status s = pto_submit_task_at(rt, kernel, type, params, ARGS, NULL, file, line);
+        if (s && i > 0) {
+            return ptoi_fail(s, "%s: %" PRIu32 " of %" PRIu32 " parts were submitted: %s", who.op,
+                             i, c.parts, pto_error_detail());
+        }
+        PTO_TRY(s);
+    }
+    if (c.parts > 1) { /* what no part covers, all of them together do */
+        ptoi_access_cover(rt->map, dst, first);
+        if (ptoi_poison_any(rt)) {
+            ptoi_poison_cover(rt, dst, order); /* parts may have failed by now */
+        }
+    }
+    return PTO_OK;
+}

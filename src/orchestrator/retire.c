@@ -1,0 +1,212 @@
+/* retire.c - recycling, in order: who is complete, who is done with.
+ *
+ * The scheduler's side says that a task is complete by closing its list (W2). The orchestrator looks
+ * when it needs room, and now and then: so the two sides share nothing but that word, and recycling
+ * takes no lock and no atomic operation beyond reading it.
+ *
+ * A task goes when it is complete, no scope holds it (released), and no unfinished task uses its
+ * memory. For the last, its row in held_until says for each level below which number all who use it
+ * are. If all of those are complete it is free; if not, somebody between may be slow rather than
+ * who uses it, and only then, when room is short, all tasks are looked at one by one.
+ */
+#include "base/mutant.h"
+#include "orchestrator/trace.h"
+
+void ptoi_retire_completed(pto_runtime *rt, uint32_t level)
+{
+    ptoi_track *t = &rt->track[level];
+    uint64_t n = t->completed;
+    uint32_t lap = ptoi_lap(&rt->view, level, n);
+    for (; n != t->head; n++) {
+        const ptoi_state *state = &t->states[(uint32_t)n & t->mask];
+        __builtin_prefetch(&t->states[(uint32_t)(n + 16) & t->mask]);
+        if (((n - rt->view.first) & t->mask) == 0) {
+            lap = ptoi_lap(&rt->view, level, n);
+        }
+        uint64_t waiters = ptoi_acquire64(&state->waiters); /* pairs W2 */
+        if (!ptoi_list_closed(waiters, lap)) {
+            break;
+        }
+        if (ptoi_list_bad(waiters, lap)) {
+            ptoi_poison_record(rt, level, n);
+        }
+    }
+    if (n == t->completed) {
+        return;
+    }
+    t->completed = n;
+    ptoi_ring_give_back(&t->deps, ptoi_note_of(t, n - 1)->deps_end);
+    if (PTOI_MUTANT(DEPS_EARLY) && n != t->head) {
+        ptoi_ring_give_back(&t->deps, ptoi_note_of(t, n)->deps_end);
+    }
+    (void)pto_tensormap_sync_validity(rt->map, level, n); /* it only rises */
+}
+
+ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq, uint32_t *count)
+{
+    const ptoi_track *owner = &rt->track[level];
+    const ptoi_note *note = ptoi_note_of(owner, seq);
+    const uint64_t stretch = rt->sched.guard ? PTOI_GUARD_STRETCH : 1;
+    uint64_t size = stretch * note->heap_size, at = stretch * note->heap_at;
+    ptoi_ref found = 0;
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        const ptoi_track *t = &rt->track[l];
+        for (uint64_t n = t->completed; n != t->head; n++) {
+            ptoi_ref ref = ptoi_ref_make(n, l, false);
+            const ptoi_slot *slot = &t->slots[(uint32_t)n & t->mask];
+            const ptoi_packed *arg = rt->view.level[l].args + slot->args;
+            if ((l == level && n == seq) || ptoi_task_is_complete(&rt->view, ref)) {
+                continue;
+            }
+            for (uint32_t i = 0; i < slot->n_args; i++) {
+                if (arg->segment == level && arg->value - at < size) {
+                    if (!count) {
+                        return ref;
+                    }
+                    found = ref;
+                    ++*count;
+                    break;
+                }
+                arg = ptoi_packed_next(arg);
+            }
+        }
+    }
+    return found;
+}
+
+/* Whether an unfinished task uses the memory of the oldest one, as far as the rows say. */
+static bool seems_held(const pto_runtime *rt, const ptoi_track *t, uint64_t seq)
+{
+    if (!(ptoi_note_of(t, seq)->holders & PTOI_HELD)) {
+        return false;
+    }
+    const uint64_t *until = t->held_until + ((uint32_t)seq & t->mask) * (size_t)rt->levels;
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        if (until[l] > rt->track[l].completed) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool ptoi_retire_is_held(pto_runtime *rt, uint32_t level, uint64_t seq)
+{
+    ptoi_track *t = &rt->track[level];
+    if (!seems_held(rt, t, seq)) {
+        return false;
+    }
+    if (t->blocker == 0 || ptoi_task_is_complete(&rt->view, t->blocker)) {
+        t->blocker = ptoi_retire_holder(rt, level, seq, NULL);
+    }
+    return t->blocker != 0;
+}
+
+/* Bad tasks stay until nobody can ask any more whether they were. */
+static bool is_asked_about(const pto_runtime *rt, uint32_t level, uint64_t seq)
+{
+    const ptoi_track *t = &rt->track[level];
+    if (!rt->poison.n_bad[level]) {
+        return false;
+    }
+    const uint64_t waiters = ptoi_get64(&t->states[(uint32_t)seq & t->mask].waiters);
+    if (!ptoi_list_bad(waiters, ptoi_lap(&rt->view, level, seq))) {
+        return false;
+    }
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        if (rt->track[l].completed < rt->poison.fence[l]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void retire(pto_runtime *rt, uint32_t level, bool exactly)
+{
+    ptoi_track *t = &rt->track[level];
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        ptoi_retire_completed(rt, l);
+    }
+    const ptoi_note *block = NULL; /* the last that has one */
+    uint64_t n = t->retired;
+    uint64_t end = t->completed < t->released || PTOI_MUTANT(NO_SCOPE_REF) ? t->completed
+                                                                           : t->released;
+    if (t->held == 0 && !rt->poison.n_bad[level] && !rt->sched.guard && n < end) {
+        /* Nothing keeps any of them; and with the last block go all before it. */
+        for (uint64_t last = end; t->heap.used && !block && last-- != n;) {
+            block = ptoi_note_of(t, last)->heap_size ? ptoi_note_of(t, last) : NULL;
+        }
+        n = end;
+        t->blocker = 0;
+    }
+    for (; n < end; n++) {
+        bool held = exactly ? ptoi_retire_is_held(rt, level, n) : seems_held(rt, t, n);
+        if (held && !PTOI_MUTANT(NO_LIFETIME)) {
+            break;
+        }
+        if (is_asked_about(rt, level, n)) {
+            break;
+        }
+        t->blocker = 0;
+        t->held -= (ptoi_note_of(t, n)->holders & PTOI_HELD) != 0;
+        if (ptoi_note_of(t, n)->heap_size) {
+            block = ptoi_note_of(t, n);
+            if (__builtin_expect(rt->sched.guard != NULL, 0)) {
+                ptoi_guard_recycle(rt, level, n);
+            }
+        }
+    }
+    if (PTOI_MUTANT(HEAP_EARLY) && n != t->head && n != t->retired &&
+        ptoi_note_of(t, n)->heap_size) {
+        block = ptoi_note_of(t, n);
+    }
+    if (block) {
+        ptoi_heap_give_back(&t->heap, block->heap_at, block->heap_size); /* and all before it */
+    }
+    ptoi_progress *progress = &rt->view.header->progress[level];
+    if (t->head - t->retired > ptoi_get64(&progress->tasks_peak)) { /* it only falls here */
+        ptoi_set64(&progress->tasks_peak, t->head - t->retired);
+    }
+    if (n != t->retired) {
+        const uint64_t begin = t->retired;
+        ptoi_ring_give_back(&t->args, ptoi_note_of(t, n - 1)->args_end);
+        t->retired = n;
+        if (__builtin_expect(rt->trace != NULL, 0)) {
+            ptoi_trace_retired(rt, level, begin, n);
+        }
+    }
+    ptoi_retire_publish(rt, level);
+}
+
+void ptoi_retire(pto_runtime *rt, uint32_t level)
+{
+    retire(rt, level, false);
+}
+
+void ptoi_retire_exactly(pto_runtime *rt, uint32_t level)
+{
+    retire(rt, level, true);
+}
+
+void ptoi_retire_publish(pto_runtime *rt, uint32_t level)
+{
+    const ptoi_track *t = &rt->track[level];
+    const ptoi_level *map = &rt->map->level[level];
+    ptoi_progress *p = &rt->view.header->progress[level];
+    ptoi_set64(&p->told, t->head);
+    ptoi_set64(&p->completed, t->completed);
+    ptoi_set64(&p->retired, t->retired);
+    ptoi_set64(&p->heap_used, t->heap.used);
+    ptoi_set64(&p->heap_peak, t->heap.peak);
+    ptoi_set64(&p->args_used, ptoi_ring_used(&t->args) * sizeof(ptoi_packed));
+    ptoi_set64(&p->args_peak, ptoi_ring_peak(&t->args) * sizeof(ptoi_packed));
+    ptoi_set64(&p->deps_used, ptoi_ring_used(&t->deps));
+    ptoi_set64(&p->deps_peak, ptoi_ring_peak(&t->deps));
+    ptoi_set64(&p->map_used, ptoi_entry_used(map));
+    if (ptoi_entry_used(map) > ptoi_get64(&p->map_peak)) {
+        ptoi_set64(&p->map_peak, ptoi_entry_used(map));
+    }
+    ptoi_set64(&rt->view.header->budget_hits, rt->map->stats.budget_hits);
+    for (int why = 0; why < PTOI_REASONS; why++) {
+        ptoi_set64(&rt->view.header->edges[why], rt->why[why]);
+    }
+}

@@ -1,0 +1,196 @@
+/* room.c - room for a task: a slot, a block of heap, arguments, map entries; and edges, later.
+ *
+ * Nothing is taken here, only found. So a wait for room, here or in home.c, happens with nothing
+ * half done, and with everything submitted so far in the hands of workers.
+ *
+ * Slots, heap and arguments come back in order, and an open scope may hold them: whether waiting
+ * helps is for orchestrator/stall.c to prove. Edges and map entries come back as tasks complete, so there
+ * it always does.
+ */
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "orchestrator/draft.h"
+#include "orchestrator/trace.h"
+
+ptoi_shortage ptoi_draft_shortage(ptoi_draft *d)
+{
+    const ptoi_track *t = d->track;
+    if (PTOI_UNLIKELY(t->head - t->retired > t->mask)) {
+        return PTOI_SHORT_WINDOW;
+    }
+    if (PTOI_UNLIKELY(!ptoi_heap_fits(&t->heap, d->heap_bytes, &d->heap_at))) {
+        return PTOI_SHORT_HEAP;
+    }
+    if (PTOI_UNLIKELY(!ptoi_ring_fits(&t->args, d->units, &d->args)) && d->units) {
+        return PTOI_SHORT_ARGS;
+    }
+    if (PTOI_UNLIKELY(ptoi_entry_room(&d->rt->map->level[d->level]) < d->n_accesses + d->n_fresh) &&
+        !d->barrier) {
+        return PTOI_SHORT_MAP;
+    }
+    return PTOI_SHORT_NOTHING;
+}
+
+uint64_t ptoi_known_room(const pto_runtime *rt, uint32_t level)
+{
+    const ptoi_track *t = &rt->track[level];
+    const uint64_t slots = t->mask + UINT64_C(1) - (t->head - t->retired);
+    const uint64_t entries = ptoi_entry_room(&rt->map->level[level]) / PTOI_KNOWN_PARAMS;
+    const uint64_t args = t->args.here / PTOI_KNOWN_PARAMS;
+    const uint64_t edges = t->deps.here / PTOI_KNOWN_EDGES;
+    const uint64_t a = slots < entries ? slots : entries, b = args < edges ? args : edges;
+    return ptoi_poison_any(rt) ? 0 : a < b ? a : b;
+}
+
+static __attribute__((noinline, cold)) pto_status refuse_size(const ptoi_draft *d)
+{
+    const ptoi_track *t = d->track;
+    if (d->heap_bytes > t->heap.size) {
+        (void)ptoi_stall_too_large(d->rt, d->level, PTOI_SHORT_HEAP, d->heap_bytes, d->heap_bytes);
+        return ptoi_fail(PTO_TOO_LARGE,
+                         "submit: outputs of %" PRIu64 " bytes for the heap of level %u, which has "
+                         "%" PRIu64 ": it takes heap_bytes (PTO_HEAP) of at least %" PRIu64,
+                         d->heap_bytes, d->level, t->heap.size, d->heap_bytes);
+    }
+    (void)ptoi_stall_too_large(d->rt, d->level, PTOI_SHORT_ARGS, d->units * 16, d->units * 16);
+    return ptoi_fail(PTO_TOO_LARGE,
+                     "submit: %u arguments take %" PRIu64 " bytes of the %" PRIu64 " that level %u "
+                     "has for them: it takes arg_bytes (PTO_ARGS) of at least %" PRIu64,
+                     d->n_args, d->units * 16, t->args.size * 16, d->level, d->units * 16);
+}
+
+/* ---- Map entries ---- */
+
+/* Whether the map may forget a task of the level: it is complete, and not bad (bad ones are written
+ * down when they are passed, and the map is asked then). */
+static bool is_over(const void *context, uint64_t seq)
+{
+    const ptoi_draft *d = context;
+    const ptoi_track *t = d->track;
+    const uint64_t waiters = ptoi_acquire64(&t->states[(uint32_t)seq & t->mask].waiters);
+    const uint32_t lap = ptoi_lap(&d->rt->view, d->level, seq);
+    return seq < t->completed || waiters == ptoi_list_word(lap, PTOI_LIST_CLOSED);
+}
+
+/* They come back as tasks complete: in order for nothing, and behind a slow task by closing gaps,
+ * which takes time; so only when there is nothing better to do. */
+static void wait_for_entries(ptoi_draft *d)
+{
+    pto_runtime *rt = d->rt;
+    ptoi_wait_tell_room(rt, d->level, PTOI_SHORT_MAP, d->n_accesses + d->n_fresh);
+    if (d->n_accesses + d->n_fresh > (size_t)rt->map->level[d->level].mask + 1) {
+        /* It could never be remembered. So it runs alone: nobody has to know of it. */
+        for (uint32_t l = 0; l < rt->levels; l++) {
+            ptoi_wait_level(rt, l);
+        }
+        d->barrier = true;
+        return;
+    }
+    uint64_t complete = ptoi_count_complete(rt); /* before looking: what comes after is news */
+    ptoi_retire(rt, d->level);
+    ptoi_entry_recycle(rt->map, d->level);
+    if (ptoi_draft_shortage(d) != PTOI_SHORT_MAP || ptoi_help(rt, 1 + (d->track->mask + 1) / 16)) {
+        return;
+    }
+    ptoi_entry_compact(rt->map, d->level, is_over, d);
+    if (ptoi_draft_shortage(d) == PTOI_SHORT_MAP) {
+        ptoi_wait_any(rt, complete);
+    }
+}
+
+/* ---- All but edges ---- */
+
+static uint64_t wanted_of(const ptoi_draft *d, ptoi_shortage what)
+{
+    return what == PTOI_SHORT_HEAP     ? d->heap_bytes
+           : what == PTOI_SHORT_ARGS   ? d->units * 16
+           : what == PTOI_SHORT_WINDOW ? 1
+                                       : d->n_accesses + d->n_fresh;
+}
+
+static __attribute__((noinline)) pto_status wait_for_room(ptoi_draft *d)
+{
+    pto_runtime *rt = d->rt;
+    bool counted[PTOI_SHORT_NOTHING] = {false};
+    for (ptoi_shortage what; (what = ptoi_draft_shortage(d)) != PTOI_SHORT_NOTHING;) {
+        ptoi_retire(rt, d->level);
+        if (ptoi_draft_shortage(d) != what) {
+            continue;
+        }
+        if (!counted[what]) {
+            counted[what] = true;
+            ptoi_count64(&rt->view.header->progress[d->level].stalls[what], 1);
+        }
+        const uint64_t since = ptoi_trace_now(rt), wanted = wanted_of(d, what);
+        pto_status status = PTO_OK;
+        if (what == PTOI_SHORT_MAP) {
+            wait_for_entries(d);
+        } else {
+            status = ptoi_stall(rt, d->level, what, wanted);
+        }
+        ptoi_trace_stall(rt, d->level, what, wanted, since);
+        PTO_TRY(status);
+    }
+    return PTO_OK;
+}
+
+pto_status ptoi_draft_reserve(ptoi_draft *d)
+{
+    if (PTOI_UNLIKELY(d->heap_bytes > d->track->heap.size || d->units > d->track->args.size)) {
+        return refuse_size(d);
+    }
+    return ptoi_draft_shortage(d) == PTOI_SHORT_NOTHING ? PTO_OK : wait_for_room(d);
+}
+
+/* ---- Edges: how many is known when the map has been asked ---- */
+
+bool ptoi_edges_drop_complete(const pto_runtime *rt, ptoi_edges *edges)
+{
+    const ptoi_view *view = &rt->view;
+    uint32_t left = 0;
+    bool poisoned = false;
+    for (uint32_t i = 0; i < edges->count; i++) {
+        ptoi_ref ref = edges->refs[i];
+        uint64_t waiters;
+        if (!ptoi_is_complete(view, ref, &waiters)) {
+            edges->refs[left++] = ref;
+        } else {
+            /* The slot is still its own: nothing retires meanwhile. */
+            poisoned |= ptoi_ref_poisons(ref) && ptoi_list_bad(waiters, ptoi_lap_of_ref(view, ref));
+        }
+    }
+    edges->count = left;
+    return poisoned;
+}
+
+/* Nothing is recycled but edges, so that every reference keeps its meaning. */
+void ptoi_draft_reserve_edges(ptoi_draft *d)
+{
+    ptoi_track *t = d->track;
+    bool counted = false;
+    if (ptoi_edges_are_few(t)) {
+        d->poisoned |= ptoi_edges_drop_complete(d->rt, &d->edges);
+    }
+    while (!ptoi_ring_fits(&t->deps, d->edges.count, &d->deps)) {
+        uint64_t complete = ptoi_count_complete(d->rt);
+        /* In this order: a bad task that is passed now stays only for those submitted before. */
+        ptoi_retire_completed(d->rt, d->level);
+        d->poisoned |= ptoi_edges_drop_complete(d->rt, &d->edges);
+        if (ptoi_ring_fits(&t->deps, d->edges.count, &d->deps)) {
+            break;
+        }
+        if (!counted) {
+            counted = true;
+            ptoi_count64(&d->rt->view.header->progress[d->level].stalls[PTOI_SHORT_DEPS], 1);
+        }
+        /* Older tasks of the level give edges back, or fewer are needed. */
+        ptoi_wait_tell_room(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count);
+        const uint64_t since = ptoi_trace_now(d->rt);
+        /* Many at once: each look at what is complete goes through all tasks. */
+        if (!ptoi_help(d->rt, 1 + (t->mask + 1) / 16)) {
+            ptoi_wait_any(d->rt, complete);
+        }
+        ptoi_trace_stall(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count, since);
+    }
+}

@@ -1,0 +1,93 @@
+/* stall.c - is waiting for room hopeless?
+ *
+ * A ring gives room back in order, so its oldest task A decides. Waiting is hopeless exactly when an
+ * open scope holds A: only the caller could end that scope, and the caller is here. (Whether A is
+ * complete does not matter: it would still be held.) In every other case a task that was submitted can
+ * still end, and that makes room: we run tasks until it has.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "orchestrator/runtime.h"
+
+/* The proof is complete: says so. */
+static pto_status hopeless(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted)
+{
+    const ptoi_track *t = &rt->track[level];
+    const ptoi_view *view = &rt->view;
+    uint64_t seq = t->retired;
+    const ptoi_slot *slot = &t->slots[(uint32_t)seq & t->mask];
+    const ptoi_what small = ptoi_what_of(slot);
+    const ptoi_scope *scope = &rt->scopes[ptoi_note_of(t, seq)->base];
+    const uint64_t size[] = {t->mask + UINT64_C(1), t->heap.size, t->args.size * 16};
+    const uint64_t used[] = {t->head - t->retired, t->heap.used, ptoi_ring_used(&t->args) * 16};
+    bool shared = rt->scopes[rt->depth - 1].boundaries >= rt->levels;
+    pto_stall_report r = {
+        .kind = shared ? PTO_STALL_LEVELS : PTO_STALL_SCOPE,
+        .ring = (pto_ring)what,
+        .level = level,
+        .size = size[what],
+        .used = used[what],
+        .wanted = what == PTOI_SHORT_WINDOW ? 1 : wanted,
+        .oldest = ptoi_ref_task(ptoi_ref_make(seq, level, false)),
+        .order = ptoi_order_of(&rt->view, slot),
+    };
+    ptoi_stall_keep(rt, &r, small.kernel, small.site, scope->site);
+    char need[64] = "";
+    if (what != PTOI_SHORT_WINDOW) {
+        snprintf(need, sizeof need, ", %" PRIu64 " wanted", wanted);
+    }
+    const ptoi_site *site = &view->sites[small.site], *opened = &view->sites[scope->site];
+    return ptoi_fail(
+        PTO_STALLED,
+        "submit: the %s of level %u is full (%" PRIu64 " %s%s) for ever: its oldest "
+        "task %" PRIu64 " (kernel '%s', submitted at %s:%d) is held by "
+        "the scope opened at %s:%d. End that scope, %s, or raise %s",
+        pto_ring_name(r.ring), level, r.size, what == PTOI_SHORT_WINDOW ? "tasks" : "bytes", need,
+        r.order, ptoi_string(view, view->kernels[small.kernel].name), ptoi_string(view, site->file),
+        site->line, ptoi_string(view, opened->file), opened->line,
+        shared ? "raise levels (PTO_LEVELS): boundary scopes share the last ring here"
+               : "put what repeats into PTO_BOUNDARY scopes",
+        ptoi_ring_option(r.ring));
+}
+
+pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted)
+{
+    ptoi_track *t = &rt->track[level];
+    uint64_t before = t->retired;
+    ptoi_retire_exactly(rt, level);
+    if (t->retired != before) {
+        return PTO_OK;
+    }
+    ptoi_wait_tell_room(rt, level, what, what == PTOI_SHORT_WINDOW ? 1 : wanted);
+    uint64_t oldest = t->retired;
+    if (oldest == t->head) {
+        (void)ptoi_stall_too_large(rt, level, what, wanted, 0);
+        return ptoi_fail(PTO_TOO_LARGE,
+                         "submit: the %s of level %u is empty, and still too small: raise %s",
+                         pto_ring_name((pto_ring)what), level, ptoi_ring_option((pto_ring)what));
+    }
+    if (oldest >= t->released) {
+        return hopeless(rt, level, what, wanted);
+    }
+    if (oldest == t->completed) {
+        ptoi_wait_for(rt, ptoi_ref_make(oldest, level, false));
+        /* Room for one task alone would bring us back here at once. There is work: let there be
+         * more room. (Running, not waiting: what is not needed is not waited for.) */
+        (void)ptoi_help(rt, (t->mask + 1) / 16);
+        return PTO_OK;
+    }
+    if (ptoi_retire_is_held(rt, level, oldest)) {
+        ptoi_wait_for(rt, t->blocker);
+        return PTO_OK;
+    }
+    /* It is bad, and tasks that might ask about it are not complete. */
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        if (rt->track[l].completed < rt->poison.fence[l]) {
+            ptoi_wait_for(rt, ptoi_ref_make(rt->track[l].completed, l, false));
+            return PTO_OK;
+        }
+    }
+    return PTO_OK; /* what held it has ended just now */
+}

@@ -1,0 +1,195 @@
+/* stall_report.c - the last stall, kept for programs and for people.
+ *
+ * It lies in the window, so that a tool that looks in from outside can tell it as well. Only the
+ * orchestrating thread writes it, when it has been proved; nothing here is on anybody's fast path.
+ */
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "orchestrator/runtime.h"
+
+typedef struct ring_words {
+    const char *name, *unit, *field, *variable;
+    const char *option; /* both of them, for people */
+} ring_words;
+
+#define WORDS(name, unit, field, variable)                                                         \
+    {                                                                                              \
+        name, unit, field, variable, field " (" variable ")"                                       \
+    }
+
+static const ring_words rings[] = {
+    [PTO_RING_WINDOW] = WORDS("task window", "tasks", "window", "PTO_WINDOW"),
+    [PTO_RING_HEAP] = WORDS("heap", "bytes", "heap_bytes", "PTO_HEAP"),
+    [PTO_RING_ARGS] = WORDS("argument ring", "bytes", "arg_bytes", "PTO_ARGS"),
+    [PTO_RING_DEPS] = WORDS("edge ring", "edges", "deps", "PTO_DEPS"),
+    [PTO_RING_MAP] = WORDS("map entries", "accesses", "map_entries", "PTO_MAP_ENTRIES"),
+    [PTO_RING_BUFFERS] = WORDS("records of tensors", "tensors", "buffers", "PTO_BUFFERS"),
+};
+
+#undef WORDS
+
+static const ring_words *words_of(pto_ring ring)
+{
+    static const ring_words unknown = {"unknown ring", "", "", "", ""};
+    return (uint32_t)ring < sizeof rings / sizeof *rings ? &rings[ring] : &unknown;
+}
+
+const char *pto_ring_name(pto_ring ring)
+{
+    return words_of(ring)->name;
+}
+
+const char *ptoi_ring_option(pto_ring ring)
+{
+    return words_of(ring)->option;
+}
+
+const char *pto_stall_kind_name(pto_stall_kind kind)
+{
+    static const char *const names[] = {"PTO_STALL_NONE", "PTO_STALL_SCOPE", "PTO_STALL_LEVELS",
+                                        "PTO_STALL_BUFFERS", "PTO_STALL_TOO_LARGE"};
+    return (uint32_t)kind < sizeof names / sizeof *names ? names[kind] : "PTO_STALL_UNKNOWN";
+}
+
+/* ---- Keeping ---- */
+
+void ptoi_stall_keep(pto_runtime *rt, pto_stall_report *report, uint32_t kernel, uint32_t site,
+                     uint32_t scope)
+{
+    ptoi_stalled *s = &rt->view.header->stalled;
+    const uint64_t serial = ptoi_get64(&s->serial);
+    /* An exchange each: what lies between is neither seen before the first nor after the second. */
+    ptoi_put64(&s->serial, serial + 1);
+    ptoi_set32(&s->kind, report->kind);
+    ptoi_set32(&s->ring, report->ring);
+    ptoi_set32(&s->level, report->level);
+    ptoi_set64(&s->size, report->size);
+    ptoi_set64(&s->used, report->used);
+    ptoi_set64(&s->wanted, report->wanted);
+    ptoi_set64(&s->enough, report->enough);
+    ptoi_set64(&s->task, report->oldest);
+    ptoi_set64(&s->order, report->order);
+    ptoi_set32(&s->kernel, kernel);
+    ptoi_set32(&s->site, site);
+    ptoi_set32(&s->scope, scope);
+    ptoi_set64(&s->submitted, rt->order);
+    ptoi_set64(&s->when, ptoi_os_clock());
+    ptoi_put64(&s->serial, serial + 2);
+}
+
+pto_status ptoi_stall_too_large(pto_runtime *rt, uint32_t level, ptoi_shortage what,
+                                uint64_t wanted, uint64_t enough)
+{
+    const ptoi_track *t = &rt->track[level];
+    const uint64_t size[] = {t->mask + UINT64_C(1), t->heap.size, t->args.size * 16};
+    const uint64_t used[] = {t->head - t->retired, t->heap.used, ptoi_ring_used(&t->args) * 16};
+    pto_stall_report r = {
+        .kind = PTO_STALL_TOO_LARGE,
+        .ring = (pto_ring)what,
+        .level = level,
+        .size = size[what],
+        .used = used[what],
+        .wanted = wanted,
+        .enough = enough,
+    };
+    ptoi_stall_keep(rt, &r, 0, 0, 0);
+    return PTO_TOO_LARGE;
+}
+
+pto_status pto_last_stall(const pto_runtime *rt, pto_stall_report *report)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "last stall"));
+    if (!report) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "last stall: report is NULL");
+    }
+    const ptoi_view *view = &rt->view;
+    const ptoi_stalled *s = &view->header->stalled;
+    *report = (pto_stall_report){.count = ptoi_get64(&s->serial) / 2,
+                                 .kernel = "",
+                                 .file = "",
+                                 .scope_file = "",
+                                 .field = "",
+                                 .variable = ""};
+    if (!report->count) {
+        return PTO_OK;
+    }
+    report->kind = (pto_stall_kind)ptoi_get32(&s->kind);
+    report->ring = (pto_ring)ptoi_get32(&s->ring);
+    report->level = ptoi_get32(&s->level);
+    report->size = ptoi_get64(&s->size);
+    report->used = ptoi_get64(&s->used);
+    report->wanted = ptoi_get64(&s->wanted);
+    report->enough = ptoi_get64(&s->enough);
+    report->field = words_of(report->ring)->field;
+    report->variable = words_of(report->ring)->variable;
+    if (report->kind == PTO_STALL_SCOPE || report->kind == PTO_STALL_LEVELS) {
+        const ptoi_site *site = &view->sites[ptoi_get32(&s->site)];
+        const ptoi_site *scope = &view->sites[ptoi_get32(&s->scope)];
+        report->oldest = ptoi_get64(&s->task);
+        report->order = ptoi_get64(&s->order);
+        report->kernel = ptoi_string(view, view->kernels[ptoi_get32(&s->kernel)].name);
+        report->file = ptoi_string(view, site->file);
+        report->line = site->line;
+        report->scope_file = ptoi_string(view, scope->file);
+        report->scope_line = scope->line;
+    }
+    return PTO_OK;
+}
+
+/* ---- As text ---- */
+
+void pto_stall_print(const pto_stall_report *report, FILE *out)
+{
+    if (!report || !out || report->kind == PTO_STALL_NONE) {
+        return;
+    }
+    const ring_words *ring = words_of(report->ring);
+    char where[32] = "";
+    if (report->ring != PTO_RING_BUFFERS) {
+        snprintf(where, sizeof where, " of level %u", report->level);
+    }
+    if (report->kind == PTO_STALL_TOO_LARGE) {
+        fprintf(out, "too large: it would not fit if nothing else were there\n");
+    } else {
+        fprintf(out, "stalled: no task that ends can make room\n");
+    }
+    fprintf(out, "  short of  %s%s: %" PRIu64 " wanted, %" PRIu64 " of %" PRIu64 " %s in use\n",
+            ring->name, where, report->wanted, report->used, report->size, ring->unit);
+    if (report->kind == PTO_STALL_SCOPE || report->kind == PTO_STALL_LEVELS) {
+        fprintf(out, "  oldest    task %" PRIu64 " (kernel '%s', submitted at %s:%d)\n",
+                report->order, report->kernel, report->file, report->line);
+        fprintf(out, "  held by   the scope opened at %s:%d, which only this program can end\n",
+                report->scope_file, report->scope_line);
+    }
+    const char *first = "  do        ", *more = "  or        ";
+    switch (report->kind) {
+    case PTO_STALL_NONE:
+        return;
+    case PTO_STALL_LEVELS:
+        fprintf(out,
+                "%sraise levels (PTO_LEVELS): boundary scopes that nest this deep share the "
+                "ring of the scope\n"
+                "%send that scope before so much is submitted\n",
+                first, more);
+        break;
+    case PTO_STALL_SCOPE:
+        fprintf(out,
+                "%send that scope before so much is submitted\n"
+                "%sput what repeats into boundary scopes: PTO_BOUNDARY(rt) { ... }\n",
+                first, more);
+        break;
+    case PTO_STALL_BUFFERS:
+        fprintf(out, "%send scopes: only that gives records back, boundary scopes their own\n",
+                first);
+        break;
+    case PTO_STALL_TOO_LARGE:
+        fprintf(out, "%ssplit it into tasks with less\n", first);
+        break;
+    }
+    fprintf(out, "%sraise %s", more, ring->option);
+    if (report->enough) {
+        fprintf(out, " to at least %" PRIu64, report->enough);
+    }
+    fputc('\n', out);
+}

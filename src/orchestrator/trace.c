@@ -1,0 +1,432 @@
+/* trace.c - recording: the logs of a traced runtime, and what the orchestrating thread writes. */
+#include "orchestrator/trace.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "base/error.h"
+#include "base/os.h"
+#include "observe/export.h"
+
+#define SAMPLE_EVERY 64 /* tasks that come or go */
+#define LARGE_PAGE ((size_t)2 << 20)
+
+/* ---- The clock ---- */
+
+bool ptoi_ticks_by_counter;
+
+static void look_at_counter(void)
+{
+#if defined(__x86_64__)
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    ptoi_ticks_by_counter = __get_cpuid(0x80000007, &a, &b, &c, &d) && d >> 8 & 1; /* invariant */
+#endif
+}
+
+void ptoi_ticks_find_out(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, look_at_counter);
+}
+
+/* ---- Life ---- */
+
+/* Room for so many records. What first touches a page pays for it, so those that come with every task
+ * lie in large ones, from the very start. */
+static bool reserve(ptoi_log *log, uint64_t records, size_t record_bytes, bool large)
+{
+    log->room = records * record_bytes;
+    log->reserved = log->room + (large ? LARGE_PAGE : 0);
+    log->base = ptoi_os_reserve(log->reserved);
+    log->memory = log->base;
+    if (log->base && large) {
+        log->memory += -(uintptr_t)log->base % LARGE_PAGE;
+        ptoi_os_want_large_pages(log->memory, log->room);
+    }
+    return log->base != NULL;
+}
+
+static void release(ptoi_log *log)
+{
+    ptoi_os_release(log->base, log->reserved);
+    log->base = NULL;
+}
+
+/* For each task there is room for what most tasks need, and a little for short traces. */
+static bool reserve_all(ptoi_trace *trace)
+{
+    const uint64_t limit = trace->limit, few = 4096;
+    const size_t task = sizeof(ptoi_traced) + 8 * sizeof(ptoi_traced_arg);
+    bool good = reserve(&trace->tasks, limit, task, true) &&
+                reserve(&trace->forms, limit + few, sizeof(ptrace_arg), false) &&
+                reserve(&trace->dims, limit * 4 + few, sizeof(int64_t), false) &&
+                reserve(&trace->events, limit + few, sizeof(ptrace_event), false) &&
+                reserve(&trace->retires, limit + few, sizeof(ptoi_traced_retire), false) &&
+                reserve(&trace->samples, limit * 2 + few, sizeof(ptoi_traced_sample), false) &&
+                reserve(&trace->lives, limit + few, sizeof(ptrace_life), false);
+    for (uint32_t i = 0; good && i < trace->n_ran; i++) {
+        good = reserve(&trace->ran[i], limit * 2 + few, sizeof(ptoi_ran), true);
+    }
+    return good;
+}
+
+/* The name of the file: %p is the process; a runtime after the first of the process, if they all
+ * have the name from the environment, is told apart by a number before the extension. */
+static bool name_file(ptoi_trace *trace, const char *given, bool shared)
+{
+    static ptoi_a32 created;
+    uint32_t number = shared ? ptoi_add32(&created, 1) + 1 : 1;
+    const char *dot = strrchr(given, '.');
+    size_t room = strlen(given) * 12 + 32, n = 0;
+    trace->path = ptoi_os_reserve(room);
+    trace->path_bytes = room;
+    if (!trace->path) {
+        return false;
+    }
+    for (const char *c = given; *c; c++) {
+        if (c == dot && number > 1) {
+            n += (size_t)snprintf(trace->path + n, room - n, ".%" PRIu32, number);
+        }
+        if (c[0] == '%' && c[1] == 'p') {
+            n += (size_t)snprintf(trace->path + n, room - n, "%ld", (long)getpid());
+            c++;
+        } else {
+            trace->path[n++] = *c;
+        }
+    }
+    trace->path[n] = '\0';
+    return true;
+}
+
+pto_status ptoi_trace_create(pto_runtime *rt)
+{
+    const pto_config *config = &rt->settings.config;
+    ptoi_sched *s = &rt->sched;
+    if (!config->trace) {
+        return PTO_OK;
+    }
+    ptoi_trace *trace = rt->trace = ptoi_os_reserve(sizeof *trace);
+    if (!trace) {
+        return ptoi_fail(PTO_OUT_OF_MEMORY, "create: %zu bytes for a trace", sizeof *trace);
+    }
+    ptoi_ticks_find_out();
+    trace->limit = config->trace_limit;
+    trace->n_ran = s->n_workers + 3; /* the caller, the scheduler's thread, others */
+    trace->ran = ptoi_os_reserve(trace->n_ran * sizeof *trace->ran);
+    if (!trace->ran || !reserve_all(trace) ||
+        !name_file(trace, config->trace, rt->settings.trace_is_shared)) {
+        return ptoi_fail(PTO_OUT_OF_MEMORY,
+                         "create: address space for a trace of %" PRIu64 " tasks on %u threads: "
+                         "lower trace_limit (PTO_TRACE_LIMIT)",
+                         trace->limit, trace->n_ran);
+    }
+    PTO_TRY(ptoi_export_check(trace->path));
+    for (uint32_t i = 0; i <= s->n_workers; i++) {
+        s->workers[i].log = &trace->ran[i];
+    }
+    s->own.log = &trace->ran[s->n_workers + 1];
+    s->foreign_log = &trace->ran[s->n_workers + 2];
+    s->watched = true;
+    trace->origin_ns = ptoi_clock_ns(CLOCK_REALTIME);
+    trace->begin_ns = ptoi_clock_ns(CLOCK_MONOTONIC);
+    trace->begin_ticks = ptoi_ticks();
+    return PTO_OK;
+}
+
+void ptoi_trace_free(pto_runtime *rt)
+{
+    ptoi_trace *trace = rt->trace;
+    if (!trace) {
+        return;
+    }
+    ptoi_log *const logs[] = {&trace->tasks,   &trace->forms,   &trace->dims, &trace->events,
+                              &trace->retires, &trace->samples, &trace->lives};
+    for (size_t i = 0; i < sizeof logs / sizeof(ptoi_log *); i++) {
+        release(logs[i]);
+    }
+    for (uint32_t i = 0; trace->ran && i < trace->n_ran; i++) {
+        release(&trace->ran[i]);
+    }
+    ptoi_os_release(trace->ran, trace->n_ran * sizeof *trace->ran);
+    ptoi_os_release(trace->path, trace->path_bytes);
+    ptoi_os_release(trace, sizeof *trace);
+    rt->trace = NULL;
+}
+
+/* ---- Submit ---- */
+
+/* Whether the form has these dims, and all else as wanted. */
+static bool is_form(const ptoi_trace *trace, const ptrace_arg *form, const ptrace_arg *want,
+                    const pto_tensor *t)
+{
+    const int64_t *dims = (const int64_t *)(const void *)trace->dims.memory + form->dims;
+    if (form->bytes != want->bytes || form->segment != want->segment ||
+        form->dtype != want->dtype || form->ndim != want->ndim || form->access != want->access) {
+        return false;
+    }
+    for (uint32_t k = 0; k < want->ndim; k++) {
+        if (dims[k] != t->shape[k] || dims[want->ndim + k] != t->strides[k]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static __attribute__((noinline)) uint32_t add_form(ptoi_trace *trace, ptrace_arg form,
+                                                   const pto_tensor *t)
+{
+    const size_t n = form.ndim;
+    if (n) {
+        int64_t *dims = ptoi_log_add(&trace->dims, 2 * n * sizeof *dims);
+        if (!dims) {
+            return PTRACE_NONE;
+        }
+        memcpy(dims, t->shape, n * sizeof *dims);
+        memcpy(dims + n, t->strides, n * sizeof *dims);
+        form.dims = (uint32_t)(dims - (const int64_t *)(const void *)trace->dims.memory);
+    }
+    ptrace_arg *at = ptoi_log_add(&trace->forms, sizeof *at);
+    if (!at) {
+        return PTRACE_NONE;
+    }
+    *at = form;
+    return (uint32_t)(at - (const ptrace_arg *)(const void *)trace->forms.memory);
+}
+
+static __attribute__((noinline)) uint32_t search_form(ptoi_trace *trace, const ptrace_arg *want,
+                                                      const pto_tensor *t)
+{
+    static const uint64_t odd[] = {UINT64_C(0x9E3779B97F4A7C15), UINT64_C(0xC2B2AE3D27D4EB4F),
+                                   UINT64_C(0x165667B19E3779F9), UINT64_C(0xD6E8FEB86659FD93),
+                                   UINT64_C(0xA0761D6478BD642F), UINT64_C(0xE7037ED1A0B428DB),
+                                   UINT64_C(0x8EBC6AF09C88C6E3), UINT64_C(0x589965CC75374CC3)};
+    _Static_assert(sizeof odd / sizeof *odd == PTO_MAX_DIMS, "one for each dim");
+    uint64_t hash = want->bytes + ((uint64_t)want->segment << 24 | (uint64_t)want->dtype << 16 |
+                                   (uint64_t)want->ndim << 8 | want->access) *
+                                      odd[7];
+    for (uint32_t k = 0; k < want->ndim; k++) {
+        hash += (uint64_t)t->shape[k] * odd[k] + (uint64_t)t->strides[k] * odd[k ^ 3];
+    }
+    uint32_t *known = &trace->known[(hash * odd[0]) >> 54];
+    const ptrace_arg *forms = (const ptrace_arg *)(const void *)trace->forms.memory;
+    if (*known && is_form(trace, &forms[*known - 1], want, t)) {
+        return *known - 1;
+    }
+    const uint32_t form = add_form(trace, *want, t);
+    *known = form + 1; /* none is 0 again */
+    return form;
+}
+
+/* All about an argument that mostly stays the same from task to task: programs have few shapes, and
+ * this one is mostly as it was when the kernel was submitted last. `t` is NULL if it has no shape. */
+static inline uint32_t find_form(ptoi_trace *trace, const ptrace_arg *want, const pto_tensor *t,
+                                 size_t at)
+{
+    uint32_t *guess = &trace->guess[at % PTOI_TRACE_GUESSES];
+    const ptrace_arg *forms = (const ptrace_arg *)(const void *)trace->forms.memory;
+    if (__builtin_expect(*guess && is_form(trace, &forms[*guess - 1], want, t), 1)) {
+        return *guess - 1;
+    }
+    const uint32_t form = search_form(trace, want, t);
+    *guess = form + 1;
+    return form;
+}
+
+_Static_assert(PTOI_TRACE_FORMS == 1 << (64 - 54), "a hash of ten bits");
+
+static void take_sample(pto_runtime *rt, uint32_t level, uint64_t at)
+{
+    const ptoi_track *t = &rt->track[level];
+    ptoi_traced_sample *sample = ptoi_log_add(&rt->trace->samples, sizeof *sample);
+    rt->trace->moved[level] = 0;
+    if (sample) {
+        *sample = (ptoi_traced_sample){
+            .at = at,
+            .level = level,
+            .used = {t->head - t->retired, t->heap.used,
+                     ptoi_ring_used(&t->args) * sizeof(ptoi_packed), ptoi_ring_used(&t->deps),
+                     ptoi_entry_used(&rt->map->level[level])},
+        };
+    }
+}
+
+/* So many tasks came to a level, or left it. */
+static void count_moved(pto_runtime *rt, uint32_t level, uint64_t n, uint64_t at)
+{
+    uint32_t *moved = &rt->trace->moved[level];
+    *moved += (uint32_t)n;
+    if (*moved >= SAMPLE_EVERY) {
+        take_sample(rt, level, at);
+    }
+}
+
+/* Of the levels where anything has changed. */
+static void take_samples(pto_runtime *rt, uint64_t at)
+{
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        if (rt->trace->moved[l]) {
+            take_sample(rt, l, at);
+        }
+    }
+}
+
+static void add_event(ptoi_trace *trace, ptrace_event event)
+{
+    ptrace_event *at = ptoi_log_add(&trace->events, sizeof *at);
+    if (at) {
+        *at = event;
+    }
+}
+
+/* The arguments, from the parameters and what the window has of them. */
+static void write_args(ptoi_trace *trace, const ptoi_packed *packed, const pto_param *params,
+                       ptoi_traced_arg *arg, size_t n, uint32_t kernel)
+{
+    size_t at = (size_t)kernel * 8;
+    for (size_t i = 0; i < n; i++, arg++, at++) {
+        const pto_param *p = &params[i];
+        ptrace_arg form = {.dims = PTRACE_NONE};
+        if (p->kind == PTO_PARAM_AFTER) {
+            form.access = PTO_PARAM_AFTER;
+            *arg = (ptoi_traced_arg){p->task, find_form(trace, &form, NULL, at), 0};
+            continue;
+        }
+        form.segment = packed->segment;
+        form.access = packed->access;
+        if (p->kind == PTO_PARAM_SCALAR) {
+            form.dtype = (uint8_t)packed->form;
+            *arg = (ptoi_traced_arg){packed->value, find_form(trace, &form, NULL, at), 0};
+            packed++;
+            continue;
+        }
+        const pto_tensor *t = p->tensor;
+        form.dtype = (uint8_t)t->dtype;
+        form.ndim = (uint8_t)t->ndim;
+        form.bytes = t->storage_bytes;
+        *arg = (ptoi_traced_arg){packed->value, find_form(trace, &form, t, at),
+                                 t->owner ? t->generation : 0};
+        packed = ptoi_packed_next(packed);
+    }
+}
+
+void ptoi_trace_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_param *params,
+                          size_t n_params)
+{
+    ptoi_trace *trace = rt->trace;
+    const ptoi_what what = ptoi_what_of(slot);
+    /* More than a record can count are cut; nobody writes such a task by hand. */
+    const size_t n = n_params < UINT16_MAX ? n_params : UINT16_MAX;
+    ptoi_traced *task = NULL;
+    if (trace->n_tasks < trace->limit) {
+        task = ptoi_log_add(&trace->tasks, sizeof *task + n * sizeof(ptoi_traced_arg));
+    } else {
+        trace->tasks.lost++;
+    }
+    if (!task) {
+        return;
+    }
+    *task = (ptoi_traced){.task = rt->last,
+                          .called = trace->called,
+                          .site = what.site,
+                          .kernel = what.kernel,
+                          .args = (uint16_t)n,
+                          .level = what.level};
+    trace->tasks.lost += n_params - n;
+    write_args(trace, rt->view.level[what.level].args + slot->args, params,
+               (ptoi_traced_arg *)(void *)(task + 1), n, task->kernel);
+    const uint64_t now = ptoi_ticks(), took = now - trace->called;
+    task->took = (uint32_t)took;
+    if (__builtin_expect(took > UINT32_MAX, 0)) {
+        add_event(trace,
+                  (ptrace_event){trace->called, now, 0, PTOI_TRACED_LONG, 0, trace->n_tasks});
+    }
+    trace->n_tasks++;
+    count_moved(rt, what.level, 1, now);
+}
+
+/* ---- Events ---- */
+
+_Static_assert((int)PTOI_SHORT_WINDOW == PTRACE_STALL_SLOTS &&
+                   (int)PTOI_SHORT_HEAP == PTRACE_STALL_HEAP &&
+                   (int)PTOI_SHORT_ARGS == PTRACE_STALL_ARGS &&
+                   (int)PTOI_SHORT_DEPS == PTRACE_STALL_EDGES &&
+                   (int)PTOI_SHORT_MAP == PTRACE_STALL_MAP,
+               "a shortage is an event of the same number");
+
+void ptoi_trace_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted,
+                      uint64_t since)
+{
+    if (!rt->trace) {
+        return;
+    }
+    const uint64_t now = ptoi_ticks();
+    add_event(rt->trace, (ptrace_event){since, now, 0, (uint16_t)what, (uint16_t)level, wanted});
+    take_sample(rt, level, now);
+}
+
+uint64_t ptoi_trace_waits(pto_runtime *rt)
+{
+    const uint64_t now = ptoi_trace_now(rt);
+    if (rt->trace) {
+        take_samples(rt, now);
+    }
+    return now;
+}
+
+void ptoi_trace_wait(pto_runtime *rt, pto_task task, uint64_t since)
+{
+    if (rt->trace) {
+        const uint64_t now = ptoi_ticks();
+        add_event(rt->trace, (ptrace_event){since, now, 0, PTRACE_WAIT, 0, task});
+        take_samples(rt, now);
+    }
+}
+
+void ptoi_trace_retired(pto_runtime *rt, uint32_t level, uint64_t begin, uint64_t end)
+{
+    const uint64_t now = ptoi_ticks();
+    ptoi_traced_retire *retire = ptoi_log_add(&rt->trace->retires, sizeof *retire);
+    if (retire) {
+        *retire = (ptoi_traced_retire){begin, end, now, level};
+    }
+    count_moved(rt, level, end - begin, now);
+}
+
+void ptoi_trace_life(pto_runtime *rt, ptrace_life_kind kind, uint32_t level, pto_task task,
+                     uint32_t buffer, uint64_t bytes)
+{
+    const uint64_t now = ptoi_ticks();
+    ptrace_life *life = ptoi_log_add(&rt->trace->lives, sizeof *life);
+    if (life) {
+        *life = (ptrace_life){now, task, bytes, buffer, (uint16_t)level, (uint16_t)kind};
+    }
+    if (kind == PTRACE_MEMORY) {
+        count_moved(rt, level, 1, now);
+    }
+}
+
+/* ---- The end ---- */
+
+pto_status ptoi_trace_finish(pto_runtime *rt)
+{
+    if (!rt->trace) {
+        return PTO_OK;
+    }
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        ptoi_retire(rt, l);
+    }
+    take_samples(rt, ptoi_ticks());
+    ptoi_image image;
+    pto_status status = ptoi_image_make(rt, &image);
+    if (status == PTO_OK) {
+        status = ptoi_export(&image.trace, rt->trace->path);
+        ptoi_image_free(&image);
+    }
+    return status;
+}

@@ -1,0 +1,564 @@
+/* image.c - the logs of a runtime become one trace.
+ *
+ * All threads but this one have ended, and were joined; threads of the program that complete tasks
+ * have left pto_task_complete (destroy waits for them). So all logs are whole and nobody writes.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/option.h"
+#include "base/os.h"
+#include "observe/export.h"
+#include "orchestrator/trace.h"
+
+typedef struct maker {
+    pto_runtime *rt;
+    ptoi_trace *log;
+    ptoi_image *image;
+    ptrace_task *tasks;
+    uint32_t n_tasks;
+    uint64_t n_args; /* at most */
+    double ns_per_tick;
+    /* Of each level: which task has this number, plus one, from `first` on. */
+    struct {
+        uint64_t first, count;
+        uint32_t *index;
+    } level[PTO_MAX_LEVELS];
+} maker;
+
+void *ptoi_image_memory(ptoi_image *image, size_t bytes)
+{
+    if (image->n_pieces == PTOI_IMAGE_PIECES) {
+        return NULL;
+    }
+    bytes = bytes ? bytes : 1;
+    void *memory = ptoi_os_reserve(bytes);
+    if (memory) {
+        image->pieces[image->n_pieces].memory = memory;
+        image->pieces[image->n_pieces++].bytes = bytes;
+    }
+    return memory;
+}
+
+void ptoi_image_free(ptoi_image *image)
+{
+    for (uint32_t i = 0; i < image->n_pieces; i++) {
+        ptoi_os_release(image->pieces[i].memory, image->pieces[i].bytes);
+    }
+    image->n_pieces = 0;
+}
+
+static pto_status no_memory(const char *what, uint64_t count)
+{
+    return ptoi_fail(PTO_OUT_OF_MEMORY, "trace: no memory for %" PRIu64 " %s", count, what);
+}
+
+/* ---- Time ---- */
+
+static void calibrate(maker *m)
+{
+    const uint64_t ticks = ptoi_ticks() - m->log->begin_ticks;
+    const uint64_t ns = ptoi_clock_ns(CLOCK_MONOTONIC) - m->log->begin_ns;
+    m->ns_per_tick = ptoi_ticks_by_counter && ticks ? (double)ns / (double)ticks : 1.0;
+}
+
+static uint64_t span_ns(const maker *m, uint64_t ticks)
+{
+    return (uint64_t)((double)ticks * m->ns_per_tick);
+}
+
+static uint64_t time_ns(const maker *m, uint64_t ticks)
+{
+    return ticks > m->log->begin_ticks ? span_ns(m, ticks - m->log->begin_ticks) : 0;
+}
+
+/* ---- Which task is it ---- */
+
+static uint32_t index_of(const maker *m, uint32_t level, uint64_t seq)
+{
+    if (level >= m->rt->levels || seq - m->level[level].first >= m->level[level].count) {
+        return PTRACE_NONE;
+    }
+    return m->level[level].index[seq - m->level[level].first] - 1;
+}
+
+static uint32_t index_of_task(const maker *m, pto_task task)
+{
+    return index_of(m, (uint32_t)task & 7, task >> 3);
+}
+
+static const ptoi_traced *first_traced(const maker *m)
+{
+    return (const ptoi_traced *)(const void *)m->log->tasks.memory;
+}
+
+static pto_status index_tasks(maker *m)
+{
+    const ptoi_traced *traced = first_traced(m);
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < m->n_tasks; i++) { /* numbers of a level rise */
+        const uint64_t seq = traced->task >> 3;
+        const uint32_t l = traced->level;
+        m->level[l].first = m->level[l].count ? m->level[l].first : seq;
+        m->level[l].count = seq - m->level[l].first + 1;
+        m->n_args += traced->args;
+        traced = ptoi_traced_next(traced);
+    }
+    for (uint32_t l = 0; l < m->rt->levels; l++) {
+        count += m->level[l].count;
+    }
+    uint32_t *index = ptoi_image_memory(m->image, count * sizeof *index);
+    if (!index) {
+        return no_memory("numbers of tasks", count);
+    }
+    for (uint32_t l = 0; l < m->rt->levels; l++) {
+        m->level[l].index = index;
+        index += m->level[l].count;
+    }
+    traced = first_traced(m);
+    for (uint32_t i = 0; i < m->n_tasks; i++, traced = ptoi_traced_next(traced)) {
+        const uint32_t l = traced->level;
+        m->level[l].index[(traced->task >> 3) - m->level[l].first] = i + 1;
+    }
+    return PTO_OK;
+}
+
+/* ---- Tasks and their arguments ---- */
+
+/* The arguments of task `i`, and apart from them after which it comes by the program's word. */
+static void take_args(maker *m, const ptoi_traced *traced, uint32_t i, ptrace_arg *args,
+                      uint32_t *n_args, ptoi_afters *afters, uint32_t *n_afters)
+{
+    const ptrace_arg *forms = (const ptrace_arg *)(const void *)m->log->forms.memory;
+    const ptoi_traced_arg *arg = ptoi_traced_args(traced);
+    m->tasks[i].first_arg = *n_args;
+    for (uint32_t a = 0; a < traced->args; a++, arg++) {
+        if (arg->form == PTRACE_NONE) {
+            continue; /* there was no room for its form, which was counted */
+        }
+        if (forms[arg->form].access == PTO_PARAM_AFTER) {
+            afters->from[(*n_afters)++] = index_of_task(m, arg->where);
+            afters->n[i]++;
+            continue;
+        }
+        args[*n_args] = forms[arg->form];
+        args[*n_args].where = arg->where;
+        args[(*n_args)++].buffer = arg->buffer;
+    }
+    m->tasks[i].args = (uint16_t)(*n_args - m->tasks[i].first_arg);
+}
+
+static pto_status make_tasks(maker *m, ptoi_afters *afters)
+{
+    uint32_t n_args = 0, n_afters = 0;
+    m->n_tasks = m->log->n_tasks;
+    PTO_TRY(index_tasks(m));
+    m->tasks = ptoi_image_memory(m->image, m->n_tasks * sizeof *m->tasks);
+    ptrace_arg *args = ptoi_image_memory(m->image, m->n_args * sizeof *args);
+    afters->n = ptoi_image_memory(m->image, m->n_tasks * sizeof *afters->n);
+    afters->from = ptoi_image_memory(m->image, m->n_args * sizeof *afters->from);
+    if (!m->tasks || !args || !afters->n || !afters->from) {
+        return no_memory("tasks", m->n_tasks);
+    }
+    const ptoi_traced *traced = first_traced(m);
+    for (uint32_t i = 0; i < m->n_tasks; i++, traced = ptoi_traced_next(traced)) {
+        m->tasks[i] = (ptrace_task){.task = traced->task,
+                                    .called = time_ns(m, traced->called),
+                                    .submitted = time_ns(m, traced->called + traced->took),
+                                    .ready = PTRACE_UNKNOWN,
+                                    .start = PTRACE_UNKNOWN,
+                                    .end = PTRACE_UNKNOWN,
+                                    .retired = PTRACE_UNKNOWN,
+                                    .kernel = traced->kernel,
+                                    .site = traced->site ? traced->site : PTRACE_NONE,
+                                    .lane = PTRACE_NONE,
+                                    .level = traced->level,
+                                    .outcome = PTRACE_OPEN};
+        take_args(m, traced, i, args, &n_args, afters, &n_afters);
+    }
+    m->image->trace.tasks = m->tasks;
+    m->image->trace.n_tasks = m->n_tasks;
+    m->image->trace.args = args;
+    m->image->trace.n_args = n_args;
+    m->image->trace.dims = (const int64_t *)(const void *)m->log->dims.memory;
+    m->image->trace.n_dims = m->log->dims.used / sizeof(int64_t);
+    return PTO_OK;
+}
+
+/* ---- What became of them ---- */
+
+_Static_assert((int)PTOI_DONE == PTRACE_DONE && (int)PTOI_FAILED == PTRACE_FAILED &&
+                   (int)PTOI_SKIPPED == PTRACE_SKIPPED,
+               "an outcome is written as it is");
+
+/* One record of a thread about a task. */
+static void take_ran(maker *m, const ptoi_ran *ran, uint32_t lane)
+{
+    const uint32_t i = index_of_task(m, ran->task);
+    if (i == PTRACE_NONE) {
+        return; /* a task that was lost, and counted */
+    }
+    ptrace_task *task = &m->tasks[i];
+    switch ((ptoi_ran_kind)ran->kind) {
+    case PTOI_RAN_READY:
+        task->ready = time_ns(m, ran->at);
+        break;
+    case PTOI_RAN_WHOLE:
+        task->end = time_ns(m, ran->at + ran->took);
+        task->outcome = (uint8_t)ran->outcome;
+        task->start = time_ns(m, ran->at);
+        task->lane = lane;
+        break;
+    case PTOI_RAN_STARTED:
+        task->start = time_ns(m, ran->at);
+        task->lane = lane;
+        break;
+    case PTOI_RAN_ENDED:
+        task->end = time_ns(m, ran->at);
+        task->outcome = (uint8_t)ran->outcome;
+        break;
+    case PTOI_RAN_PARKED:
+        break;
+    }
+}
+
+static void take_retires(maker *m)
+{
+    const ptoi_traced_retire *r = (const void *)m->log->retires.memory;
+    const ptoi_traced_retire *end = r + m->log->retires.used / sizeof *r;
+    for (; r < end; r++) {
+        for (uint64_t seq = r->begin; seq != r->end; seq++) {
+            const uint32_t i = index_of(m, r->level, seq);
+            if (i != PTRACE_NONE) {
+                m->tasks[i].retired = time_ns(m, r->at);
+            }
+        }
+    }
+}
+
+/* The scheduler's thread says when it found a task ready. Where there is none, whoever completes the
+ * last of its producers finds that at once. */
+static void find_ready(maker *m)
+{
+    const ptrace_edge *edges = m->image->trace.edges;
+    for (uint32_t i = 0; i < m->n_tasks; i++) {
+        ptrace_task *task = &m->tasks[i];
+        uint64_t ready = task->submitted;
+        for (uint32_t e = task->first_edge; e < task->first_edge + task->edges; e++) {
+            const ptrace_task *from = edges[e].from == PTRACE_NONE ? NULL
+                                                                   : &m->tasks[edges[e].from];
+            if (from && from->end != PTRACE_UNKNOWN && from->end > ready) {
+                ready = from->end;
+            }
+        }
+        if (task->start < ready && ready - task->start <= PTOI_TICKS_BLUR_NS) {
+            task->start = ready; /* as far as the clock can tell */
+            task->end = task->end < ready ? ready : task->end;
+        }
+        if (task->ready == PTRACE_UNKNOWN && task->outcome != PTRACE_OPEN) {
+            task->ready = ready < task->start ? ready : task->start;
+        }
+    }
+}
+
+/* ---- Lanes and events ---- */
+
+typedef struct texts {
+    char *at;
+    uint32_t used, room;
+} texts;
+
+static PTO_PRINTF(2, 3) uint32_t add_text(texts *t, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const uint32_t at = t->used;
+    const int n = vsnprintf(t->at + at, t->room - at, format, args);
+    va_end(args);
+    t->used += n > 0 && (uint32_t)n < t->room - at ? (uint32_t)n + 1 : 0;
+    return t->used == at ? 0 : at;
+}
+
+static uint64_t lost_by_orchestrator(const ptoi_trace *log)
+{
+    return log->tasks.lost + log->forms.lost + log->dims.lost + log->events.lost +
+           log->retires.lost + log->samples.lost + log->lives.lost;
+}
+
+/* Lane of a log: the orchestrating thread, the last of the workers, comes first. */
+static uint32_t lane_of(const maker *m, uint32_t log)
+{
+    const ptoi_sched *s = &m->rt->sched;
+    const bool own = s->place == PTO_PLACE_THREAD;
+    if (log <= s->n_workers) {
+        return log == s->n_workers ? 0 : log + 1;
+    }
+    return log == s->n_workers + 1 ? s->n_workers + 1 : s->n_workers + 1 + own;
+}
+
+static pto_status make_lanes(maker *m)
+{
+    const pto_runtime *rt = m->rt;
+    const ptoi_sched *s = &rt->sched;
+    const bool own = s->place == PTO_PLACE_THREAD;
+    const ptoi_log *others = s->foreign_log;
+    const uint32_t n = s->n_workers + 1 + own + (others->used || others->lost);
+    texts names = {.room = rt->string_bytes + 32 * n + 32, .used = rt->string_bytes};
+    ptrace_lane *lanes = ptoi_image_memory(m->image, (size_t)n * sizeof *lanes + names.room);
+    if (!lanes) {
+        return no_memory("lanes", n);
+    }
+    names.at = (char *)(lanes + n);
+    memcpy(names.at, rt->view.strings, rt->string_bytes);
+    lanes[0] = (ptrace_lane){.name = add_text(&names, "orchestrator"),
+                             .kind = PTRACE_LANE_ORCHESTRATOR,
+                             .types = rt->caller->types,
+                             .lost = lost_by_orchestrator(m->log) + rt->caller->log->lost};
+    for (uint32_t i = 0; i < s->n_workers; i++) {
+        lanes[i + 1] = (ptrace_lane){.name = add_text(&names, "worker %" PRIu32, i),
+                                     .kind = PTRACE_LANE_WORKER,
+                                     .types = s->workers[i].types,
+                                     .lost = s->workers[i].log->lost};
+    }
+    if (own) {
+        lanes[s->n_workers + 1] = (ptrace_lane){.name = add_text(&names, "scheduler"),
+                                                .kind = PTRACE_LANE_SCHEDULER,
+                                                .lost = s->own.log->lost};
+    }
+    if (others->used || others->lost) {
+        lanes[n - 1] = (ptrace_lane){.name = add_text(&names, "other threads"),
+                                     .kind = PTRACE_LANE_FOREIGN,
+                                     .lost = others->lost};
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        m->image->trace.lost += lanes[i].lost;
+    }
+    m->image->trace.lanes = lanes;
+    m->image->trace.n_lanes = n;
+    m->image->trace.strings = names.at;
+    m->image->trace.n_strings = names.used;
+    return PTO_OK;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const ptrace_event *x = a, *y = b;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+static uint64_t count_parks(const ptoi_log *log)
+{
+    const ptoi_ran *ran = (const ptoi_ran *)(const void *)log->memory;
+    const ptoi_ran *end = ran + log->used / sizeof *ran;
+    uint64_t count = 0;
+    for (; ran < end; ran++) {
+        count += ran->kind == PTOI_RAN_PARKED;
+    }
+    return count;
+}
+
+/* What the orchestrating thread noted. A stall belongs to the submit that it happened in, the next one
+ * that was recorded. */
+static uint64_t take_events(maker *m, ptrace_event *events)
+{
+    const ptrace_event *given = (const ptrace_event *)(const void *)m->log->events.memory;
+    const ptrace_event *end = given + m->log->events.used / sizeof *given;
+    uint64_t n = 0;
+    uint32_t task = 0;
+    for (; given < end; given++) {
+        ptrace_event event = *given;
+        event.begin = time_ns(m, given->begin);
+        event.end = time_ns(m, given->end);
+        if (event.kind == PTOI_TRACED_LONG) {
+            m->tasks[event.value].submitted = event.end;
+            continue;
+        }
+        while (task < m->n_tasks && m->tasks[task].submitted < event.begin) {
+            task++;
+        }
+        if (event.kind <= PTRACE_STALL_MAP && task < m->n_tasks &&
+            m->tasks[task].called <= event.begin) {
+            m->tasks[task].blocked += event.end - event.begin;
+        }
+        events[n++] = event;
+    }
+    return n;
+}
+
+/* All events; and what the threads wrote about tasks. */
+static pto_status make_events(maker *m)
+{
+    uint64_t count = m->log->events.used / sizeof(ptrace_event);
+    for (uint32_t l = 0; l < m->log->n_ran; l++) {
+        count += count_parks(&m->log->ran[l]);
+    }
+    ptrace_event *events = ptoi_image_memory(m->image, count * sizeof *events);
+    if (!events) {
+        return no_memory("events", count);
+    }
+    uint64_t n = take_events(m, events);
+    for (uint32_t l = 0; l < m->log->n_ran; l++) {
+        const ptoi_ran *ran = (const ptoi_ran *)(const void *)m->log->ran[l].memory;
+        const ptoi_ran *end = ran + m->log->ran[l].used / sizeof *ran;
+        for (; ran < end; ran++) {
+            if (ran->kind == PTOI_RAN_PARKED) {
+                events[n++] = (ptrace_event){
+                    time_ns(m, ran->at), time_ns(m, ran->task), lane_of(m, l), PTRACE_PARKED, 0, 0};
+            } else {
+                take_ran(m, ran, lane_of(m, l));
+            }
+        }
+    }
+    qsort(events, n, sizeof *events, by_begin);
+    m->image->trace.events = events;
+    m->image->trace.n_events = n;
+    return PTO_OK;
+}
+
+/* ---- Rings ---- */
+
+/* Only what has changed. */
+static pto_status make_rings(maker *m)
+{
+    const ptoi_traced_sample *s = (const void *)m->log->samples.memory;
+    const uint64_t n_samples = m->log->samples.used / sizeof *s;
+    const pto_runtime *rt = m->rt;
+    uint64_t last[PTO_MAX_LEVELS][PTRACE_RING_KINDS], n = 0;
+    memset(last, 0xff, sizeof last);
+    const size_t n_caps = (size_t)rt->levels * PTRACE_RING_KINDS;
+    const uint64_t room = n_samples * PTRACE_RING_KINDS;
+    ptrace_cap *caps = ptoi_image_memory(m->image,
+                                         n_caps * sizeof *caps + room * sizeof(ptrace_ring_sample));
+    if (!caps) {
+        return no_memory("samples of rings", room);
+    }
+    ptrace_ring_sample *rings = (void *)(caps + n_caps);
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        const ptoi_track *t = &rt->track[l];
+        const uint64_t size[] = {t->mask + UINT64_C(1), t->heap.size,
+                                 t->args.size * sizeof(ptoi_packed), t->deps.size,
+                                 rt->map->level[l].mask + UINT64_C(1)};
+        for (uint32_t r = 0; r < PTRACE_RING_KINDS; r++) {
+            caps[(size_t)l * PTRACE_RING_KINDS + r] = (ptrace_cap){size[r], l, r};
+        }
+    }
+    for (uint64_t i = 0; i < n_samples; i++, s++) {
+        for (uint32_t r = 0; r < PTRACE_RING_KINDS; r++) {
+            if (s->used[r] != last[s->level][r]) {
+                last[s->level][r] = s->used[r];
+                rings[n++] = (ptrace_ring_sample){time_ns(m, s->at), s->used[r], s->level, r};
+            }
+        }
+    }
+    m->image->trace.caps = caps;
+    m->image->trace.n_caps = n_caps;
+    m->image->trace.rings = rings;
+    m->image->trace.n_rings = n;
+    return PTO_OK;
+}
+
+/* ---- Lifetimes ---- */
+
+/* In place: the log is of no use to anybody after this. */
+static void make_lives(maker *m)
+{
+    ptrace_life *lives = (ptrace_life *)(void *)m->log->lives.memory;
+    const uint64_t n = m->log->lives.used / sizeof *lives;
+    for (uint64_t i = 0; i < n; i++) {
+        lives[i].at = time_ns(m, lives[i].at);
+    }
+    m->image->trace.lives = lives;
+    m->image->trace.n_lives = n;
+}
+
+/* ---- The rest ---- */
+
+/* The first line of a file that begins with `key`, from after its colon on; "" if there is none. */
+static void read_line(const char *path, const char *key, char *text, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    text[0] = '\0';
+    while (file && fgets(text, (int)size, file)) {
+        if (strncmp(text, key, strlen(key)) == 0) {
+            const char *colon = *key ? strchr(text, ':') : NULL;
+            const char *from = colon ? colon + 1 + strspn(colon + 1, " \t") : text;
+            memmove(text, from, strlen(from) + 1);
+            text[strcspn(text, "\n")] = '\0';
+            break;
+        }
+        text[0] = '\0';
+    }
+    if (file) {
+        fclose(file);
+    }
+}
+
+static pto_status make_meta(maker *m)
+{
+    const pto_runtime *rt = m->rt;
+    const pto_config *c = &rt->settings.config;
+    enum { ROOM = 4096 };
+    char *text = ptoi_image_memory(m->image, ROOM), line[256];
+    if (!text) {
+        return no_memory("bytes about the machine", ROOM);
+    }
+    size_t n = 0;
+    read_line("/proc/self/comm", "", line, sizeof line);
+    n += (size_t)snprintf(text + n, ROOM - n, "program=%s\npid=%ld\nversion=%s\n", line,
+                          (long)getpid(), pto_version());
+    read_line("/proc/cpuinfo", "model name", line, sizeof line);
+    n += (size_t)snprintf(text + n, ROOM - n, "cpu=%s\ncores=%" PRIu64 "\nworkers=%" PRIu32 "\n",
+                          line, ptoi_os_cores(), rt->sched.n_workers);
+    n += (size_t)snprintf(text + n, ROOM - n, "scheduler=%s\nlevels=%" PRIu32 "\n",
+                          ptoi_place_names[rt->sched.place], rt->levels);
+    n += (size_t)snprintf(text + n, ROOM - n, "clock=%s\ntrace_limit=%" PRIu64 "\n",
+                          ptoi_ticks_by_counter ? "tsc" : "monotonic", c->trace_limit);
+    m->image->trace.meta = text;
+    m->image->trace.n_meta = n;
+    return PTO_OK;
+}
+
+/* The strings of kernels and sites are those of the window. */
+static void make_names(maker *m)
+{
+    _Static_assert(sizeof(ptoi_kernel_entry) == sizeof(ptrace_kernel) &&
+                       sizeof(ptoi_site) == sizeof(ptrace_site),
+                   "the window has them as the file has them");
+    m->image->trace.kernels = (const ptrace_kernel *)(const void *)m->rt->view.kernels;
+    m->image->trace.n_kernels = m->rt->n_kernels;
+    m->image->trace.sites = (const ptrace_site *)(const void *)m->rt->view.sites;
+    m->image->trace.n_sites = m->rt->n_sites;
+}
+
+static pto_status make(maker *m)
+{
+    ptoi_afters afters = {NULL, NULL};
+    m->image->trace.origin_ns = m->log->origin_ns;
+    calibrate(m);
+    make_names(m);
+    PTO_TRY(make_meta(m));
+    PTO_TRY(make_lanes(m));
+    PTO_TRY(make_tasks(m, &afters));
+    PTO_TRY(make_events(m));
+    PTO_TRY(make_rings(m));
+    take_retires(m);
+    make_lives(m);
+    PTO_TRY(ptoi_edges_find(m->image, m->tasks, &afters, m->rt->settings.config.overlap_budget));
+    find_ready(m);
+    return PTO_OK;
+}
+
+pto_status ptoi_image_make(pto_runtime *rt, ptoi_image *image)
+{
+    memset(image, 0, sizeof *image);
+    maker m = {.rt = rt, .log = rt->trace, .image = image};
+    const pto_status status = make(&m);
+    if (status != PTO_OK) {
+        ptoi_image_free(image);
+    }
+    return status;
+}
