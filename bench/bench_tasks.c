@@ -34,7 +34,8 @@ typedef struct options {
     const char *svg;   /* a picture of the comparison goes there; NULL: none */
     bool peers[PEERS]; /* which are wanted */
     bool quick, json, callgrind;
-    bool bare; /* one run of `tasks` tasks and nothing else, on this thread alone */
+    bool plain; /* our own columns only, one line a figure */
+    bool bare;  /* one run of `tasks` tasks and nothing else, on this thread alone */
 } options;
 
 typedef struct measure {
@@ -60,6 +61,12 @@ static comparison compared;
 static bool chosen(int only, int i)
 {
     return only < 0 || only == i;
+}
+
+/* With --plain, a thread more than there may be cores must be asked for. */
+static bool chosen_place(const options *o, int i)
+{
+    return chosen(o->place, i) && !(o->plain && o->place < 0 && places[i] == PTO_PLACE_THREAD);
 }
 
 static double resident_mb(void)
@@ -341,9 +348,10 @@ static const char usage[] =
     "                          libomp-1, tbb-light (default: all)\n"
     "  --svg FILE              draw the comparison\n"
     "  --quick                 three runs each of 1e5 and 1e6, and of the comparison\n"
-    "  --callgrind             instructions a task, run at once (PTO_BRIEF=none: handed over),\n"
+    "  --callgrind             instructions a task, run inline and offloaded by one thread,\n"
     "                          instead of time; needs valgrind\n"
     "  --json                  for a program to read\n"
+    "  --plain                 only inline, handed and their METG: a line for each figure\n"
     "  --help\n"
     "The environment variables of the runtime (PTO_WORKERS and so on) are honoured.\n";
 
@@ -430,6 +438,8 @@ static options parse(int argc, char **argv)
             o.quick = true;
         } else if (!strcmp(option, "--json")) {
             o.json = true;
+        } else if (!strcmp(option, "--plain")) {
+            o.plain = true;
         } else if (!strcmp(option, "--callgrind")) {
             o.callgrind = true;
         } else if (!strcmp(option, "--bare")) {
@@ -455,17 +465,19 @@ static bool compare(const options *o)
     bool any = false;
     compared.tasks = sizes[0];
     compared.cores = usable_cores();
-    compared.rounds = o->quick ? 3 : COMPARE_ROUNDS;
+    compared.rounds = o->plain   ? 1
+                      : o->quick ? 3
+                                 : COMPARE_ROUNDS; /* who wants --plain repeats it */
     for (int i = 0; i < PLACES; i++) {
-        compared.runtimes[i] = chosen(o->place, i);
+        compared.runtimes[i] = chosen_place(o, i);
     }
     for (int i = 0; i < PEERS; i++) {
-        any |= compared.runtimes[PLACES + i] = o->peers[i];
+        any |= compared.runtimes[PLACES + i] = o->peers[i] && !o->plain;
     }
     for (int row = 0; row < ROWS; row++) {
         compared.rows[row] = chosen(o->pattern, row == METG ? METG_PATTERN : row);
     }
-    if (any) {
+    if (any || o->plain) {
         compare_all(&compared);
         find_ratios(&compared);
     }
@@ -477,10 +489,13 @@ int main(int argc, char **argv)
     const options o = parse(argc, argv);
     bool right = true, held = true;
     if (o.bare && o.pattern >= 0 && o.tasks) {
-        return run_bare(&patterns[o.pattern], o.tasks);
+        return run_bare(&patterns[o.pattern], o.place < 0 ? 0 : o.place, o.tasks);
     }
     if (o.callgrind) {
-        return run_callgrind(o.pattern, o.tasks ? o.tasks : CALLGRIND_TASKS, o.json);
+        return run_callgrind(o.pattern, o.place, o.tasks ? o.tasks : CALLGRIND_TASKS,
+                             o.plain  ? PLAIN
+                             : o.json ? JSON
+                                      : TABLE);
     }
     if (o.quick) {
         n_sizes = 2;
@@ -493,13 +508,18 @@ int main(int argc, char **argv)
         sizes[0] = o.tasks;
     }
     for (int i = 0; i < PATTERNS * PLACES; i++) {
-        if (chosen(o.pattern, i / PLACES) && chosen(o.place, i % PLACES)) {
+        if (chosen(o.pattern, i / PLACES) && chosen_place(&o, i % PLACES)) {
             right &= check(&patterns[i / PLACES], i % PLACES, false) &&
                      check(&patterns[i / PLACES], i % PLACES, true);
         }
     }
     if (!right) {
         return 2;
+    }
+    if (o.plain) {
+        compare(&o);
+        compare_plain(&compared);
+        return 0;
     }
     measure_all(&o);
     find_bars();

@@ -100,9 +100,9 @@ static void require_tasks(const row_info *row, const run_info *run, pto_runtime 
     require(stats.failed + stats.skipped == 0, row, run, "tasks failed or were skipped",
             stats.failed + stats.skipped, 0);
     if (row->deep && run->mode == ALONE) {
-        const pto_level_stats *l = &stats.level[0];
-        require(l->stalls_deps + l->stalls_map == 0, row, run,
-                "submits ran short of edges, entries", l->stalls_deps + l->stalls_map, 0);
+        const pto_ring_stats *rings = stats.level[0].ring;
+        const uint64_t waits = rings[PTO_RING_DEPS].waits + rings[PTO_RING_MAP].waits;
+        require(waits == 0, row, run, "submits ran short of edges, entries", waits, 0);
     }
 }
 

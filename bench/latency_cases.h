@@ -376,18 +376,18 @@ static void consumer_sleeping(int place, size_t n, samples *out)
     consumer_other(place, n / 20 + 1, out, PTO_NO_SPIN, 200000);
 }
 
-/* ---- Stalls --------------------------------------------------------------------------------- */
+/* ---- Waits for room ------------------------------------------------------------------------ */
 
-static uint64_t stalls(const bench *b)
+static uint64_t waits_for_room(const bench *b)
 {
     pto_runtime_stats stats;
     must(pto_stats(b->rt, &stats));
-    return stats.level[0].stalls_window;
+    return stats.level[0].ring[PTO_RING_WINDOW].waits;
 }
 
 /* The window is full, and its oldest task runs: from its end until the submit that waits for it
  * returns. (A submit that comes too late to have to wait, for the system had other plans, is none.) */
-static void stall(int place, size_t n, samples *out, uint32_t spin, double lingers)
+static void wait_for_room(int place, size_t n, samples *out, uint32_t spin, double lingers)
 {
     enum { WINDOW = 16 };
     static probe window[WINDOW], late;
@@ -405,13 +405,13 @@ static void stall(int place, size_t n, samples *out, uint32_t spin, double linge
         for (size_t k = 0; k < WINDOW; k++) {
             probe_submit(&b, b.cube, &window[k], NULL);
         }
-        const uint64_t before = stalls(&b);
+        const uint64_t before = waits_for_room(&b);
         wait_set(&window[0].began);
         ptoi_release64(&go, 1);
         probe_submit(&b, b.cube, &late, NULL);
         const uint64_t after = ptoi_ticks();
         require(ptoi_acquire64(&window[0].ended), "a submit did not wait for room");
-        if (stalls(&b) == before + 1) {
+        if (waits_for_room(&b) == before + 1) {
             add(&out[0], ns_between(ptoi_get64(&window[0].ended), after));
         }
         must(pto_wait(b.rt));
@@ -420,14 +420,14 @@ static void stall(int place, size_t n, samples *out, uint32_t spin, double linge
     bench_end(&b);
 }
 
-static void stall_spinning(int place, size_t n, samples *out)
+static void wait_for_room_spinning(int place, size_t n, samples *out)
 {
-    stall(place, n, out, ALWAYS_SPIN, 3000);
+    wait_for_room(place, n, out, ALWAYS_SPIN, 3000);
 }
 
-static void stall_sleeping(int place, size_t n, samples *out)
+static void wait_for_room_sleeping(int place, size_t n, samples *out)
 {
-    stall(place, n / 20 + 1, out, PTO_NO_SPIN, 200000);
+    wait_for_room(place, n / 20 + 1, out, PTO_NO_SPIN, 200000);
 }
 
 /* ---- Reading -------------------------------------------------------------------------------- */
@@ -470,8 +470,8 @@ static const latency_case cases[] = {
     {{"completion to consumer, same worker", NULL}, consumer_same},
     {{"completion to consumer, another that spins", NULL}, consumer_spinning},
     {{"completion to consumer, another that sleeps", NULL}, consumer_sleeping},
-    {{"window full: room to return of submit, spinning", NULL}, stall_spinning},
-    {{"window full: room to return of submit, asleep", NULL}, stall_sleeping},
+    {{"window full: room to return of submit, spinning", NULL}, wait_for_room_spinning},
+    {{"window full: room to return of submit, asleep", NULL}, wait_for_room_sleeping},
     {{"submit, then pto_read of its output", NULL}, read_submitted},
 };
 enum { CASES = sizeof cases / sizeof *cases };

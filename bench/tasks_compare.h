@@ -315,6 +315,19 @@ static void compare_print(const comparison *c)
     printf("\n");
 }
 
+/* A line for each figure of ours: bench/against.sh reads them. */
+static void compare_plain(const comparison *c)
+{
+    for (int i = 0; i < ROWS * PLACES; i++) {
+        const int r = i % PLACES, row = i / PLACES;
+        const double median = c->all[r][row].median;
+        if (median > 0) {
+            printf("figure %s/%s %.4f %s\n", row_name(row), runtime_name(r), median,
+                   row == METG ? "ns" : "Mtasks/s");
+        }
+    }
+}
+
 static void compare_json(const comparison *c)
 {
     const char *comma = "";

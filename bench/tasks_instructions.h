@@ -11,15 +11,15 @@
 #include "tasks_ours.h"
 
 /* One run and nothing else. */
-static int run_bare(const pattern *p, uint64_t tasks)
+static int run_bare(const pattern *p, int place, uint64_t tasks)
 {
     pto_config config = PTO_CONFIG_INIT;
     pto_runtime *rt;
     sink s;
     data d = p->make(tasks);
     config.workers = PTO_NO_WORKERS;
-    /* Under callgrind nothing is brief by the clock. */
-    config.brief_ns = getenv("PTO_BRIEF") ? 0 : 1000000000;
+    /* By the clock no kernel is short under callgrind. */
+    config.brief_ns = briefs[place] ? briefs[place] : 1000000000;
     must(pto_runtime_create(&rt, &config));
     sink_init(&s, rt, EMPTY);
     timed(p, &s, &d, tasks);
@@ -30,7 +30,7 @@ static int run_bare(const pattern *p, uint64_t tasks)
 }
 
 /* Runs this program under callgrind; -1 if that cannot be. *really is the number of tasks. */
-static double count_instructions(int pattern_index, uint64_t tasks, uint64_t *really)
+static double count_instructions(int pattern_index, int place, uint64_t tasks, uint64_t *really)
 {
     char out[] = "/tmp/pto_callgrind_XXXXXX", self[4096], count[24], option[64], line[256];
     double instructions = -1;
@@ -50,8 +50,9 @@ static double count_instructions(int pattern_index, uint64_t tasks, uint64_t *re
         dup2(pipe_ends[1], STDOUT_FILENO);
         close(pipe_ends[0]);
         close(pipe_ends[1]);
-        execlp("valgrind", "valgrind", "-q", "--tool=callgrind", option, self, "--bare",
-               "--pattern", patterns[pattern_index].name, "--tasks", count, (char *)NULL);
+        execlp("valgrind", "valgrind", "-q", "--tool=callgrind", "--toggle-collect=timed*", option,
+               self, "--bare", "--pattern", patterns[pattern_index].name, "--place",
+               place_names[place], "--tasks", count, (char *)NULL);
         _exit(127);
     }
     close(pipe_ends[1]);
@@ -78,8 +79,22 @@ static double count_instructions(int pattern_index, uint64_t tasks, uint64_t *re
     return instructions;
 }
 
-/* `only` is a pattern, or -1. */
-static int run_callgrind(int only, uint64_t tasks, bool json)
+/* Instructions a task; -1 if there is no count. */
+static double instructions_of(int pattern_index, int place, uint64_t tasks)
+{
+    /* What is not part of a task is the same in both. */
+    uint64_t fewer = 0, more = 0;
+    const double small = count_instructions(pattern_index, place, tasks, &fewer);
+    const double large = count_instructions(pattern_index, place, 2 * tasks, &more);
+    return small < 0 || large <= small || more <= fewer ? -1
+                                                        : (large - small) / (double)(more - fewer);
+}
+
+typedef enum output { TABLE, JSON, PLAIN } output;
+
+/* Each pattern (`only`: this one, or -1), run inline and offloaded; a thread that only schedules
+ * would be a second thread. */
+static int run_callgrind(int only, int only_place, uint64_t tasks, output how)
 {
     if (system("valgrind --version >/dev/null 2>&1") != 0) { // NOLINT(cert-env33-c)
         fprintf(stderr, "bench_tasks: valgrind is not installed, so no instructions are counted "
@@ -87,31 +102,35 @@ static int run_callgrind(int only, uint64_t tasks, bool json)
         return 0;
     }
     const char *comma = "";
-    fputs(json ? "{\n  \"bench\": \"tasks\",\n  \"instructions\": ["
-               : "instructions a task: submitted, scheduled, run and retired by one thread\n\n",
-          stdout);
-    for (int p = 0; p < PATTERNS; p++) {
-        if (only >= 0 && only != p) {
+    if (how == JSON) {
+        printf("{\n  \"bench\": \"tasks\",\n  \"instructions\": [");
+    } else if (how == TABLE) {
+        printf("instructions a task: submitted, scheduled, run and retired by one thread\n\n");
+    }
+    for (int i = 0; i < PATTERNS * PLACES; i++) {
+        const int p = i / PLACES, place = i % PLACES;
+        if ((only >= 0 && only != p) || (only_place >= 0 && only_place != place) ||
+            places[place] != PTO_PLACE_INLINE) {
             continue;
         }
-        /* What is not part of a task is the same in both. */
-        uint64_t fewer = 0, more = 0;
-        const double small = count_instructions(p, tasks, &fewer);
-        const double large = count_instructions(p, 2 * tasks, &more);
-        if (small < 0 || large < 0 || more <= fewer) {
+        const double each = instructions_of(p, place, tasks);
+        if (each < 0) {
             fprintf(stderr, "bench_tasks: %s: valgrind gave no count\n", patterns[p].name);
             return 2;
         }
-        const double each = (large - small) / (double)(more - fewer);
-        if (json) {
-            printf("%s\n    {\"pattern\": \"%s\", \"instructions_per_task\": %.1f}", comma,
-                   patterns[p].name, each);
+        if (how == JSON) {
+            printf("%s\n    {\"pattern\": \"%s\", \"place\": \"%s\", "
+                   "\"instructions_per_task\": %.1f}",
+                   comma, patterns[p].name, place_names[place], each);
+        } else if (how == PLAIN) {
+            printf("figure %s/%s %.1f instructions\n", patterns[p].name, place_names[place], each);
         } else {
-            printf("%-3s%-13s %8.0f\n", patterns[p].name, patterns[p].text, each);
+            printf("%-3s%-13s %-7s %8.0f\n", patterns[p].name, patterns[p].text, place_names[place],
+                   each);
         }
         comma = ",";
     }
-    fputs(json ? "\n  ]\n}\n" : "", stdout);
+    fputs(how == JSON ? "\n  ]\n}\n" : "", stdout);
     return 0;
 }
 

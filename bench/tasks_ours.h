@@ -193,8 +193,9 @@ static inline pto_runtime *runtime_make(int place, uint32_t brief_ns)
     return rt;
 }
 
-/* Nanoseconds from the first submit until all is done. */
-static double timed(const pattern *p, sink *s, const data *d, uint64_t tasks)
+/* Nanoseconds from the first submit until all is done. (Callgrind counts what happens in here.) */
+static __attribute__((noinline)) double timed(const pattern *p, sink *s, const data *d,
+                                              uint64_t tasks)
 {
     const double start = bench_now_ns();
     p->run(s, d, tasks);

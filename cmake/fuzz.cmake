@@ -25,7 +25,7 @@ foreach(file ${fuzz_files})
     endif()
     if(name STREQUAL "trace") # with the commands that read one
         foreach(part arguments explain json_write replay replay_plan replay_rings replay_room
-                replay_run trace trace_stats trace_words words)
+                replay_run rings trace trace_stats trace_words words)
             target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tools/pto/${part}.c")
         endforeach()
         target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tools/pto")

@@ -1,10 +1,83 @@
 # The timeline page in one file, from its parts in src/observe/page: build/<preset>/page.html, also
-# known as ${page}. What is left in it for a trace is the mark @PTRACE_BASE64@.
+# known as ${page}. What is left in it for a trace is the mark @PTRACE_BASE64@. The lists of the
+# file format come from the C headers: the scripts begin with the tables that are named below.
 
-function(pto_join_page parts out)
-    set(script "")
+# pto_read_table(header name out): the rows of the X-macro as a constant of JavaScript,
+#     X(WAIT, 5, "wait")  becomes  ["WAIT", 5, "wait"],
+function(pto_read_table header name out)
+    file(READ "${header}" text)
+    string(FIND "${text}" "#define ${name}(X)" begin)
+    if(begin EQUAL -1)
+        message(FATAL_ERROR "${header}: there is no table ${name} for the page")
+    endif()
+    string(SUBSTRING "${text}" ${begin} -1 text)
+    string(REPLACE "\\\n" "" text "${text}") # up to the end of its last line
+    string(FIND "${text}" "\n" end)
+    string(SUBSTRING "${text}" 0 ${end} text)
+    string(REPLACE "#define ${name}(X)" "" text "${text}")
+    string(REGEX REPLACE "/\\*[^*]*\\*+([^*/][^*]*\\*+)*/" "" text "${text}")
+    set(rows "")
+    while(text MATCHES "^ *X\\((([^\"()]|\"[^\"]*\")*)\\)")
+        set(row "${CMAKE_MATCH_1}")
+        string(LENGTH "${CMAKE_MATCH_0}" length)
+        string(SUBSTRING "${text}" ${length} -1 text)
+        set(fields "")
+        while(row MATCHES "^ *(\"[^\"]*\"|[A-Za-z0-9_]+) *(,|$)")
+            set(field "${CMAKE_MATCH_1}")
+            string(LENGTH "${CMAKE_MATCH_0}" length)
+            string(SUBSTRING "${row}" ${length} -1 row)
+            if(field MATCHES "^[A-Za-z_]")
+                set(field "\"${field}\"")
+            endif()
+            string(APPEND fields ", ${field}")
+        endwhile()
+        string(REGEX REPLACE "^, " "" fields "${fields}")
+        if(NOT row STREQUAL "" OR fields STREQUAL "")
+            message(FATAL_ERROR "${header}: ${name} has a row that cannot be read: ${row}")
+        endif()
+        string(APPEND rows "    [${fields}],\n")
+    endwhile()
+    string(STRIP "${text}" text)
+    if(NOT text STREQUAL "" OR rows STREQUAL "")
+        message(FATAL_ERROR "${header}: ${name} cannot be read from here on: ${text}")
+    endif()
+    set(${out} "const ${name} = [\n${rows}];\n" PARENT_SCOPE)
+endfunction()
+
+# pto_read_number(header name out): likewise #define NAME 255u, or UINT32_MAX
+function(pto_read_number header name out)
+    file(STRINGS "${header}" line REGEX "^#define ${name} ")
+    string(REPLACE "UINT32_MAX" "4294967295u" line "${line}")
+    if(line MATCHES "^#define ${name} ([0-9]+)u")
+        set(${out} "const ${name} = ${CMAKE_MATCH_1};\n" PARENT_SCOPE)
+    else()
+        message(FATAL_ERROR "${header}: there is no number ${name} for the page")
+    endif()
+endfunction()
+
+function(pto_join_page source out)
+    set(parts "${source}/src/observe/page")
+    set(ptrace "${source}/src/observe/ptrace.h")
+    set(public "${source}/include/pto")
     set(files "${parts}/page.html" "${parts}/style.css")
-    foreach(part read model paint panel view lanes timeline graph main)
+    set(script "/* Made by cmake/page.cmake from the C headers. */\n")
+    foreach(table
+            "${ptrace}|PTRACE_SECTION_MAP" "${ptrace}|PTRACE_LANE_MAP"
+            "${ptrace}|PTRACE_OUTCOME_MAP" "${ptrace}|PTRACE_EDGE_MAP" "${ptrace}|PTRACE_EVENT_MAP"
+            "${public}/observe.h|PTO_LEVEL_RING_MAP" "${public}/kernel.h|PTO_WORKER_MAP"
+            "${public}/pto.h|PTO_PARAM_MAP" "${public}/tensor.h|PTO_DTYPE_MAP"
+            "${public}/tensor.h|PTO_OVERLAP_STAGE_MAP")
+        string(REGEX MATCH "^(.*)\\|(.*)$" table "${table}")
+        set(header "${CMAKE_MATCH_1}")
+        pto_read_table("${header}" ${CMAKE_MATCH_2} text)
+        string(APPEND script "${text}")
+        list(APPEND files "${header}")
+    endforeach()
+    foreach(name VERSION NONE INLINE SAME_REGION USER NODEP)
+        pto_read_number("${ptrace}" PTRACE_${name} text)
+        string(APPEND script "${text}")
+    endforeach()
+    foreach(part tables read model paint panel view lanes timeline graph main)
         file(READ "${parts}/${part}.js" text)
         string(APPEND script "${text}\n")
         list(APPEND files "${parts}/${part}.js")
@@ -25,4 +98,4 @@ function(pto_join_page parts out)
 endfunction()
 
 set(page "${PROJECT_BINARY_DIR}/page.html")
-pto_join_page("${PROJECT_SOURCE_DIR}/src/observe/page" "${page}")
+pto_join_page("${PROJECT_SOURCE_DIR}" "${page}")

@@ -1,5 +1,7 @@
-# The tests. tests/<module>/test_<name>.c becomes the CTest test <module>.<name>; the scripts
-# in tests/install look at the library from outside, those in tests/tools at the pto command.
+# The tests. Their folders are those of src: tests/<module>/test_<name>.c becomes the CTest test
+# <module>.<name>, and tests/<module>/<part>/test_<name>.c is <module>.<part>.<name>. tests/runtime
+# tests all of it together; the scripts in tests/install look at the library from outside, those in
+# tests/tools at the pto command.
 
 find_package(cmocka REQUIRED)
 if(NOT PTO_BUILD_EXAMPLES)
@@ -19,51 +21,52 @@ endfunction()
 # What the library asks of the system and could be refused, with what takes it back. In programs
 # named test_fault*.c these calls come by tests/support/fault.h, which lets them fail; base.sites
 # says when one is missing here.
-set(fault_sites malloc calloc realloc aligned_alloc posix_memalign free mmap munmap memfd_create
+set(fault_sites mprotect malloc calloc realloc aligned_alloc posix_memalign free mmap munmap memfd_create
     ftruncate close open fopen fdopen fclose pthread_create pthread_join pthread_key_create pthread_setspecific
     pthread_atfork atexit __sched_cpualloc)
 
-file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*/*.c")
+file(GLOB files CONFIGURE_DEPENDS
+    "${PROJECT_SOURCE_DIR}/tests/*/*.c" "${PROJECT_SOURCE_DIR}/tests/*/*/*.c")
 foreach(file ${files})
     cmake_path(GET file STEM stem)
     cmake_path(GET file PARENT_PATH folder)
-    cmake_path(GET folder FILENAME module)
-    if(module MATCHES "^(explore|fuzz|soak)$") # see below
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/tests")
+    if(folder MATCHES "^(explore|fuzz|soak|install/consumer|observe/page)$") # see below
         continue()
     endif()
+    string(REPLACE "/" "." module ${folder})
     if(NOT stem MATCHES "^test_(.+)$")
         # A test under a wrong name must not be passed over in silence.
         message(FATAL_ERROR "${file}: test programs are named test_<name>.c")
     endif()
     set(name ${CMAKE_MATCH_1})
+    string(REPLACE "." "_" target test_${module}_${name})
     if(module STREQUAL "mutants")
         # They break the library on purpose, in ways that a sanitizer would end the program for.
         if(PTO_SANITIZE)
             continue()
         endif()
-        pto_program(test_${module}_${name} "${file}" tests/${module} pto_mutants
-            ${CMOCKA_LIBRARIES})
-        target_include_directories(test_${module}_${name} PRIVATE
+        pto_program(${target} "${file}" tests/${folder} pto_mutants ${CMOCKA_LIBRARIES})
+        target_include_directories(${target} PRIVATE
             "${PROJECT_SOURCE_DIR}/tests/support" "${PROJECT_SOURCE_DIR}/tests/runtime")
     elseif(module STREQUAL "tools")
-        pto_program(test_${module}_${name} "${file}" tests/${module} pto_tool_parts pto_static
+        pto_program(${target} "${file}" tests/${folder} pto_tool_parts pto_static
             ${CMOCKA_LIBRARIES})
-        target_include_directories(test_${module}_${name} PRIVATE
-            "${PROJECT_SOURCE_DIR}/tests/support")
+        target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/support")
     else()
-        pto_inner_program(test_${module}_${name} "${file}" tests/${module} ${CMOCKA_LIBRARIES})
+        pto_inner_program(${target} "${file}" tests/${folder} ${CMOCKA_LIBRARIES})
     endif()
     if(name MATCHES "^fault")
         foreach(site ${fault_sites})
-            target_link_options(test_${module}_${name} PRIVATE "LINKER:--wrap=${site}")
+            target_link_options(${target} PRIVATE "LINKER:--wrap=${site}")
         endforeach()
     endif()
     if(name MATCHES "^quick") # see tests/runtime/program_twice.h
-        target_link_options(test_${module}_${name} PRIVATE
+        target_link_options(${target} PRIVATE
             "LINKER:--wrap=ptoi_known_room,--wrap=ptoi_draft_link")
     endif()
-    target_include_directories(test_${module}_${name} PRIVATE ${CMOCKA_INCLUDE_DIRS})
-    pto_test(${module}.${name} $<TARGET_FILE:test_${module}_${name}>)
+    target_include_directories(${target} PRIVATE ${CMOCKA_INCLUDE_DIRS})
+    pto_test(${module}.${name} $<TARGET_FILE:${target}>)
     # Most kernels here are brief, and what is tested is how tasks meet: they are handed over, but
     # where a test says otherwise.
     set_tests_properties(${module}.${name} PROPERTIES ENVIRONMENT "PTO_BRIEF=none")
@@ -78,6 +81,9 @@ pto_program(make_ptrace "${PROJECT_SOURCE_DIR}/tests/observe/page/make_ptrace.c"
 set_target_properties(make_ptrace PROPERTIES EXCLUDE_FROM_ALL TRUE)
 
 pto_test(base.counting "${PROJECT_SOURCE_DIR}/tests/base/counting.sh" "${PROJECT_SOURCE_DIR}")
+pto_test(base.includes "${PROJECT_SOURCE_DIR}/tests/base/includes.sh" "${PROJECT_SOURCE_DIR}")
+pto_test(scheduler.step_cuda "${PROJECT_SOURCE_DIR}/tests/scheduler/step_cuda.sh"
+    "${PROJECT_SOURCE_DIR}")
 pto_test(support.environment "${PROJECT_SOURCE_DIR}/tests/support/environment.sh"
     "${PROJECT_SOURCE_DIR}" $<TARGET_FILE:test_tensor_reshape>)
 pto_test(install.examples "${PROJECT_SOURCE_DIR}/tests/install/examples.sh"

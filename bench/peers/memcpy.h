@@ -12,6 +12,7 @@
 
 #include "base/atomic.h"
 #include "base/os.h"
+#include "base/thread.h"
 #include "bench.h"
 
 enum { MAX_CREW = 256 };

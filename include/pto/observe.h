@@ -43,16 +43,46 @@ typedef struct pto_task_report {
 /* Looks at one task. From the orchestrating thread; PTO_BAD_TASK if there never was such a task. */
 PTO_API pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report);
 
+/* ---- Rings ---- */
+
+/* X(NAME, name, key, trace, unit, field, variable): the rings that each level has. `key` and `trace`
+ * are its short names in tables and JSON, and in traces; `field` of pto_config and `variable` of the
+ * environment make it larger. Numbers are in trace files: new rings go to the end. */
+#define PTO_LEVEL_RING_MAP(X)                                                                      \
+    X(WINDOW, "task window", "tasks", "slots", "tasks", "window", "PTO_WINDOW") /* tasks alive */  \
+    X(HEAP, "heap", "heap", "heap", "bytes", "heap_bytes", "PTO_HEAP") /* managed tensors */       \
+    X(ARGS, "argument ring", "arguments", "args", "bytes", "arg_bytes",                            \
+      "PTO_ARGS") /* arguments of tasks */                                                         \
+    X(DEPS, "edge ring", "edges", "edges", "edges", "deps",                                        \
+      "PTO_DEPS") /* edges; they come back as tasks complete, so they never stall */               \
+    X(MAP, "map entries", "map", "map", "accesses", "map_entries",                                 \
+      "PTO_MAP_ENTRIES") /* remembered accesses; likewise */
+
+/* What can run short: a ring of a level, or the records of tensors. */
+typedef enum pto_ring {
+#define PTO_LEVEL_RING_ENUM(NAME, name, key, trace, unit, field, variable) PTO_RING_##NAME,
+    PTO_LEVEL_RING_MAP(PTO_LEVEL_RING_ENUM)
+#undef PTO_LEVEL_RING_ENUM
+        PTO_RINGS,                /* how many rings a level has */
+    PTO_RING_BUFFERS = PTO_RINGS, /* records of managed tensors, of all levels together */
+} pto_ring;
+
+PTO_API const char *pto_ring_name(pto_ring ring); /* "task window", "heap" ... */
+
+/* How full a ring is, in its unit: tasks, bytes, edges or accesses. */
+typedef struct pto_ring_stats {
+    uint64_t used;  /* now */
+    uint64_t peak;  /* the most ever */
+    uint64_t size;  /* what fits */
+    uint64_t waits; /* submits that had to wait for room */
+} pto_ring_stats;
+
 /* The rings of one level. */
 typedef struct pto_level_stats {
-    uint32_t tasks, tasks_peak, window;        /* alive, the most ever, room */
-    uint64_t heap_used, heap_peak, heap_bytes; /* */
-    uint64_t args_used, args_peak, arg_bytes;  /* */
-    uint32_t deps_used, deps_peak, deps;       /* */
-    uint32_t map_used, map_peak, map_entries;  /* */
-    uint64_t stalls_window, stalls_heap, stalls_args, stalls_deps, stalls_map; /* submits that had
-                                                       to wait for room */
+    pto_ring_stats ring[PTO_RINGS]; /* by pto_ring */
 } pto_level_stats;
+
+/* ---- Counts ---- */
 
 /* Counts of a runtime, since it was created unless said otherwise. */
 typedef struct pto_runtime_stats {
@@ -75,24 +105,12 @@ typedef struct pto_runtime_stats {
 } pto_runtime_stats;
 
 /* Takes a snapshot of all counts; any thread may. Counts are each right, and need not belong to one
- * instant. What is in use of heap, arguments, edges and map, and the peaks, is as of now if the
- * orchestrating thread asks; others see what that thread told last: at least every 32 submits, and
- * before it sleeps in a wait. */
+ * instant. What is in use of rings other than the task window, and the peaks, is as of now if the
+ * orchestrating thread asks; others see what that thread published last: at least every 32 submits,
+ * and before it sleeps in a wait. */
 PTO_API pto_status pto_stats(const pto_runtime *rt, pto_runtime_stats *stats);
 
 /* ---- Stalls ---- */
-
-/* What can run short. Each level has one of each, but for the records of tensors. */
-typedef enum pto_ring {
-    PTO_RING_WINDOW,  /* tasks alive */
-    PTO_RING_HEAP,    /* bytes of managed tensors */
-    PTO_RING_ARGS,    /* bytes of arguments */
-    PTO_RING_DEPS,    /* edges; they come back as tasks complete, so they never stall */
-    PTO_RING_MAP,     /* remembered accesses; the same */
-    PTO_RING_BUFFERS, /* records of managed tensors, of all levels together */
-} pto_ring;
-
-PTO_API const char *pto_ring_name(pto_ring ring); /* "task window", "heap" ... */
 
 /* Why waiting for room would never end. */
 typedef enum pto_stall_kind {

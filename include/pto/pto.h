@@ -66,14 +66,20 @@ PTO_API pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending);
 
 /* ---- Parameters -------------------------------------------------------------------------- */
 
+/* X(name, value, text). Zero is no kind, so that a forgotten one is noticed. */
+#define PTO_PARAM_MAP(X)                                                                           \
+    X(INPUT, 1, "input")                                                                           \
+    X(OUTPUT, 2, "output")                                                                         \
+    X(INOUT, 3, "in/out")                                                                          \
+    X(SCALAR, 4, "scalar")                                                                         \
+    X(AFTER, 5, "after")
+
 /* What a task does with a parameter. */
 typedef enum pto_param_kind {
-    PTO_PARAM_NONE = 0, /* a forgotten one is noticed */
-    PTO_PARAM_INPUT,
-    PTO_PARAM_OUTPUT,
-    PTO_PARAM_INOUT,
-    PTO_PARAM_SCALAR,
-    PTO_PARAM_AFTER,
+    PTO_PARAM_NONE = 0,
+#define PTO_PARAM_ENUM(name, value, text) PTO_PARAM_##name = (value),
+    PTO_PARAM_MAP(PTO_PARAM_ENUM)
+#undef PTO_PARAM_ENUM
 } pto_param_kind;
 
 /* One parameter of a task. Made by pto_input and its like. */

@@ -221,22 +221,22 @@ PTO_API size_t pto_tensor_format(const pto_tensor *t, char *text, size_t size);
 PTO_API bool pto_tensor_overlaps(const pto_tensor *a, const pto_tensor *b);
 PTO_API bool pto_tensor_covers(const pto_tensor *a, const pto_tensor *b);
 
-/* The stage of the cascade that decided, cheapest first. X(name, text) */
+/* The stage of the cascade that decided, cheapest first. X(name, text, how it decides) */
 #define PTO_OVERLAP_STAGE_MAP(X)                                                                   \
-    X(EMPTY, "empty")             /* a tensor without elements */                                  \
-    X(SPACE, "other memory")      /* managed blocks that differ */                                 \
-    X(RANGE, "byte ranges")       /* the ranges do not meet, or one end settles it */              \
-    X(DENSE, "both dense")        /* two gapless ranges */                                         \
-    X(SAME, "same layout")        /* the very same bytes */                                        \
-    X(SUCCESSOR, "dense in rows") /* one gapless, the other in disjoint rows */                    \
-    X(GRID, "common grid")        /* boxes in one grid of strides */                               \
-    X(PROGRESSION, "progression") /* two arithmetic progressions */                                \
-    X(SEARCH, "search")           /* bounded Diophantine search */                                 \
-    X(BUDGET, "budget ran out")   /* the safe answer */
+    X(EMPTY, "empty", "a tensor has no elements")                                                  \
+    X(SPACE, "other memory", "they lie in managed blocks that differ")                             \
+    X(RANGE, "byte ranges", "decided by their byte ranges")                                        \
+    X(DENSE, "both dense", "both are gapless")                                                     \
+    X(SAME, "same layout", "both are the very same bytes")                                         \
+    X(SUCCESSOR, "dense in rows", "one is gapless, the other lies in disjoint rows")               \
+    X(GRID, "common grid", "both are boxes in one grid of strides")                                \
+    X(PROGRESSION, "progression", "both are arithmetic progressions")                              \
+    X(SEARCH, "search", "decided by a bounded Diophantine search")                                 \
+    X(BUDGET, "budget ran out", "not proved: the search ran out of its budget, so the safe answer")
 
 /* How an overlap was decided. */
 typedef enum pto_overlap_stage {
-#define PTO_OVERLAP_STAGE_ENUM(name, text) PTO_STAGE_##name,
+#define PTO_OVERLAP_STAGE_ENUM(name, text, how) PTO_STAGE_##name,
     PTO_OVERLAP_STAGE_MAP(PTO_OVERLAP_STAGE_ENUM)
 #undef PTO_OVERLAP_STAGE_ENUM
         PTO_STAGE_COUNT

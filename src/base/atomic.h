@@ -17,13 +17,23 @@
  *   cas               acquire and release on success, acquire on failure
  *
  * Counters with a single writer are raised by get and set: no locked instruction.
+ *
+ * Code for an NVIDIA device has the same names from atomic.cuh.
  */
 #ifndef PTOI_ATOMIC_H
 #define PTOI_ATOMIC_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#ifdef __CUDA_ARCH__
+#include "base/atomic.cuh"
+#else
+
+#include <stdatomic.h>
+
+/* A function in a header that the host and a device share. */
+#define PTOI_INLINE static inline
 
 #define PTOI_ATOMIC_OF(bits)                                                                       \
     typedef struct ptoi_a##bits {                                                                  \
@@ -111,5 +121,7 @@ static inline void ptoi_relax(void)
     __asm__ volatile("yield");
 #endif
 }
+
+#endif /* __CUDA_ARCH__ */
 
 #endif /* PTOI_ATOMIC_H */

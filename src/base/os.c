@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 
 _Thread_local char ptoi_os_mark;
 
@@ -83,6 +84,14 @@ pto_status ptoi_os_file_map(int file, size_t bytes, void **memory)
         return ptoi_fail(PTO_OUT_OF_MEMORY, "mapping %zu bytes: %s", bytes, strerror(errno));
     }
     *memory = mapped;
+    return PTO_OK;
+}
+
+pto_status ptoi_os_protect(void *memory, size_t bytes)
+{
+    if (mprotect(memory, bytes, PROT_READ) != 0) {
+        return ptoi_fail(PTO_SYSTEM, "protecting %zu bytes: %s", bytes, strerror(errno));
+    }
     return PTO_OK;
 }
 

@@ -2,12 +2,12 @@
 #ifndef PTOI_OS_H
 #define PTOI_OS_H
 
-#include <pthread.h>
 #include <stddef.h>
 
 #include <pto/status.h>
 
 #include "base/atomic.h"
+#include "base/error.h"
 
 #ifndef __has_feature
 #define __has_feature(x) 0
@@ -49,6 +49,9 @@ pto_status ptoi_os_file_create(const char *name, size_t bytes, int *file);
 pto_status ptoi_os_file_map(int file, size_t bytes, void **memory);
 void ptoi_os_file_close(int file);
 
+/* From now on a store to this part of a mapping faults. */
+pto_status ptoi_os_protect(void *memory, size_t bytes);
+
 /* Sleeps while *word is `value`; may return early. Wakes one such sleeper. Safe in a handler. */
 void ptoi_os_sleep(ptoi_a32 *word, uint32_t value);
 void ptoi_os_wake(ptoi_a32 *word);
@@ -75,13 +78,20 @@ uint32_t ptoi_os_thread_number(void);
 /* Lets other threads run that wait for a core. */
 void ptoi_os_yield(void);
 
-/* Starts a thread that no signal is delivered to: handlers run on the program's own threads. Returns
- * 0 or an error number. */
-int ptoi_os_thread(pthread_t *thread, void *(*run)(void *), void *context);
-
 /* How many forks lie between the first process and this one. A runtime belongs to one process: a child
  * has its memory, but not its threads. */
 extern uint32_t ptoi_os_forks;
+
+/* PTO_WRONG_THREAD if this process was forked off the one whose count was `forks`. */
+static inline pto_status ptoi_os_same_process(uint32_t forks, const char *who)
+{
+    return forks == ptoi_os_forks
+               ? PTO_OK
+               : ptoi_fail(PTO_WRONG_THREAD,
+                           "%s: called in a child process: a runtime belongs to the process that "
+                           "created it",
+                           who);
+}
 
 /* Has them counted from now on; 0 or an error number. */
 int ptoi_os_count_forks(void);

@@ -37,10 +37,10 @@ static void write_bytes(const ptoi_ptrace *trace, writer put, void *context)
     const void *items[PTRACE_SECTIONS];
     uint32_t n = 0;
     memset(&start, 0, sizeof start);
-#define ADD_SECTION(name, number, field, type)                                                     \
+#define ADD_SECTION(name, number, field, type, bytes)                                              \
     if (trace->n_##field || PTRACE_##name <= PTRACE_FIRST_SECTIONS) {                              \
         items[n] = trace->field;                                                                   \
-        start.table[n++] = (ptrace_section){PTRACE_##name, sizeof(type), 0, trace->n_##field};     \
+        start.table[n++] = (ptrace_section){PTRACE_##name, bytes, 0, trace->n_##field};            \
     }
     PTRACE_SECTION_MAP(ADD_SECTION)
 #undef ADD_SECTION

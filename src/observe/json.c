@@ -1,6 +1,6 @@
 /* json.c - a trace as Chrome trace events, which Perfetto reads too.
  *
- *     thread     a lane                    slices: tasks; submits, stalls, waits and sleep
+ *     thread     a lane                    slices: tasks; submits, waits and sleep
  *                others, beside it         tasks that were pending
  *     flow       an edge, from the end of one task to the start of the other
  *     counter    a ring of a level
@@ -110,7 +110,6 @@ static void put_threads(chart *c)
 
 static void put_about(const chart *c, const ptrace_task *t)
 {
-    static const char *const outcomes[] = {"done", "failed", "skipped", "not ended"};
     fprintf(c->out, ",\"args\":{\"task\":%" PRIu64 ",\"handle\":%" PRIu64 ",\"site\":",
             (uint64_t)(t - c->trace->tasks), t->task);
     const size_t room = strlen(ptoi_ptrace_file(c->trace, t)) + 16;
@@ -122,10 +121,11 @@ static void put_about(const chart *c, const ptrace_task *t)
     put_string(c->out, site ? site : "");
     free(site);
     fprintf(c->out, ",\"level\":%u,\"outcome\":\"%s\",\"blocked_ns\":%" PRIu64, t->level,
-            outcomes[t->outcome], t->blocked);
+            ptoi_ptrace_outcomes[t->outcome], t->blocked);
     const uint64_t waited = ptoi_ptrace_span(t->submitted, t->ready);
-    fprintf(c->out, ",\"waited_ns\":%" PRIu64 ",\"queued_ns\":%" PRIu64 "}}", waited,
-            ptoi_ptrace_span(t->ready, t->start));
+    fprintf(c->out, ",\"waited_ns\":%" PRIu64 ",\"queued_ns\":%" PRIu64 "%s}}", waited,
+            ptoi_ptrace_span(t->ready, t->start),
+            t->flags & PTRACE_INLINE ? ",\"inline\":true" : "");
 }
 
 /* ---- Tasks, lane by lane ---- */
@@ -154,11 +154,6 @@ static void put_submits(chart *c)
 
 static void put_flows(chart *c)
 {
-    static const char *const kinds[] = {
-#define KIND_TEXT(name, text) text,
-        PTRACE_EDGE_MAP(KIND_TEXT)
-#undef KIND_TEXT
-    };
     const ptoi_ptrace *trace = c->trace;
     for (uint64_t i = 0; i < trace->n_edges; i++) {
         const ptrace_edge *e = &trace->edges[i];
@@ -168,25 +163,32 @@ static void put_flows(chart *c)
         }
         /* It binds to the slice that encloses it, whose end is outside. */
         const ptoi_run *a = &c->rows.runs[from], *b = &c->rows.runs[c->rows.run_of[e->to]];
-        begin(c, "s", kinds[e->kind], thread_of(c, a), a->end - (a->end > a->start));
-        fprintf(c->out, ",\"name\":\"%s\",\"id\":%" PRIu64 "}", kinds[e->kind], i);
-        begin(c, "f", kinds[e->kind], thread_of(c, b), b->start);
-        fprintf(c->out, ",\"bp\":\"e\",\"name\":\"%s\",\"id\":%" PRIu64 "}", kinds[e->kind], i);
+        const char *kind = ptoi_ptrace_edges[e->kind];
+        begin(c, "s", kind, thread_of(c, a), a->end - (a->end > a->start));
+        fprintf(c->out, ",\"name\":\"%s\",\"id\":%" PRIu64 "}", kind, i);
+        begin(c, "f", kind, thread_of(c, b), b->start);
+        fprintf(c->out, ",\"bp\":\"e\",\"name\":\"%s\",\"id\":%" PRIu64 "}", kind, i);
     }
 }
 
+#define RING_TEXT(NAME, name, key, trace, ...) trace,
+static const char *const rings[] = {PTO_LEVEL_RING_MAP(RING_TEXT)};
+#undef RING_TEXT
+
 static void put_events(chart *c)
 {
-    static const char *const names[] = {
-#define STALL_TEXT(name, text) "stall: " text,
-        PTRACE_RING_MAP(STALL_TEXT)
-#undef STALL_TEXT
-            [PTRACE_WAIT] = "wait",
-        [PTRACE_PARKED] = "asleep"};
+#define EVENT_TEXT(name, number, text, words) [PTRACE_##name] = text,
+    static const char *const texts[] = {PTRACE_EVENT_MAP(EVENT_TEXT)};
+#undef EVENT_TEXT
     for (uint64_t i = 0; i < c->trace->n_events; i++) {
         const ptrace_event *e = &c->trace->events[i];
-        begin(c, "X", e->kind < PTRACE_WAIT ? "stall" : "wait", e->lane + UINT64_C(1), e->begin);
-        put_name(c, names[e->kind]);
+        const uint32_t ring = ptrace_room_ring(e->kind);
+        char room[32] = "";
+        if (ring < PTO_RINGS) {
+            snprintf(room, sizeof room, "wait for room: %s", rings[ring]);
+        }
+        begin(c, "X", *room ? "room" : "wait", e->lane + UINT64_C(1), e->begin);
+        put_name(c, *room ? room : texts[e->kind]);
         put_time(c->out, "dur", ptoi_ptrace_span(e->begin, e->end));
         fprintf(c->out, ",\"args\":{\"level\":%u,\"value\":%" PRIu64 "}}", e->level, e->value);
     }
@@ -194,11 +196,6 @@ static void put_events(chart *c)
 
 static void put_counters(chart *c)
 {
-    static const char *const rings[] = {
-#define RING_TEXT(name, text) text,
-        PTRACE_RING_MAP(RING_TEXT)
-#undef RING_TEXT
-    };
     for (uint64_t i = 0; i < c->trace->n_rings; i++) {
         const ptrace_ring_sample *s = &c->trace->rings[i];
         begin(c, "C", "ring", 1, s->at);

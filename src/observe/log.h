@@ -50,6 +50,7 @@ typedef struct ptoi_log {
     size_t used, room; /* bytes */
     uint64_t lost;     /* records that found no room */
     uint64_t began;    /* of a worker: when the task that it runs began; 0: none does */
+    uint16_t flags;    /* of that task: PTOI_RAN_INLINE, or 0 */
     char *base;        /* the reservation that `memory` lies in */
     size_t reserved;
 } ptoi_log;
@@ -81,9 +82,11 @@ typedef struct ptoi_ran {
     uint64_t task;
     uint64_t at;      /* ticks */
     uint32_t took;    /* ticks */
-    uint16_t kind;    /* ptoi_ran_kind */
+    uint16_t kind;    /* ptoi_ran_kind, and PTOI_RAN_INLINE */
     uint16_t outcome; /* ptoi_outcome, which ptrace_outcome continues */
 } ptoi_ran;
+
+#define PTOI_RAN_INLINE 0x8000u /* bit of a kind: submit ran the task itself (PTRACE_INLINE) */
 
 static inline void ptoi_log_ran(ptoi_log *log, ptoi_ran ran)
 {
@@ -93,18 +96,27 @@ static inline void ptoi_log_ran(ptoi_log *log, ptoi_ran ran)
     }
 }
 
+/* The task has begun when log->began says, and is not complete yet. */
+static inline void ptoi_log_started(ptoi_log *log, uint64_t task)
+{
+    const uint16_t kind = (uint16_t)(PTOI_RAN_STARTED | log->flags);
+    ptoi_log_ran(log, (ptoi_ran){task, log->began, 0, kind, 0});
+    log->began = 0;
+}
+
 /* The task is complete, now; and it began when log->began says, if it ran here. */
 static inline void ptoi_log_end(ptoi_log *log, uint64_t task, uint32_t outcome)
 {
     const uint64_t now = ptoi_ticks(), began = log->began, took = now - began;
     const uint16_t how = (uint16_t)outcome;
-    log->began = 0;
     if (began && took <= UINT32_MAX) {
-        ptoi_log_ran(log, (ptoi_ran){task, began, (uint32_t)took, PTOI_RAN_WHOLE, how});
+        const uint16_t kind = (uint16_t)(PTOI_RAN_WHOLE | log->flags);
+        ptoi_log_ran(log, (ptoi_ran){task, began, (uint32_t)took, kind, how});
+        log->began = 0;
         return;
     }
     if (began) {
-        ptoi_log_ran(log, (ptoi_ran){task, began, 0, PTOI_RAN_STARTED, 0});
+        ptoi_log_started(log, task);
     }
     ptoi_log_ran(log, (ptoi_ran){task, now, 0, PTOI_RAN_ENDED, how});
 }

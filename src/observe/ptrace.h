@@ -22,11 +22,17 @@
  *
  * Tasks stand in the order of submission, and an edge leads from an earlier task to a later one. So
  * one pass over TASKS meets every producer before its consumers.
+ *
+ * Every list of kinds is a table here, or in a public header: PTO_LEVEL_RING_MAP, PTO_DTYPE_MAP,
+ * PTO_PARAM_MAP, PTO_WORKER_MAP, PTO_OVERLAP_STAGE_MAP. cmake/page.cmake reads the tables for the
+ * page, which has no list of its own. Numbers stay as they are: what is new goes to the end.
  */
 #ifndef PTOI_PTRACE_H
 #define PTOI_PTRACE_H
 
 #include <stdint.h>
+
+#include <pto/observe.h>
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "trace files are little-endian, and read and written as they lie in memory"
@@ -55,29 +61,28 @@ typedef struct ptrace_section {
     uint64_t count; /* of items */
 } ptrace_section;
 
-/* X(NAME, number, field, type): what one item of it is, and its name in a ptoi_ptrace. */
+/* X(NAME, number, field, type, bytes): what one item of it is, and its name in a ptoi_ptrace. */
 #define PTRACE_SECTION_MAP(X)                                                                      \
-    X(META, 1, meta, char)       /* text: lines "key=value\n" */                                   \
-    X(STRINGS, 2, strings, char) /* each ends with a NUL; the one at offset 0 is "" */             \
-    X(KERNELS, 3, kernels, ptrace_kernel)                                                          \
-    X(SITES, 4, sites, ptrace_site)                                                                \
-    X(LANES, 5, lanes, ptrace_lane)                                                                \
-    X(TASKS, 6, tasks, ptrace_task)                                                                \
-    X(EDGES, 7, edges, ptrace_edge)                                                                \
-    X(ARGS, 8, args, ptrace_arg)                                                                   \
-    X(DIMS, 9, dims, int64_t)                                                                      \
-    X(EVENTS, 10, events, ptrace_event)                                                            \
-    X(RINGS, 11, rings, ptrace_ring_sample)                                                        \
-    X(CAPS, 12, caps, ptrace_cap)                                                                  \
-    X(LIVES, 13, lives, ptrace_life)
+    X(META, 1, meta, char, 1)       /* text: lines "key=value\n" */                                \
+    X(STRINGS, 2, strings, char, 1) /* each ends with a NUL; the one at offset 0 is "" */          \
+    X(KERNELS, 3, kernels, ptrace_kernel, 8)                                                       \
+    X(SITES, 4, sites, ptrace_site, 8)                                                             \
+    X(LANES, 5, lanes, ptrace_lane, 24)                                                            \
+    X(TASKS, 6, tasks, ptrace_task, 96)                                                            \
+    X(EDGES, 7, edges, ptrace_edge, 20)                                                            \
+    X(ARGS, 8, args, ptrace_arg, 32)                                                               \
+    X(DIMS, 9, dims, int64_t, 8)                                                                   \
+    X(EVENTS, 10, events, ptrace_event, 32)                                                        \
+    X(RINGS, 11, rings, ptrace_ring_sample, 24)                                                    \
+    X(CAPS, 12, caps, ptrace_cap, 16)                                                              \
+    X(LIVES, 13, lives, ptrace_life, 32)
 
 enum {
-#define PTRACE_SECTION_ENUM(name, number, field, type) PTRACE_##name = (number),
+#define PTRACE_SECTION_ENUM(name, number, field, type, bytes) PTRACE_##name = (number),
     PTRACE_SECTION_MAP(PTRACE_SECTION_ENUM)
 #undef PTRACE_SECTION_ENUM
-        PTRACE_SECTIONS = 13,
-    PTRACE_FIRST_SECTIONS =
-        12 /* that every file has; the others only if there is something in them */
+        PTRACE_SECTIONS = PTRACE_LIVES,
+    PTRACE_FIRST_SECTIONS = PTRACE_CAPS, /* every file has these; others only if not empty */
 };
 
 typedef struct ptrace_kernel {
@@ -91,11 +96,18 @@ typedef struct ptrace_site {
     int32_t line;
 } ptrace_site;
 
+/* X(NAME, text) */
+#define PTRACE_LANE_MAP(X)                                                                         \
+    X(ORCHESTRATOR, "orchestrator")                                                                \
+    X(WORKER, "worker")                                                                            \
+    X(SCHEDULER, "scheduler")                                                                      \
+    X(FOREIGN, "other threads") /* of the program, that complete tasks */
+
 typedef enum ptrace_lane_kind {
-    PTRACE_LANE_ORCHESTRATOR,
-    PTRACE_LANE_WORKER,
-    PTRACE_LANE_SCHEDULER,
-    PTRACE_LANE_FOREIGN, /* threads of the program that complete tasks */
+#define PTRACE_LANE_ENUM(name, text) PTRACE_LANE_##name,
+    PTRACE_LANE_MAP(PTRACE_LANE_ENUM)
+#undef PTRACE_LANE_ENUM
+        PTRACE_LANE_KINDS
 } ptrace_lane_kind;
 
 /* A thread. */
@@ -107,12 +119,24 @@ typedef struct ptrace_lane {
     uint64_t lost; /* its records that found no room */
 } ptrace_lane;
 
+/* X(NAME, text, words for the page) */
+#define PTRACE_OUTCOME_MAP(X)                                                                      \
+    X(DONE, "done", "")                                                                            \
+    X(FAILED, "failed", "failed")                                                                  \
+    X(SKIPPED, "skipped", "skipped: a task it depends on failed, or the run was cancelled")        \
+    X(OPEN, "not ended", "had not ended when the trace did") /* or its end was lost */
+
 typedef enum ptrace_outcome {
-    PTRACE_DONE,
-    PTRACE_FAILED,
-    PTRACE_SKIPPED, /* a task it depends on failed, or pto_cancel */
-    PTRACE_OPEN,    /* not complete when the trace ended, or its end was lost */
+#define PTRACE_OUTCOME_ENUM(name, text, words) PTRACE_##name,
+    PTRACE_OUTCOME_MAP(PTRACE_OUTCOME_ENUM)
+#undef PTRACE_OUTCOME_ENUM
+        PTRACE_OUTCOMES
 } ptrace_outcome;
+
+/* Bit of ptrace_task.flags: submit ran it itself, on the orchestrating thread, so that it started
+ * before it was `submitted`. Files from before there were flags have 0 there; readers pass over bits
+ * that they do not know. */
+#define PTRACE_INLINE 1u
 
 /*      called    submitted      ready                 start                end         retired
  *        |──submit──|──waits for──|──waits for a worker──|──────runs──────────|──kept──────|
@@ -136,17 +160,18 @@ typedef struct ptrace_task {
     uint16_t args;
     uint8_t level;   /* ring level */
     uint8_t outcome; /* ptrace_outcome */
+    uint32_t flags;  /* PTRACE_INLINE */
 } ptrace_task;
 
-/* X(NAME, text) */
+/* X(NAME, text, words for the page: the later task ...) */
 #define PTRACE_EDGE_MAP(X)                                                                         \
-    X(RAW, "RAW")     /* reads what the other wrote */                                             \
-    X(WAR, "WAR")     /* overwrites what the other read */                                         \
-    X(WAW, "WAW")     /* overwrites what the other wrote */                                        \
-    X(AFTER, "after") /* the program said so: pto_after */
+    X(RAW, "RAW", "reads what the other wrote")                                                    \
+    X(WAR, "WAR", "overwrites what the other still had to read")                                   \
+    X(WAW, "WAW", "overwrites what the other wrote")                                               \
+    X(AFTER, "after", "was told to come after it") /* pto_after */
 
 typedef enum ptrace_edge_kind {
-#define PTRACE_EDGE_ENUM(name, text) PTRACE_##name,
+#define PTRACE_EDGE_ENUM(name, text, words) PTRACE_##name,
     PTRACE_EDGE_MAP(PTRACE_EDGE_ENUM)
 #undef PTRACE_EDGE_ENUM
         PTRACE_EDGE_KINDS
@@ -183,37 +208,41 @@ typedef struct ptrace_arg {
     uint32_t zero;
 } ptrace_arg;
 
-/* Rings, in the order of the numbers below and of event kinds 0 to 4. X(NAME, text) */
-#define PTRACE_RING_MAP(X)                                                                         \
-    X(SLOTS, "slots")                                                                              \
-    X(HEAP, "heap")                                                                                \
-    X(ARG_BYTES, "args")                                                                           \
-    X(EDGE_REFS, "edges")                                                                          \
-    X(MAP_ENTRIES, "map")
+/* X(NAME, number, text, words for the page). The numbers have no gap; below and above them are waits
+ * for room: ptrace_room. */
+#define PTRACE_EVENT_MAP(X)                                                                        \
+    X(WAIT, 5, "wait", "waits for tasks") /* pto_wait and the like: value is the task; 0: all */   \
+    X(PARKED, 6, "asleep", "asleep")
 
-typedef enum ptrace_ring {
-#define PTRACE_RING_ENUM(name, text) PTRACE_RING_##name,
-    PTRACE_RING_MAP(PTRACE_RING_ENUM)
-#undef PTRACE_RING_ENUM
-        PTRACE_RING_KINDS
-} ptrace_ring;
+enum {
+#define PTRACE_EVENT_ENUM(name, number, text, words) PTRACE_##name = (number),
+    PTRACE_EVENT_MAP(PTRACE_EVENT_ENUM)
+#undef PTRACE_EVENT_ENUM
+        PTRACE_EVENTS_END,
+    PTRACE_EVENTS_NAMED = PTRACE_EVENTS_END - PTRACE_WAIT,
+    PTRACE_EVENT_KINDS = PTRACE_EVENTS_NAMED + PTO_RINGS
+};
 
-typedef enum ptrace_event_kind {
-    PTRACE_STALL_SLOTS, /* submit waited for room in a ring: value says how much it wanted */
-    PTRACE_STALL_HEAP,
-    PTRACE_STALL_ARGS,
-    PTRACE_STALL_EDGES,
-    PTRACE_STALL_MAP,
-    PTRACE_WAIT,   /* pto_wait and the like: value is the task, or 0 for all */
-    PTRACE_PARKED, /* asleep */
-    PTRACE_EVENT_KINDS
-} ptrace_event_kind;
+/* The event of a submit that waits for room in a ring: rings, in their order, have the numbers that
+ * the table leaves free. `value` says how much was wanted. */
+static inline uint32_t ptrace_room(uint32_t ring)
+{
+    return ring < PTRACE_WAIT ? ring : ring + PTRACE_EVENTS_NAMED;
+}
+
+/* The ring of such an event; PTO_RINGS if it is another. */
+static inline uint32_t ptrace_room_ring(uint32_t kind)
+{
+    return kind < PTRACE_WAIT          ? kind
+           : kind >= PTRACE_EVENTS_END ? kind - PTRACE_EVENTS_NAMED
+                                       : PTO_RINGS;
+}
 
 typedef struct ptrace_event {
     uint64_t begin;
     uint64_t end;
     uint32_t lane;
-    uint16_t kind;
+    uint16_t kind; /* of PTRACE_EVENT_MAP, or ptrace_room */
     uint16_t level;
     uint64_t value;
 } ptrace_event;
@@ -223,7 +252,7 @@ typedef struct ptrace_ring_sample {
     uint64_t at;
     uint64_t used;
     uint32_t level;
-    uint32_t ring; /* ptrace_ring; heap and args in bytes */
+    uint32_t ring; /* pto_ring */
 } ptrace_ring_sample;
 
 /* How much fits into a ring. */
@@ -233,13 +262,18 @@ typedef struct ptrace_cap {
     uint32_t ring;
 } ptrace_cap;
 
+/* X(NAME, text) */
+#define PTRACE_LIFE_MAP(X)                                                                         \
+    X(SCOPED, "a scope is opened where none was: tasks are held from here on")                     \
+    X(UNSCOPED, "the last scope is ended: tasks that follow are held by none")                     \
+    X(RELEASED, "no scope holds tasks of the level any more whose handle is below `task`")         \
+    X(MEMORY, "`bytes` for `buffer`, in the place of a task that runs nothing, `task`")
+
 typedef enum ptrace_life_kind {
-    PTRACE_SCOPED,   /* a scope is opened where none was: tasks are held from here on */
-    PTRACE_UNSCOPED, /* the last one is ended: tasks that follow are held by none */
-    PTRACE_RELEASED, /* no scope holds a task of this level any more whose handle is below `task` */
-    PTRACE_MEMORY,   /* a block of `bytes` for `buffer`, in the place of a task that runs nothing:
-                        its handle would be `task` */
-    PTRACE_LIFE_KINDS
+#define PTRACE_LIFE_ENUM(name, text) PTRACE_##name,
+    PTRACE_LIFE_MAP(PTRACE_LIFE_ENUM)
+#undef PTRACE_LIFE_ENUM
+        PTRACE_LIFE_KINDS
 } ptrace_life_kind;
 
 /* How long memory lives, as the orchestrating thread says it, by time. Handles of a level rise. */
@@ -252,11 +286,11 @@ typedef struct ptrace_life {
     uint16_t kind; /* ptrace_life_kind */
 } ptrace_life;
 
-_Static_assert(sizeof(ptrace_header) == 64 && sizeof(ptrace_section) == 24 &&
-                   sizeof(ptrace_lane) == 24 && sizeof(ptrace_task) == 96 &&
-                   sizeof(ptrace_edge) == 20 && sizeof(ptrace_arg) == 32 &&
-                   sizeof(ptrace_event) == 32 && sizeof(ptrace_ring_sample) == 24 &&
-                   sizeof(ptrace_cap) == 16 && sizeof(ptrace_life) == 32,
-               "the file is what the compiler makes of these structs");
+/* The file is what the compiler makes of these structs. */
+_Static_assert(sizeof(ptrace_header) == 64 && sizeof(ptrace_section) == 24, "header and table");
+#define PTRACE_SECTION_SIZE(name, number, field, type, bytes)                                      \
+    _Static_assert(sizeof(type) == (bytes), "an item of " #name);
+PTRACE_SECTION_MAP(PTRACE_SECTION_SIZE)
+#undef PTRACE_SECTION_SIZE
 
 #endif /* PTOI_PTRACE_H */

@@ -24,7 +24,7 @@ static const struct {
     const char *name;
     uint32_t item_bytes;
 } known[] = {
-#define KNOWN_SECTION(name, number, field, type) [number] = {#name, sizeof(type)},
+#define KNOWN_SECTION(name, number, field, type, bytes) [number] = {#name, bytes},
     PTRACE_SECTION_MAP(KNOWN_SECTION)
 #undef KNOWN_SECTION
 };
@@ -74,7 +74,7 @@ static pto_status read_section(reader *r, const ptrace_section *s, bool *seen)
     }
     PTO_TRY(compact(r, s, &items));
     switch (s->kind) {
-#define TAKE_SECTION(name, number, field, type)                                                    \
+#define TAKE_SECTION(name, number, field, type, bytes)                                             \
     case number:                                                                                   \
         r->out->field = s->count ? items : NULL;                                                   \
         r->out->n_##field = s->count;                                                              \
@@ -181,7 +181,7 @@ static pto_status check_texts(const reader *r)
     uint64_t lost = 0;
     for (uint64_t i = 0; i < t->n_lanes; i++) {
         BELOW("LANES", i, &t->lanes[i], name, strings)
-        BELOW("LANES", i, &t->lanes[i], kind, (uint64_t)PTRACE_LANE_FOREIGN + 1)
+        BELOW("LANES", i, &t->lanes[i], kind, (uint64_t)PTRACE_LANE_KINDS)
         lost += t->lanes[i].lost;
     }
     if (lost != t->lost) {
@@ -214,7 +214,7 @@ static pto_status check_tasks(const reader *r)
         }
         args = task->args ? (uint64_t)task->first_arg + task->args : args;
         BELOW("TASKS", i, task, level, (uint64_t)PTO_MAX_LEVELS)
-        BELOW("TASKS", i, task, outcome, (uint64_t)PTRACE_OPEN + 1)
+        BELOW("TASKS", i, task, outcome, (uint64_t)PTRACE_OUTCOMES)
         for (uint64_t e = task->first_edge; e < (uint64_t)task->first_edge + task->edges; e++) {
             if (t->edges[e].to != i) {
                 return bad(r, "EDGES", e, "to", t->edges[e].to, i);
@@ -263,11 +263,11 @@ static pto_status check_events(const reader *r)
     }
     for (uint64_t i = 0; i < t->n_rings; i++) {
         BELOW("RINGS", i, &t->rings[i], level, (uint64_t)PTO_MAX_LEVELS)
-        BELOW("RINGS", i, &t->rings[i], ring, (uint64_t)PTRACE_RING_KINDS)
+        BELOW("RINGS", i, &t->rings[i], ring, (uint64_t)PTO_RINGS)
     }
     for (uint64_t i = 0; i < t->n_caps; i++) {
         BELOW("CAPS", i, &t->caps[i], level, (uint64_t)PTO_MAX_LEVELS)
-        BELOW("CAPS", i, &t->caps[i], ring, (uint64_t)PTRACE_RING_KINDS)
+        BELOW("CAPS", i, &t->caps[i], ring, (uint64_t)PTO_RINGS)
     }
     for (uint64_t i = 0; i < t->n_lives; i++) {
         BELOW("LIVES", i, &t->lives[i], level, (uint64_t)PTO_MAX_LEVELS)
@@ -286,6 +286,11 @@ static pto_status read_all(reader *r)
 }
 
 /* ---- Texts ---- */
+
+#define TEXT(name, text, words) text,
+const char *const ptoi_ptrace_outcomes[] = {PTRACE_OUTCOME_MAP(TEXT)};
+const char *const ptoi_ptrace_edges[] = {PTRACE_EDGE_MAP(TEXT)};
+#undef TEXT
 
 size_t ptoi_sign_bytes(const char *text)
 {

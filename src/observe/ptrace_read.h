@@ -17,7 +17,7 @@
 
 typedef struct ptoi_ptrace {
     uint64_t origin_ns, lost;
-#define PTRACE_FIELD(name, number, field, type)                                                    \
+#define PTRACE_FIELD(name, number, field, type, bytes)                                             \
     const type *field; /* NULL if there is none */                                                 \
     uint64_t n_##field;
     PTRACE_SECTION_MAP(PTRACE_FIELD)
@@ -34,6 +34,10 @@ pto_status ptoi_ptrace_open(const char *path, ptoi_ptrace *out);
 pto_status ptoi_ptrace_parse(const char *name, const void *bytes, size_t n_bytes, ptoi_ptrace *out);
 
 void ptoi_ptrace_close(ptoi_ptrace *trace);
+
+/* Kinds as texts: "done", "RAW". */
+extern const char *const ptoi_ptrace_outcomes[PTRACE_OUTCOMES];
+extern const char *const ptoi_ptrace_edges[PTRACE_EDGE_KINDS];
 
 /* A string of it. */
 static inline const char *ptoi_ptrace_string(const ptoi_ptrace *trace, uint32_t at)

@@ -8,8 +8,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "orchestrator/buffer.h"
 #include "orchestrator/handle.h"
+#include "orchestrator/owner.h"
 #include "orchestrator/runtime.h"
+#include "orchestrator/stall_report.h"
 #include "tensor/tensor.h"
 
 ptoi_buffer *ptoi_buffer_find(pto_runtime *rt, const char *who, const pto_tensor *t)
@@ -53,10 +56,10 @@ pto_status ptoi_buffer_check_external(const pto_runtime *rt, const char *who, co
     return PTO_OK;
 }
 
-bool ptoi_buffer_unpack(const pto_runtime *rt, const ptoi_slot *slot, const ptoi_packed *arg,
+bool ptoi_buffer_unpack(const pto_runtime *rt, const ptoi_slot *slot, const ptoi_arg_desc *arg,
                         pto_tensor *t)
 {
-    const ptoi_form *form = ptoi_packed_form(&rt->view, arg);
+    const ptoi_form *form = ptoi_arg_form(&rt->view, arg);
     int64_t size = (int64_t)pto_dtype_size(form->dtype), low = 0, high = size;
     bool empty = false; /* then it lies nowhere */
     memset(t, 0, sizeof *t);
@@ -283,7 +286,7 @@ pto_status pto_alloc_at(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const in
         return ptoi_fail(PTO_NULL_ARGUMENT, "alloc: t is NULL");
     }
     PTO_TRY(pto_temp(rt, dtype, ndim, shape, &made));
-    pto_status s = ptoi_submit_memory(rt, &rt->buffers[rt->n_buffers - 1], file, line);
+    pto_status s = ptoi_owner_give(rt, &rt->buffers[rt->n_buffers - 1], file, line);
     if (s != PTO_OK) {
         rt->n_buffers--; /* nobody knows of it */
         ptoi_set64(&rt->view.header->buffers, rt->n_buffers);
@@ -347,10 +350,10 @@ pto_status pto_task_get_output(pto_runtime *rt, pto_task task, uint32_t index, p
         return ptoi_fail(PTO_BAD_TASK, "get an output: task handle %" PRIu64 " is recycled", task);
     }
     const ptoi_slot *slot = ptoi_slot_of(&rt->view, level, seq);
-    const ptoi_packed *arg = rt->view.level[level].args + slot->args;
+    const ptoi_arg_desc *arg = rt->view.level[level].args + slot->args;
     uint32_t outputs = 0;
     for (uint32_t i = 0; i < slot->n_args; i++) {
-        uint32_t kind = arg->access & ~PTOI_PACKED_NODEP;
+        uint32_t kind = arg->access & ~PTOI_ARG_NODEP;
         if ((kind == PTO_PARAM_OUTPUT || kind == PTO_PARAM_INOUT) && outputs++ == index) {
             pto_tensor made;
             if (!ptoi_buffer_unpack(rt, slot, arg, &made)) {
@@ -362,7 +365,7 @@ pto_status pto_task_get_output(pto_runtime *rt, pto_task task, uint32_t index, p
             *t = made;
             return PTO_OK;
         }
-        arg = ptoi_packed_next(arg);
+        arg = ptoi_arg_next(arg);
     }
     return ptoi_fail(PTO_BAD_INDEX, "get an output: number %u of a task with %u outputs", index,
                      outputs);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "orchestrator/check.h"
+#include "orchestrator/draft.h"
 #include "orchestrator/runtime.h"
 
 static pto_status broken(uint32_t level, const char *what, uint64_t a, uint64_t b)
@@ -37,11 +39,12 @@ static pto_status check_level(const pto_runtime *rt, uint32_t l)
         const ptoi_note *note = ptoi_note_of(t, n);
         const uint32_t lap = ptoi_lap(&rt->view, l, n);
         uint64_t waiters = ptoi_acquire64(&t->states[(uint32_t)n & t->mask].waiters);
-        if (ptoi_get64(&slot->seq) != n || ptoi_what_of(slot).level != l ||
-            lap - (uint32_t)(waiters >> 32) > 1) {
+        if (ptoi_get64(&slot->seq) != n || ptoi_slot_header_of(slot).level != l ||
+            lap - (uint32_t)(waiters >> 32) > 2 * PTOI_REFRESH_LAPS) {
             return broken(l, "a slot of another task", ptoi_get64(&slot->seq), n);
         }
-        if (n < t->completed && !ptoi_list_closed(waiters, lap)) {
+        if (n < t->completed && !ptoi_is_marked_complete(&rt->view, slot) &&
+            !ptoi_list_closed(waiters, lap)) {
             return broken(l, "a task below `completed` is open", n, t->completed);
         }
         if (note->args_end < args_end) {
@@ -74,7 +77,7 @@ static pto_status check_buffers(const pto_runtime *rt)
         if (b->seq < t->retired || b->seq >= t->head) {
             return broken(b->level, "the owner of a living buffer is gone", b->seq, t->retired);
         }
-        const uint64_t at = ptoi_guard_unplace(rt->sched.guard, b->at);
+        const uint64_t at = ptoi_guard_unplace(rt->guarded, b->at);
         if (at > t->heap.size || b->bytes > t->heap.size - at) {
             return broken(b->level, "a buffer outside of its heap", b->at, b->bytes);
         }

@@ -78,18 +78,6 @@ static inline void ptoi_draft_begin(ptoi_draft *d, pto_runtime *rt, uint32_t lev
     rt->attempt++;
 }
 
-/* The bytes that a buffer takes of a heap. */
-static inline uint64_t ptoi_draft_block(const ptoi_buffer *b)
-{
-    return (b->bytes + 63) & ~UINT64_C(63);
-}
-
-/* The record of a managed parameter that `read` has found alive. */
-static inline ptoi_buffer *ptoi_draft_buffer(const ptoi_draft *d, const pto_param *p)
-{
-    return &d->rt->buffers[(uint32_t)p->tensor->owner - 1];
-}
-
 /* ---- params.c ---- */
 
 /* Checks all parameters and adds up what they need. */
@@ -104,6 +92,9 @@ static inline pto_status ptoi_draft_blame(size_t param, pto_status status)
 }
 
 /* ---- room.c ---- */
+
+/* How many tasks of the fast path are sure to find room on the level. */
+uint64_t ptoi_known_room(const pto_runtime *rt, uint32_t level);
 
 /* What there is no room for, if anything; otherwise the draft knows where all of it would lie. */
 ptoi_shortage ptoi_draft_shortage(ptoi_draft *d);

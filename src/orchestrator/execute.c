@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "op/rearrange/plan.h"
+#include "orchestrator/buffer.h"
 #include "orchestrator/device.h"
 #include "orchestrator/runtime.h"
 

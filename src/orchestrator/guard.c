@@ -1,82 +1,144 @@
-/* guard.c - guards of managed memory on the orchestrator's side: set as a task takes memory, looked
- * at again when everything is complete and as memory is recycled. What is found then was done by
- * nobody who was to write there, or a worker would have said so. */
-#include <stdio.h>
+/* guard.c - arming and checking guards on the orchestrator's side. Damage that is found here comes
+ * from a task without write access to the buffer: a worker would have reported any other. */
+#include "orchestrator/guard.h"
 
+#include <stdio.h>
+#include <string.h>
+
+#include "orchestrator/failure.h"
 #include "orchestrator/runtime.h"
-#include "worker/guard.h"
+
+/* Recycled memory is filled with this byte: an odd small number as a float, nothing meant as an
+ * integer or an address. */
+#define BURIED 0xdb
+
+/* Larger buffers are left as they are: they may never have been touched. */
+#define MOST_BURIED (UINT64_C(1) << 20)
+
+/* The sanitizer is not told about larger buffers: its own records would take memory. */
+#define MOST_HIDDEN (UINT64_C(1) << 20)
+
+/* Both mappings of a heap: kernels see the scheduler's. */
+static void hide(pto_runtime *rt, uint32_t level, uint64_t from, uint64_t to, uint64_t bytes)
+{
+    if (bytes <= MOST_HIDDEN) {
+        uint64_t *below = &rt->hidden.below[level];
+        char *heap = rt->view.level[level].heap;
+        ptoi_os_hide(heap + from, to - from);
+        ptoi_os_hide(heap + (rt->heap_low[1] - rt->heap_low[0]) + from, to - from);
+        *below = *below < to ? to : *below;
+    }
+}
+
+static void show(pto_runtime *rt, uint32_t level, uint64_t from, uint64_t to)
+{
+    const uint64_t below = rt->hidden.below[level];
+    to = to < below ? to : below;
+    if (from < to) {
+        char *heap = rt->view.level[level].heap;
+        ptoi_os_show(heap + from, to - from);
+        ptoi_os_show(heap + (rt->heap_low[1] - rt->heap_low[0]) + from, to - from);
+    }
+}
+
+void ptoi_guard_show_all(pto_runtime *rt)
+{
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        show(rt, l, 0, UINT64_MAX);
+    }
+}
+
+static void arm(pto_runtime *rt, uint32_t level, uint64_t at, uint64_t bytes)
+{
+    ptoi_guard *guard = ptoi_guard_of(&rt->view, level, at);
+    const uint64_t begin = ptoi_guard_place(true, at), end = begin + bytes;
+    const uint64_t first = begin - PTOI_GUARD_LINE, last = ptoi_guard_end(begin, bytes);
+    char *heap = rt->view.level[level].heap;
+    ptoi_set64(&guard->size, bytes);
+    ptoi_set64(&guard->arming, ++rt->hidden.armings);
+    show(rt, level, first, last);
+    for (uint64_t i = first; i < begin; i++) {
+        heap[i] = ptoi_guard_byte(i);
+    }
+    for (uint64_t i = end; i < last; i++) {
+        heap[i] = ptoi_guard_byte(i);
+    }
+    hide(rt, level, first, begin, bytes);
+    hide(rt, level, end, last, bytes);
+}
 
 void ptoi_guard_task(pto_runtime *rt, uint32_t level, uint64_t seq, uint64_t unit,
                      const pto_param *params, size_t n_params)
 {
-    ptoi_guard *guard = rt->sched.guard;
-    const ptoi_packed *args = rt->view.level[level].args, *next = args + unit;
+    const ptoi_arg_desc *args = rt->view.level[level].args, *next = args + unit;
     for (size_t i = 0; i < n_params; i++) {
         const pto_param *p = &params[i];
         if (p->kind == PTO_PARAM_AFTER) {
             continue;
         }
-        uint64_t *begin = &guard->level[level].begins[next - args];
+        uint64_t *begin = &rt->view.level[level].begins[next - args];
         *begin = 0;
-        next = ptoi_packed_next(next);
+        next = ptoi_arg_next(next);
         if (p->kind == PTO_PARAM_SCALAR || !p->tensor->owner) {
             continue;
         }
         const ptoi_buffer *b = &rt->buffers[(uint32_t)p->tensor->owner - 1];
-        const uint64_t at = ptoi_guard_unplace(guard, b->at);
+        const uint64_t at = ptoi_guard_unplace(true, b->at);
         if (!b->bytes) {
             continue;
         }
         *begin = at + 1;
         if (b->seq == seq && b->level == level) { /* it brings the memory */
-            ptoi_guard_arm(guard, level, at, b->bytes);
+            arm(rt, level, at, b->bytes);
         }
     }
 }
 
 void ptoi_guard_memory(pto_runtime *rt, const ptoi_buffer *b)
 {
-    ptoi_guard *guard = rt->sched.guard;
-    if (guard && b->bytes) {
-        ptoi_guard_arm(guard, b->level, ptoi_guard_unplace(guard, b->at), b->bytes);
+    if (rt->guarded && b->bytes) {
+        arm(rt, b->level, ptoi_guard_unplace(true, b->at), b->bytes);
     }
 }
 
-/* The buffers in the block of a complete task. */
-static void look(pto_runtime *rt, uint32_t level, uint64_t seq, bool bury)
+/* Checks the buffers in the block of a complete task. */
+static void check(pto_runtime *rt, uint32_t level, uint64_t seq, bool bury)
 {
-    ptoi_guard *guard = rt->sched.guard;
+    const ptoi_view *view = &rt->view;
     const ptoi_track *t = &rt->track[level];
     const ptoi_note *note = ptoi_note_of(t, seq);
     const uint64_t end = note->heap_at + note->heap_size;
     for (uint64_t at = note->heap_at, bytes; at < end; at += (bytes + 63) & ~UINT64_C(63)) {
+        ptoi_guard *guard = ptoi_guard_of(view, level, at);
         ptoi_damage damage;
-        bytes = ptoi_guard_size(guard, level, at);
-        if (!ptoi_guard_is_told(guard, level, at) &&
-            ptoi_guard_broken(guard, 0, level, at, &damage)) {
+        bytes = ptoi_get64(&guard->size);
+        if (!ptoi_guard_is_reported(view, level, at) &&
+            ptoi_guard_broken(view, level, at, &damage)) {
             char where[128], text[200];
             ptoi_guard_describe(&damage, bytes, where);
             snprintf(text, sizeof text, "somebody who was not to write there wrote %s", where);
-            ptoi_guard_tell(guard, level, at);
-            ptoi_worker_report(&rt->sched, &t->slots[(uint32_t)seq & t->mask], PTO_OUT_OF_BOUNDS,
-                               text);
+            ptoi_set64(&guard->arming, ptoi_get64(&guard->arming) | PTOI_GUARD_SEEN);
+            ptoi_failure_add(rt, &t->slots[(uint32_t)seq & t->mask], PTO_OUT_OF_BOUNDS, text);
         }
         if (bury) {
-            ptoi_guard_bury(guard, level, at);
+            const uint64_t begin = ptoi_guard_place(true, at);
+            memset(view->level[level].heap + begin, BURIED,
+                   bytes < MOST_BURIED ? bytes : MOST_BURIED);
+            hide(rt, level, begin, begin + bytes, bytes);
         }
     }
 }
 
 void ptoi_guard_recycle(pto_runtime *rt, uint32_t level, uint64_t seq)
 {
-    look(rt, level, seq, true);
+    check(rt, level, seq, true);
 }
 
 void ptoi_guard_sweep(pto_runtime *rt)
 {
     for (uint32_t l = 0; l < rt->levels; l++) {
         for (uint64_t n = rt->track[l].retired; n != rt->track[l].head; n++) {
-            look(rt, l, n, false);
+            check(rt, l, n, false);
         }
     }
 }

@@ -8,8 +8,10 @@
  */
 #include <string.h>
 
+#include "orchestrator/buffer.h"
 #include "orchestrator/draft.h"
 #include "orchestrator/handle.h"
+#include "orchestrator/poison.h"
 
 static void add_after(ptoi_draft *d)
 {
@@ -22,7 +24,7 @@ static void add_after(ptoi_draft *d)
         uint64_t seq = ptoi_ref_seq(ref);
         if (seq < d->rt->track[level].completed) {
             d->poisoned |= ptoi_poison_is_bad(d->rt, level, seq);
-        } else {
+        } else if (!ptoi_is_marked_complete(&d->rt->view, ptoi_slot_of(&d->rt->view, level, seq))) {
             ptoi_edge_add(d->rt, &d->edges, level, seq, PTOI_REASON_AFTER);
         }
     }
@@ -97,7 +99,7 @@ static void record_fresh(const ptoi_draft *d)
         if (p->kind != PTO_PARAM_OUTPUT || !p->tensor->owner) {
             continue;
         }
-        ptoi_buffer *b = ptoi_draft_buffer(d, p);
+        ptoi_buffer *b = ptoi_buffer_of(d->rt, p->tensor);
         if (b->fresh == rt->attempt && b->told) {
             b->told = false; /* once, if it is named twice */
             left--;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "orchestrator/buffer.h"
 #include "orchestrator/draft.h"
 #include "orchestrator/handle.h"
 
@@ -68,7 +69,7 @@ static pto_status read_managed(ptoi_draft *d, const pto_param *p, size_t i, bool
     b->fresh = rt->attempt;
     b->told = false;
     b->at = d->heap_bytes; /* in the block; where that lies is not known yet */
-    d->heap_bytes += ptoi_draft_block(b);
+    d->heap_bytes += ptoi_buffer_block(b);
     if (b->bytes && !p->nodep) {
         b->told = true;
         d->n_fresh++;
@@ -101,7 +102,7 @@ static inline pto_status read_tensor(ptoi_draft *d, const pto_param *p, size_t i
         PTO_TRY(ptoi_draft_blame(i, ptoi_buffer_check_external(d->rt, "submit", t)));
     }
     d->units += PTOI_UNLIKELY(d->crowded) && !ptoi_form_find(&d->rt->map->forms, t)
-                    ? ptoi_packed_units(t->ndim)
+                    ? ptoi_arg_units(t->ndim)
                     : 1;
     d->n_args++;
     if (!p->nodep && !fresh) {

@@ -15,6 +15,8 @@
 
 #include "base/error.h"
 #include "base/os.h"
+#include "orchestrator/buffer.h"
+#include "orchestrator/poison.h"
 #include "orchestrator/runtime.h"
 
 #define MAX_REGIONS 65536
@@ -102,15 +104,15 @@ void ptoi_poison_record(pto_runtime *rt, uint32_t level, uint64_t seq)
 {
     const ptoi_track *track = &rt->track[level];
     const ptoi_slot *slot = &track->slots[(uint32_t)seq & track->mask];
-    const ptoi_packed *arg = rt->view.level[level].args + slot->args;
+    const ptoi_arg_desc *arg = rt->view.level[level].args + slot->args;
     bool mapped = rt->unmapped != ptoi_ref_task(ptoi_ref_make(seq, level, false));
     remember_task(&rt->poison, level, seq);
     for (uint32_t l = 0; l < rt->levels; l++) {
         rt->track[l].quick = 0; /* what follows is to be looked at */
     }
     for (uint32_t i = 0; i < slot->n_args; i++) {
-        const ptoi_packed *this = arg;
-        arg = ptoi_packed_next(this);
+        const ptoi_arg_desc *this = arg;
+        arg = ptoi_arg_next(this);
         pto_tensor t;
         ptoi_found found;
         if ((this->access != PTO_PARAM_OUTPUT && this->access != PTO_PARAM_INOUT) ||

@@ -7,45 +7,19 @@
 
 #include "base/error.h"
 #include "op/rearrange/rearrange.h"
-#include "orchestrator/runtime.h"
-#include "tensor/tensor.h"
-#include "worker/arg.h"
+#include "orchestrator/buffer.h"
+#include "orchestrator/owner.h"
+#include "orchestrator/poison.h"
+#include "orchestrator/rearrange.h"
+#include "window/builtin.h"
 
 static const ptoi_who who = PTOI_WHO("submit a rearrange");
 
-/* ---- The kernel ---------------------------------------------------------------------------- */
-
-enum { ARG_DST, ARG_SRC, ARG_DEVICE, ARGS };
-
-static pto_param pack_device(pto_device device)
-{
-    return pto_scalar_u64((uint64_t)device.type << 32 | (uint32_t)device.index);
-}
-
-static pto_device unpack_device(uint64_t packed)
-{
-    return (pto_device){(pto_device_type)(packed >> 32), (int32_t)(uint32_t)packed};
-}
-
-static pto_status run_rearrange(const pto_call *call)
-{
-    const pto_arg *args = call->args;
-    if (call->n_args != ARGS || !args[ARG_SRC].shape || !args[ARG_DST].shape ||
-        args[ARG_DEVICE].shape) {
-        return ptoi_fail(PTO_BAD_PARAM,
-                         "rearrange: %" PRIu32 " arguments; it takes two tensors and a scalar",
-                         call->n_args);
-    }
-    pto_tensor src = ptoi_arg_tensor(&args[ARG_SRC]), dst = ptoi_arg_tensor(&args[ARG_DST]);
-    src.device = dst.device = unpack_device(args[ARG_DEVICE].u64);
-    return pto_rearrange(&dst, &src);
-}
-
 pto_status ptoi_rearrange_register(pto_runtime *rt)
 {
-    PTO_TRY(pto_kernel_register(rt, "rearrange", PTO_VECTOR, run_rearrange, NULL,
+    PTO_TRY(pto_kernel_register(rt, "rearrange", PTO_VECTOR, ptoi_kernel_rearrange, NULL,
                                 &rt->rearrange_vector));
-    return pto_kernel_register(rt, "rearrange", PTO_ACCELERATOR, run_rearrange, NULL,
+    return pto_kernel_register(rt, "rearrange", PTO_ACCELERATOR, ptoi_kernel_rearrange, NULL,
                                &rt->rearrange_accelerator);
 }
 
@@ -163,7 +137,7 @@ static pto_status give_memory(pto_runtime *rt, const pto_tensor *dst, const pto_
     *given = b->bytes == dst->storage_bytes && b->version == dst->version &&
              ptoi_buffer_check_first(b, who.op, dst) == PTO_OK && is_readable(rt, src) &&
              rt->served >> type & 1 && !pto_is_cancelled(rt);
-    return *given ? ptoi_submit_memory(rt, b, file, line) : PTO_OK;
+    return *given ? ptoi_owner_give(rt, b, file, line) : PTO_OK;
 }
 
 pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst, const pto_tensor *src,
@@ -203,12 +177,13 @@ pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst, const
             PTO_TRY(pto_tensor_slice(dst, c.dim, c.at[i], c.at[i + 1], 1, &to));
             PTO_TRY(pto_tensor_slice(src, c.dim, c.at[i], c.at[i + 1], 1, &from));
         }
-        const pto_param params[ARGS] = {
-            [ARG_SRC] = pto_input(&from),
-            [ARG_DST] = pto_output(&to),
-            [ARG_DEVICE] = pack_device(dst->device),
+        const pto_param params[PTOI_REARRANGE_ARGS] = {
+            [PTOI_REARRANGE_SRC] = pto_input(&from),
+            [PTOI_REARRANGE_DST] = pto_output(&to),
+            [PTOI_REARRANGE_DEVICE] = pto_scalar_u64(ptoi_device_word(dst->device)),
         };
-        pto_status s = pto_submit_task_at(rt, kernel, type, params, ARGS, NULL, file, line);
+        pto_status s = pto_submit_task_at(rt, kernel, type, params, PTOI_REARRANGE_ARGS, NULL, file,
+                                          line);
         if (s && i > 0) {
             return ptoi_fail(s, "%s: %" PRIu32 " of %" PRIu32 " parts were submitted: %s", who.op,
                              i, c.parts, pto_error_detail());

@@ -9,7 +9,10 @@
  * are. If all of those are complete it is free; if not, somebody between may be slow rather than
  * who uses it, and only then, when room is short, all tasks are looked at one by one.
  */
+#include "orchestrator/retire.h"
 #include "base/mutant.h"
+#include "orchestrator/poison.h"
+#include "orchestrator/rings.h"
 #include "orchestrator/trace.h"
 
 void ptoi_retire_completed(pto_runtime *rt, uint32_t level)
@@ -23,7 +26,10 @@ void ptoi_retire_completed(pto_runtime *rt, uint32_t level)
         if (((n - rt->view.first) & t->mask) == 0) {
             lap = ptoi_lap(&rt->view, level, n);
         }
-        uint64_t waiters = ptoi_acquire64(&state->waiters); /* pairs W2 */
+        if (ptoi_get64(&t->orders[(uint32_t)n & t->mask]) & 1) { /* submit completed it */
+            continue;
+        }
+        const uint64_t waiters = ptoi_acquire64(&state->waiters); /* pairs W2 */
         if (!ptoi_list_closed(waiters, lap)) {
             break;
         }
@@ -46,7 +52,7 @@ ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq,
 {
     const ptoi_track *owner = &rt->track[level];
     const ptoi_note *note = ptoi_note_of(owner, seq);
-    const uint64_t stretch = rt->sched.guard ? PTOI_GUARD_STRETCH : 1;
+    const uint64_t stretch = rt->guarded ? PTOI_GUARD_STRETCH : 1;
     uint64_t size = stretch * note->heap_size, at = stretch * note->heap_at;
     ptoi_ref found = 0;
     for (uint32_t l = 0; l < rt->levels; l++) {
@@ -54,7 +60,7 @@ ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq,
         for (uint64_t n = t->completed; n != t->head; n++) {
             ptoi_ref ref = ptoi_ref_make(n, l, false);
             const ptoi_slot *slot = &t->slots[(uint32_t)n & t->mask];
-            const ptoi_packed *arg = rt->view.level[l].args + slot->args;
+            const ptoi_arg_desc *arg = rt->view.level[l].args + slot->args;
             if ((l == level && n == seq) || ptoi_task_is_complete(&rt->view, ref)) {
                 continue;
             }
@@ -67,7 +73,7 @@ ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq,
                     ++*count;
                     break;
                 }
-                arg = ptoi_packed_next(arg);
+                arg = ptoi_arg_next(arg);
             }
         }
     }
@@ -130,7 +136,7 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
     uint64_t n = t->retired;
     uint64_t end = t->completed < t->released || PTOI_MUTANT(NO_SCOPE_REF) ? t->completed
                                                                            : t->released;
-    if (t->held == 0 && !rt->poison.n_bad[level] && !rt->sched.guard && n < end) {
+    if (t->held == 0 && !rt->poison.n_bad[level] && !rt->guarded && n < end) {
         /* Nothing keeps any of them; and with the last block go all before it. */
         for (uint64_t last = end; t->heap.used && !block && last-- != n;) {
             block = ptoi_note_of(t, last)->heap_size ? ptoi_note_of(t, last) : NULL;
@@ -150,7 +156,7 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
         t->held -= (ptoi_note_of(t, n)->holders & PTOI_HELD) != 0;
         if (ptoi_note_of(t, n)->heap_size) {
             block = ptoi_note_of(t, n);
-            if (__builtin_expect(rt->sched.guard != NULL, 0)) {
+            if (PTOI_UNLIKELY(rt->guarded)) {
                 ptoi_guard_recycle(rt, level, n);
             }
         }
@@ -162,9 +168,9 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
     if (block) {
         ptoi_heap_give_back(&t->heap, block->heap_at, block->heap_size); /* and all before it */
     }
-    ptoi_progress *progress = &rt->view.header->progress[level];
-    if (t->head - t->retired > ptoi_get64(&progress->tasks_peak)) { /* it only falls here */
-        ptoi_set64(&progress->tasks_peak, t->head - t->retired);
+    ptoi_a64 *peak = &t->progress->ring[PTO_RING_WINDOW].peak;
+    if (t->head - t->retired > ptoi_get64(peak)) { /* it only falls here */
+        ptoi_set64(peak, t->head - t->retired);
     }
     if (n != t->retired) {
         const uint64_t begin = t->retired;
@@ -190,21 +196,10 @@ void ptoi_retire_exactly(pto_runtime *rt, uint32_t level)
 void ptoi_retire_publish(pto_runtime *rt, uint32_t level)
 {
     const ptoi_track *t = &rt->track[level];
-    const ptoi_level *map = &rt->map->level[level];
-    ptoi_progress *p = &rt->view.header->progress[level];
-    ptoi_set64(&p->told, t->head);
-    ptoi_set64(&p->completed, t->completed);
-    ptoi_set64(&p->retired, t->retired);
-    ptoi_set64(&p->heap_used, t->heap.used);
-    ptoi_set64(&p->heap_peak, t->heap.peak);
-    ptoi_set64(&p->args_used, ptoi_ring_used(&t->args) * sizeof(ptoi_packed));
-    ptoi_set64(&p->args_peak, ptoi_ring_peak(&t->args) * sizeof(ptoi_packed));
-    ptoi_set64(&p->deps_used, ptoi_ring_used(&t->deps));
-    ptoi_set64(&p->deps_peak, ptoi_ring_peak(&t->deps));
-    ptoi_set64(&p->map_used, ptoi_entry_used(map));
-    if (ptoi_entry_used(map) > ptoi_get64(&p->map_peak)) {
-        ptoi_set64(&p->map_peak, ptoi_entry_used(map));
-    }
+    ptoi_set64(&t->progress->published, t->head);
+    ptoi_set64(&t->progress->completed, t->completed);
+    ptoi_set64(&t->progress->retired, t->retired);
+    ptoi_rings_publish(rt, level);
     ptoi_set64(&rt->view.header->budget_hits, rt->map->stats.budget_hits);
     for (int why = 0; why < PTOI_REASONS; why++) {
         ptoi_set64(&rt->view.header->edges[why], rt->why[why]);

@@ -11,7 +11,13 @@
 
 #include "base/error.h"
 #include "orchestrator/draft.h"
+#include "orchestrator/poison.h"
+#include "orchestrator/retire.h"
+#include "orchestrator/rings.h"
+#include "orchestrator/stall.h"
+#include "orchestrator/stall_report.h"
 #include "orchestrator/trace.h"
+#include "orchestrator/wait.h"
 
 ptoi_shortage ptoi_draft_shortage(ptoi_draft *d)
 {
@@ -36,9 +42,9 @@ uint64_t ptoi_known_room(const pto_runtime *rt, uint32_t level)
 {
     const ptoi_track *t = &rt->track[level];
     const uint64_t slots = t->mask + UINT64_C(1) - (t->head - t->retired);
-    const uint64_t entries = ptoi_entry_room(&rt->map->level[level]) / PTOI_KNOWN_PARAMS;
-    const uint64_t args = t->args.here / PTOI_KNOWN_PARAMS;
-    const uint64_t edges = t->deps.here / PTOI_KNOWN_EDGES;
+    const uint64_t entries = ptoi_entry_room(&rt->map->level[level]) / PTOI_FAST_PARAMS;
+    const uint64_t args = t->args.here / PTOI_FAST_PARAMS;
+    const uint64_t edges = t->deps.here / PTOI_FAST_EDGES;
     const uint64_t a = slots < entries ? slots : entries, b = args < edges ? args : edges;
     return ptoi_poison_any(rt) ? 0 : a < b ? a : b;
 }
@@ -78,7 +84,7 @@ static bool is_over(const void *context, uint64_t seq)
 static void wait_for_entries(ptoi_draft *d)
 {
     pto_runtime *rt = d->rt;
-    ptoi_wait_tell_room(rt, d->level, PTOI_SHORT_MAP, d->n_accesses + d->n_fresh);
+    ptoi_wait_reason_room(rt, d->level, PTOI_SHORT_MAP, d->n_accesses + d->n_fresh);
     if (d->n_accesses + d->n_fresh > (size_t)rt->map->level[d->level].mask + 1) {
         /* It could never be remembered. So it runs alone: nobody has to know of it. */
         for (uint32_t l = 0; l < rt->levels; l++) {
@@ -90,7 +96,8 @@ static void wait_for_entries(ptoi_draft *d)
     uint64_t complete = ptoi_count_complete(rt); /* before looking: what comes after is news */
     ptoi_retire(rt, d->level);
     ptoi_entry_recycle(rt->map, d->level);
-    if (ptoi_draft_shortage(d) != PTOI_SHORT_MAP || ptoi_help(rt, 1 + (d->track->mask + 1) / 16)) {
+    if (ptoi_draft_shortage(d) != PTOI_SHORT_MAP ||
+        ptoi_help(rt, 1 + (d->track->mask + 1) / 16, PTOI_LENGTH_LONG, NULL)) {
         return;
     }
     ptoi_entry_compact(rt->map, d->level, is_over, d);
@@ -120,7 +127,7 @@ static __attribute__((noinline)) pto_status wait_for_room(ptoi_draft *d)
         }
         if (!counted[what]) {
             counted[what] = true;
-            ptoi_count64(&rt->view.header->progress[d->level].stalls[what], 1);
+            ptoi_rings_count_wait(rt, d->level, what);
         }
         const uint64_t since = ptoi_trace_now(rt), wanted = wanted_of(d, what);
         pto_status status = PTO_OK;
@@ -129,7 +136,7 @@ static __attribute__((noinline)) pto_status wait_for_room(ptoi_draft *d)
         } else {
             status = ptoi_stall(rt, d->level, what, wanted);
         }
-        ptoi_trace_stall(rt, d->level, what, wanted, since);
+        ptoi_trace_room(rt, d->level, what, wanted, since);
         PTO_TRY(status);
     }
     return PTO_OK;
@@ -182,15 +189,15 @@ void ptoi_draft_reserve_edges(ptoi_draft *d)
         }
         if (!counted) {
             counted = true;
-            ptoi_count64(&d->rt->view.header->progress[d->level].stalls[PTOI_SHORT_DEPS], 1);
+            ptoi_rings_count_wait(d->rt, d->level, PTOI_SHORT_DEPS);
         }
         /* Older tasks of the level give edges back, or fewer are needed. */
-        ptoi_wait_tell_room(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count);
+        ptoi_wait_reason_room(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count);
         const uint64_t since = ptoi_trace_now(d->rt);
         /* Many at once: each look at what is complete goes through all tasks. */
-        if (!ptoi_help(d->rt, 1 + (t->mask + 1) / 16)) {
+        if (!ptoi_help(d->rt, 1 + (t->mask + 1) / 16, PTOI_LENGTH_LONG, NULL)) {
             ptoi_wait_any(d->rt, complete);
         }
-        ptoi_trace_stall(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count, since);
+        ptoi_trace_room(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count, since);
     }
 }

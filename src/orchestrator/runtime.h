@@ -21,12 +21,12 @@
 
 #include <pto/pto.h>
 
-#include "base/config.h"
+#include "base/os.h"
+#include "orchestrator/guard.h"
 #include "orchestrator/map/map.h"
 #include "orchestrator/ring/heap.h"
 #include "orchestrator/ring/ring.h"
-#include "scheduler/scheduler.h"
-#include "window/window.h"
+#include "window/caller.h"
 
 #define PTOI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
@@ -78,21 +78,20 @@ typedef struct ptoi_track {
                              valid with PTOI_HELD */
     ptoi_heap heap;
     ptoi_ring args, deps;
-    ptoi_packed *packed; /* the arguments themselves, in the window */
-    ptoi_ref *refs;      /* and the edges */
-    ptoi_ref blocker;    /* an unfinished task that holds the memory of the oldest; 0: none known */
-    uint32_t pins;       /* open lifetimes that have `pinned` something here */
-    uint32_t held;       /* notes that have PTOI_HELD */
+    ptoi_arg_desc *packed; /* the arguments themselves, in the window */
+    ptoi_ref *refs;        /* and the edges */
+    ptoi_ref blocker;   /* an unfinished task that holds the memory of the oldest; 0: none known */
+    uint32_t pins;      /* open lifetimes that have `pinned` something here */
+    uint32_t held;      /* notes that have PTOI_HELD */
+    uint32_t fresh_lap; /* no word of state.waiters is of a lap before the one before this */
 } ptoi_track;
 
 /* Why a submit has to wait. */
 typedef enum ptoi_shortage {
-    PTOI_SHORT_WINDOW = PTO_RING_WINDOW,
-    PTOI_SHORT_HEAP = PTO_RING_HEAP,
-    PTOI_SHORT_ARGS = PTO_RING_ARGS,
-    PTOI_SHORT_DEPS = PTO_RING_DEPS,
-    PTOI_SHORT_MAP = PTO_RING_MAP,
-    PTOI_SHORT_NOTHING,
+#define PTOI_SHORT_ENUM(NAME, ...) PTOI_SHORT_##NAME = PTO_RING_##NAME,
+    PTO_LEVEL_RING_MAP(PTOI_SHORT_ENUM)
+#undef PTOI_SHORT_ENUM
+        PTOI_SHORT_NOTHING,
 } ptoi_shortage;
 
 /* An open scope. */
@@ -167,10 +166,17 @@ struct pto_runtime {
     pto_tensormap *map;
     ptoi_buffer *buffers;
     uint32_t n_buffers, max_buffers;
-    uint32_t temp_form;  /* of the last temporary: the number, or 0 */
-    pto_tensor temp;     /* itself, but for its memory */
-    uint32_t served;     /* types that anybody serves */
-    ptoi_worker *caller; /* the orchestrating thread as a worker */
+    uint32_t temp_form; /* of the last temporary: the number, or 0 */
+    pto_tensor temp;    /* itself, but for its memory */
+    uint32_t served;    /* types that anybody serves */
+    ptoi_scheduler *scheduler;
+    ptoi_calls *calls;        /* for tasks that submit runs itself */
+    const ptoi_a32 *sleepers; /* idle or resting, in the window: who might sleep while tasks come */
+    uint32_t forks;           /* ptoi_os_forks as it was created */
+    bool inside;              /* this thread is in a call of window/caller.h, where kernels run */
+    bool asymmetric;
+    bool watched; /* there is a watcher, or the run is traced */
+    bool guarded; /* managed memory has guards */
     pto_task last;
     pto_task unmapped; /* the task that runs alone, because the map could not hold it; 0: none */
     ptoi_poison poison;
@@ -206,18 +212,17 @@ struct pto_runtime {
         uint64_t most, least; /* bounds of that */
         uint64_t looked;      /* ticks: when it last looked at the clock */
         uint64_t created_ticks, created_ns; /* so that it can be found out what a tick is */
-        bool waits;        /* one would have to wait for somebody, and nothing else keeps it */
-        bool ran;          /* one has run, and did not just end well: it is to be recorded */
-        pto_status status; /* then: what it returned, */
-        uint64_t words;    /* and see ptoi_worker_end */
     } at_once;
 
     struct ptoi_trace *trace; /* of a run that is recorded (observe/trace.h); NULL: none is */
 
-    bool cancel_told; /* somebody has waited and heard of the cancel */
-    ptoi_a64 helped;  /* tasks that the orchestrating thread ran */
+    pto_watcher watcher;
+    pto_failure damage;    /* the first failure that this side has found itself; task 0: none */
+    pto_task told_failure; /* the failure that the program was last told of; 0: none */
+    bool told_cancel;      /* it was told of the cancel */
+    ptoi_a64 helped;       /* tasks that the orchestrating thread ran */
+    ptoi_guard_hidden hidden;
 
-    ptoi_sched sched;
     ptoi_settings settings;
     int file;
     void *memory, *memory_s; /* both mappings; the same unless it is mapped twice */
@@ -231,24 +236,17 @@ struct pto_runtime {
 
 #define PTOI_MAX_SCOPES (UINT32_C(1) << 22)
 
-static inline bool ptoi_poison_any(const pto_runtime *rt)
-{
-    return rt->poison.count || rt->poison.all;
-}
-
-/* Parameters and edges that a known task has at most: orchestrator/known.h. */
-#define PTOI_KNOWN_PARAMS 16
-#define PTOI_KNOWN_EDGES 64
-
-/* ---- runtime.c ---- */
+/* Parameters and edges that a task of the fast path has at most: submit.c. */
+#define PTOI_FAST_PARAMS 16
+#define PTOI_FAST_EDGES 64
 
 /* Whether this thread may orchestrate now: PTO_WRONG_THREAD otherwise. */
 pto_status ptoi_runtime_refuse(const pto_runtime *rt, const char *who);
 
 static inline pto_status ptoi_runtime_enter(const pto_runtime *rt, const char *who)
 {
-    if (__builtin_expect(rt && ptoi_get64(&rt->thread) == ptoi_os_self() && !rt->caller->running &&
-                             rt->sched.forks == ptoi_os_forks,
+    if (__builtin_expect(rt && ptoi_get64(&rt->thread) == ptoi_os_self() && !rt->inside &&
+                             rt->forks == ptoi_os_forks,
                          1)) {
         return PTO_OK;
     }
@@ -257,184 +255,6 @@ static inline pto_status ptoi_runtime_enter(const pto_runtime *rt, const char *w
 
 /* The calling thread is the orchestrating one from now on. */
 void ptoi_runtime_adopt(pto_runtime *rt);
-
-/* The number of a place in the program, which is looked for, and kept in the cache. */
-uint32_t ptoi_site_find(pto_runtime *rt, const char *file, int line, uint32_t at);
-
-static inline uint32_t ptoi_site_of(pto_runtime *rt, const char *file, int line)
-{
-    const uint32_t at = ((uint32_t)((uintptr_t)file >> 3) ^ (uint32_t)line) % 256;
-    return __builtin_expect(rt->site_cache[at].file == file && rt->site_cache[at].line == line, 1)
-               ? rt->site_cache[at].site
-               : ptoi_site_find(rt, file, line, at);
-}
-
-/* ---- buffer.c ---- */
-
-/* The record of a managed tensor; NULL, with the failure said, if it is gone. */
-ptoi_buffer *ptoi_buffer_find(pto_runtime *rt, const char *who, const pto_tensor *t);
-
-/* Whether the record is that of a living buffer. */
-static inline bool ptoi_buffer_is(const pto_runtime *rt, uint64_t owner, uint32_t generation)
-{
-    uint32_t record = (uint32_t)owner - 1;
-    return record < rt->n_buffers && rt->buffers[record].life == (owner >> 32 << 32 | generation);
-}
-
-static inline uint64_t ptoi_buffer_owner(const pto_runtime *rt, const ptoi_buffer *b)
-{
-    return b->life >> 32 << 32 | ((uint64_t)(b - rt->buffers) + 1);
-}
-
-/* The tensor that an argument of the task was packed from, as far as its bytes go. Says false for
- * managed memory that nobody can name any more. */
-bool ptoi_buffer_unpack(const pto_runtime *rt, const ptoi_slot *slot, const ptoi_packed *arg,
-                        pto_tensor *t);
-
-/* The first to write a buffer brings its memory, so it must be all of it, densely:
- * PTO_NOT_CONTIGUOUS. */
-pto_status ptoi_buffer_check_first(const ptoi_buffer *b, const char *who, const pto_tensor *t);
-
-/* PTO_BAD_MEMORY if memory of the user reaches into ours. */
-pto_status ptoi_buffer_check_external(const pto_runtime *rt, const char *who, const pto_tensor *t);
-
-/* ---- room.c ---- */
-
-/* How many known tasks in a row are sure to find room on the level, and nothing else that has to be
- * looked at. */
-uint64_t ptoi_known_room(const pto_runtime *rt, uint32_t level);
-
-/* ---- home.c ---- */
-
-/* Gives a buffer memory before anybody has written it: a task that is complete from the start owns
- * it, on the level of the lifetime that the buffer belongs to. */
-pto_status ptoi_submit_memory(pto_runtime *rt, ptoi_buffer *b, const char *file, int line);
-
-/* ---- guard.c: managed memory with guard bytes around it (window/guard.h) ---- */
-
-/* A task whose buffers have their memory by now: sets the guards of what it brings, and notes where
- * the memory of its arguments begins, which lie at `unit`. */
-void ptoi_guard_task(pto_runtime *rt, uint32_t level, uint64_t seq, uint64_t unit,
-                     const pto_param *params, size_t n_params);
-
-/* The buffer has memory by now, and no task that runs. */
-void ptoi_guard_memory(pto_runtime *rt, const ptoi_buffer *b);
-
-/* A task whose memory is about to be recycled. */
-void ptoi_guard_recycle(pto_runtime *rt, uint32_t level, uint64_t seq);
-
-/* All memory; every task is complete. */
-void ptoi_guard_sweep(pto_runtime *rt);
-
-/* ---- rearrange.c ---- */
-
-/* Makes the kernels of pto_submit_rearrange known, as the runtime is created. */
-pto_status ptoi_rearrange_register(pto_runtime *rt);
-
-/* ---- wait.c ---- */
-
-/* Runs tasks until the one named is complete. */
-void ptoi_wait_for(pto_runtime *rt, ptoi_ref ref);
-
-/* What the next waits are for, for whoever looks into the window. */
-static inline void ptoi_wait_tell(pto_runtime *rt, ptoi_why why)
-{
-    ptoi_set32(&rt->view.header->waiting.why, why);
-}
-
-/* The same for room in a ring. */
-void ptoi_wait_tell_room(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted);
-
-/* How many tasks are complete, counted from some number on: it only rises. */
-uint64_t ptoi_count_complete(const pto_runtime *rt);
-
-/* Runs tasks until more are complete than there were when somebody last looked at what he waits for,
- * whichever they are. */
-void ptoi_wait_any(pto_runtime *rt, uint64_t complete);
-
-/* Runs so many tasks at most, as long as there are any. Says whether there were. */
-bool ptoi_help(pto_runtime *rt, uint32_t tasks);
-
-/* Runs tasks as long as they are brief, until all of the level are complete, or that takes too long.
- * Says whether they are. */
-bool ptoi_catch_up(pto_runtime *rt, uint64_t ticks);
-
-/* Runs one task, if it is short. */
-void ptoi_help_short(pto_runtime *rt);
-
-/* Waits until all tasks of a level are complete. */
-void ptoi_wait_level(pto_runtime *rt, uint32_t level);
-
-/* ---- orchestrator/stall.c ---- */
-
-/* Room of this kind (window, heap, arguments) is short on the level: waits for something that can make
- * room; PTO_STALLED, with the whole story, if nothing can. */
-pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted);
-
-/* ---- orchestrator/stall_report.c ---- */
-
-/* Keeps a stall for pto_last_stall and whoever looks in; count, field, variable and texts of *report
- * need not be set. */
-void ptoi_stall_keep(pto_runtime *rt, pto_stall_report *report, uint32_t kernel, uint32_t site,
-                     uint32_t scope);
-
-/* So much never fits into this ring, whatever becomes of the tasks in it: kept, and PTO_TOO_LARGE. The
- * words are the caller's. */
-pto_status ptoi_stall_too_large(pto_runtime *rt, uint32_t level, ptoi_shortage what,
-                                uint64_t wanted, uint64_t enough);
-
-/* "window (PTO_WINDOW)": what makes the ring larger. */
-const char *ptoi_ring_option(pto_ring ring);
-
-/* ---- orchestrator/retire.c ---- */
-
-/* Looks how far tasks are complete, on one level: edges and map entries come back. */
-void ptoi_retire_completed(pto_runtime *rt, uint32_t level);
-
-/* Recycles what can be, on one level, after looking at all. */
-void ptoi_retire(pto_runtime *rt, uint32_t level);
-
-/* The same, and if the oldest task seems to be held looks closely whether it is. */
-void ptoi_retire_exactly(pto_runtime *rt, uint32_t level);
-
-/* Whether an unfinished task uses the memory of the oldest one; which one is in track.blocker. */
-bool ptoi_retire_is_held(pto_runtime *rt, uint32_t level, uint64_t seq);
-
-/* An unfinished task that uses the memory of this one, 0 if there is none; and, if `count` is given,
- * how many there are. Looks at all tasks. */
-ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq, uint32_t *count);
-
-/* Tells the header how full everything is. */
-void ptoi_retire_publish(pto_runtime *rt, uint32_t level);
-
-/* ---- orchestrator/poison.c ---- */
-
-pto_status ptoi_poison_create(pto_runtime *rt);
-void ptoi_poison_destroy(pto_runtime *rt);
-
-/* A bad task is passed: its number, and its outputs that nobody has written since, are kept. */
-void ptoi_poison_record(pto_runtime *rt, uint32_t level, uint64_t seq);
-
-/* Whether reading the tensor meets something bad; whether the task was. */
-bool ptoi_poison_meets(pto_runtime *rt, const pto_tensor *t);
-bool ptoi_poison_is_bad(const pto_runtime *rt, uint32_t level, uint64_t seq);
-
-/* The tensor will be written by the task of that order: what it covers of older ones is bad no longer
- * (or the writer will be). */
-void ptoi_poison_cover(pto_runtime *rt, const pto_tensor *t, uint64_t order);
-
-void ptoi_poison_clear(pto_runtime *rt);
-
-/* ---- observe/check.c ---- */
-
-#ifdef PTO_DEBUG_CHECKS
-void ptoi_debug_check(pto_runtime *rt);
-#else
-static inline void ptoi_debug_check(pto_runtime *rt)
-{
-    (void)rt;
-}
-#endif
 
 static inline ptoi_note *ptoi_note_of(const ptoi_track *track, uint64_t seq)
 {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/mutant.h"
+#include "orchestrator/names.h"
 #include "orchestrator/runtime.h"
 #include "orchestrator/trace.h"
 

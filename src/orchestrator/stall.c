@@ -9,7 +9,12 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "orchestrator/retire.h"
+#include "orchestrator/rings.h"
 #include "orchestrator/runtime.h"
+#include "orchestrator/stall.h"
+#include "orchestrator/stall_report.h"
+#include "orchestrator/wait.h"
 
 /* The proof is complete: says so. */
 static pto_status hopeless(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted)
@@ -18,17 +23,17 @@ static pto_status hopeless(pto_runtime *rt, uint32_t level, ptoi_shortage what, 
     const ptoi_view *view = &rt->view;
     uint64_t seq = t->retired;
     const ptoi_slot *slot = &t->slots[(uint32_t)seq & t->mask];
-    const ptoi_what small = ptoi_what_of(slot);
+    const ptoi_slot_header small = ptoi_slot_header_of(slot);
     const ptoi_scope *scope = &rt->scopes[ptoi_note_of(t, seq)->base];
-    const uint64_t size[] = {t->mask + UINT64_C(1), t->heap.size, t->args.size * 16};
-    const uint64_t used[] = {t->head - t->retired, t->heap.used, ptoi_ring_used(&t->args) * 16};
+    const ptoi_ring_fill fill = ptoi_rings_read(rt, level, (pto_ring)what);
+    const ptoi_ring_words *ring = ptoi_rings_words((pto_ring)what);
     bool shared = rt->scopes[rt->depth - 1].boundaries >= rt->levels;
     pto_stall_report r = {
         .kind = shared ? PTO_STALL_LEVELS : PTO_STALL_SCOPE,
         .ring = (pto_ring)what,
         .level = level,
-        .size = size[what],
-        .used = used[what],
+        .size = fill.size,
+        .used = fill.used,
         .wanted = what == PTOI_SHORT_WINDOW ? 1 : wanted,
         .oldest = ptoi_ref_task(ptoi_ref_make(seq, level, false)),
         .order = ptoi_order_of(&rt->view, slot),
@@ -39,17 +44,17 @@ static pto_status hopeless(pto_runtime *rt, uint32_t level, ptoi_shortage what, 
         snprintf(need, sizeof need, ", %" PRIu64 " wanted", wanted);
     }
     const ptoi_site *site = &view->sites[small.site], *opened = &view->sites[scope->site];
-    return ptoi_fail(
-        PTO_STALLED,
-        "submit: the %s of level %u is full (%" PRIu64 " %s%s) for ever: its oldest "
-        "task %" PRIu64 " (kernel '%s', submitted at %s:%d) is held by "
-        "the scope opened at %s:%d. End that scope, %s, or raise %s",
-        pto_ring_name(r.ring), level, r.size, what == PTOI_SHORT_WINDOW ? "tasks" : "bytes", need,
-        r.order, ptoi_string(view, view->kernels[small.kernel].name), ptoi_string(view, site->file),
-        site->line, ptoi_string(view, opened->file), opened->line,
-        shared ? "raise levels (PTO_LEVELS): boundary scopes share the last ring here"
-               : "put what repeats into PTO_BOUNDARY scopes",
-        ptoi_ring_option(r.ring));
+    return ptoi_fail(PTO_STALLED,
+                     "submit: the %s of level %u is full (%" PRIu64 " %s%s) for ever: its oldest "
+                     "task %" PRIu64 " (kernel '%s', submitted at %s:%d) is held by "
+                     "the scope opened at %s:%d. End that scope, %s, or raise %s",
+                     ring->name, level, r.size, ring->unit, need, r.order,
+                     ptoi_string(view, view->kernels[small.kernel].name),
+                     ptoi_string(view, site->file), site->line, ptoi_string(view, opened->file),
+                     opened->line,
+                     shared ? "raise levels (PTO_LEVELS): boundary scopes share the last ring here"
+                            : "put what repeats into PTO_BOUNDARY scopes",
+                     ring->option);
 }
 
 pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted)
@@ -60,13 +65,13 @@ pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint6
     if (t->retired != before) {
         return PTO_OK;
     }
-    ptoi_wait_tell_room(rt, level, what, what == PTOI_SHORT_WINDOW ? 1 : wanted);
+    ptoi_wait_reason_room(rt, level, what, what == PTOI_SHORT_WINDOW ? 1 : wanted);
     uint64_t oldest = t->retired;
     if (oldest == t->head) {
         (void)ptoi_stall_too_large(rt, level, what, wanted, 0);
-        return ptoi_fail(PTO_TOO_LARGE,
-                         "submit: the %s of level %u is empty, and still too small: raise %s",
-                         pto_ring_name((pto_ring)what), level, ptoi_ring_option((pto_ring)what));
+        return ptoi_fail(
+            PTO_TOO_LARGE, "submit: the %s of level %u is empty, and still too small: raise %s",
+            pto_ring_name((pto_ring)what), level, ptoi_rings_words((pto_ring)what)->option);
     }
     if (oldest >= t->released) {
         return hopeless(rt, level, what, wanted);
@@ -75,7 +80,7 @@ pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint6
         ptoi_wait_for(rt, ptoi_ref_make(oldest, level, false));
         /* Room for one task alone would bring us back here at once. There is work: let there be
          * more room. (Running, not waiting: what is not needed is not waited for.) */
-        (void)ptoi_help(rt, (t->mask + 1) / 16);
+        (void)ptoi_help(rt, (t->mask + 1) / 16, PTOI_LENGTH_LONG, NULL);
         return PTO_OK;
     }
     if (ptoi_retire_is_held(rt, level, oldest)) {

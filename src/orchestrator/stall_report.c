@@ -1,49 +1,13 @@
 /* stall_report.c - the last stall, kept for programs and for people.
  *
- * It lies in the window, so that a tool that looks in from outside can tell it as well. Only the
+ * It lies in the window, so that a tool can report it as well. Only the
  * orchestrating thread writes it, when it has been proved; nothing here is on anybody's fast path.
  */
 #include <inttypes.h>
 
 #include "base/error.h"
-#include "orchestrator/runtime.h"
-
-typedef struct ring_words {
-    const char *name, *unit, *field, *variable;
-    const char *option; /* both of them, for people */
-} ring_words;
-
-#define WORDS(name, unit, field, variable)                                                         \
-    {                                                                                              \
-        name, unit, field, variable, field " (" variable ")"                                       \
-    }
-
-static const ring_words rings[] = {
-    [PTO_RING_WINDOW] = WORDS("task window", "tasks", "window", "PTO_WINDOW"),
-    [PTO_RING_HEAP] = WORDS("heap", "bytes", "heap_bytes", "PTO_HEAP"),
-    [PTO_RING_ARGS] = WORDS("argument ring", "bytes", "arg_bytes", "PTO_ARGS"),
-    [PTO_RING_DEPS] = WORDS("edge ring", "edges", "deps", "PTO_DEPS"),
-    [PTO_RING_MAP] = WORDS("map entries", "accesses", "map_entries", "PTO_MAP_ENTRIES"),
-    [PTO_RING_BUFFERS] = WORDS("records of tensors", "tensors", "buffers", "PTO_BUFFERS"),
-};
-
-#undef WORDS
-
-static const ring_words *words_of(pto_ring ring)
-{
-    static const ring_words unknown = {"unknown ring", "", "", "", ""};
-    return (uint32_t)ring < sizeof rings / sizeof *rings ? &rings[ring] : &unknown;
-}
-
-const char *pto_ring_name(pto_ring ring)
-{
-    return words_of(ring)->name;
-}
-
-const char *ptoi_ring_option(pto_ring ring)
-{
-    return words_of(ring)->option;
-}
+#include "orchestrator/rings.h"
+#include "orchestrator/stall_report.h"
 
 const char *pto_stall_kind_name(pto_stall_kind kind)
 {
@@ -81,15 +45,13 @@ void ptoi_stall_keep(pto_runtime *rt, pto_stall_report *report, uint32_t kernel,
 pto_status ptoi_stall_too_large(pto_runtime *rt, uint32_t level, ptoi_shortage what,
                                 uint64_t wanted, uint64_t enough)
 {
-    const ptoi_track *t = &rt->track[level];
-    const uint64_t size[] = {t->mask + UINT64_C(1), t->heap.size, t->args.size * 16};
-    const uint64_t used[] = {t->head - t->retired, t->heap.used, ptoi_ring_used(&t->args) * 16};
+    const ptoi_ring_fill fill = ptoi_rings_read(rt, level, (pto_ring)what);
     pto_stall_report r = {
         .kind = PTO_STALL_TOO_LARGE,
         .ring = (pto_ring)what,
         .level = level,
-        .size = size[what],
-        .used = used[what],
+        .size = fill.size,
+        .used = fill.used,
         .wanted = wanted,
         .enough = enough,
     };
@@ -121,8 +83,8 @@ pto_status pto_last_stall(const pto_runtime *rt, pto_stall_report *report)
     report->used = ptoi_get64(&s->used);
     report->wanted = ptoi_get64(&s->wanted);
     report->enough = ptoi_get64(&s->enough);
-    report->field = words_of(report->ring)->field;
-    report->variable = words_of(report->ring)->variable;
+    report->field = ptoi_rings_words(report->ring)->field;
+    report->variable = ptoi_rings_words(report->ring)->variable;
     if (report->kind == PTO_STALL_SCOPE || report->kind == PTO_STALL_LEVELS) {
         const ptoi_site *site = &view->sites[ptoi_get32(&s->site)];
         const ptoi_site *scope = &view->sites[ptoi_get32(&s->scope)];
@@ -144,7 +106,7 @@ void pto_stall_print(const pto_stall_report *report, FILE *out)
     if (!report || !out || report->kind == PTO_STALL_NONE) {
         return;
     }
-    const ring_words *ring = words_of(report->ring);
+    const ptoi_ring_words *ring = ptoi_rings_words(report->ring);
     char where[32] = "";
     if (report->ring != PTO_RING_BUFFERS) {
         snprintf(where, sizeof where, " of level %u", report->level);

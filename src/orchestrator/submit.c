@@ -1,20 +1,603 @@
-/* submit.c - one task, from the call to the inbox: read, reserve, link, write, publish.
+/* submit.c - one task, from the call to the inbox.
  *
- * Everything that can be refused or has to wait comes first, with nothing changed: parameters are
- * checked, then there is room in every ring, then the map is asked. Only then is anything taken,
- * recorded or linked, and from there on nothing can fail. The steps, and what they hand on, are in
- * draft.h; the task that is hoped for takes them all at once (known.h).
+ *     check ──> walk over the parameters ──┬── run inline   it waits for nobody, and is short
+ *                                          ├── publish      it goes to the scheduler
+ *                                          └── slow path    anything unusual: slow.h
+ *
+ * Most tasks of a program that runs for a while have few parameters. Each is a region that the map
+ * knows and that nothing else overlaps, or a buffer that the task brings itself; and there is room
+ * in every ring. For these one walk finds everything: region, layout, address, and whom the task
+ * waits for. Edges and arguments go straight to where they stay, which counts only if the task does.
+ *
+ * During the walk nothing changes but marks that mean nothing to the next call (`attempt`). So
+ * whatever is unusual (a first use, a part of something, an `after`, an error) leaves the walk, and
+ * the slow path does it. Room is checked for many tasks ahead: track.quick says up to which order.
  */
 #include <inttypes.h>
 
 #include "base/error.h"
-#include "orchestrator/at_once.h"
+#include "orchestrator/buffer.h"
+#include "orchestrator/check.h"
 #include "orchestrator/draft.h"
+#include "orchestrator/inline.h"
+#include "orchestrator/map/answer.h"
+#include "orchestrator/map/near.h"
+#include "orchestrator/map/recall.h"
+#include "orchestrator/names.h"
+#include "orchestrator/retire.h"
 #include "orchestrator/trace.h"
+#include "orchestrator/wait.h"
+#include "orchestrator/watch.h"
+#include "orchestrator/write.h"
 
-#define FEW 32         /* parameters that need no memory beyond the stack */
-#define LEARN_NS 20000 /* since the runtime was created: enough to learn what a tick is */
-#define LOOK_EVERY 32  /* tasks, even if nothing is short: what is recycled is still in the cache */
+#define LOOK_EVERY 32 /* tasks between two retires, if nothing is short: what comes back is warm */
+
+/* What is submitted: kernel and type are right. */
+typedef struct request {
+    const pto_param *params;
+    size_t n_params;
+    uint32_t kernel, type;
+    const char *file;
+    int line;
+} request;
+
+/* ---- The walk ---- */
+
+/* In place of a region, of which there are at most 2^29. */
+#define SCALAR 0xffffffffu
+
+/* What the walk finds. A bit of the sets is a parameter. */
+typedef struct resolved {
+    uint64_t heap_at, heap_bytes; /* its block */
+    uint32_t fresh;               /* set: buffers that it brings */
+    uint32_t managed;             /* set: buffers of other tasks */
+    uint32_t n_args;              /* descriptors that are written */
+} resolved;
+
+/* Kind, nodep and dtype of a parameter in one word. It equals the kind for a tensor that is ordered
+ * by the map: neither a scalar nor an `after`. */
+_Static_assert(offsetof(pto_param, nodep) == 4 && offsetof(pto_param, dtype) == 6 &&
+                   offsetof(pto_param, tensor) == 8 && PTO_PARAM_INPUT == 1 && PTO_PARAM_INOUT == 3,
+               "one word says that a parameter is an ordinary tensor");
+
+static inline uint64_t kind_of(const pto_param *p)
+{
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+
+static __attribute__((noinline)) uint32_t find_whole(const pto_runtime *rt, const ptoi_buffer *b,
+                                                     const pto_tensor *t)
+{
+    if ((uint32_t)t->ndim > PTO_MAX_DIMS || b->bytes == 0) {
+        return 0;
+    }
+    const uint32_t form = ptoi_form_find(&rt->map->forms, t);
+    return ptoi_form_record(rt->map->forms.records, form)->dense == b->bytes ? form : 0;
+}
+
+/* The layout of a tensor that is all of its buffer, in order; 0 if it is anything else, or has no
+ * number. The tensor may be any nonsense. */
+static inline uint32_t whole_form(const pto_runtime *rt, const ptoi_buffer *b, const pto_tensor *t)
+{
+    if (PTOI_UNLIKELY(t->storage_bytes != b->bytes || t->offset != 0 || t->storage)) {
+        return 0;
+    }
+    return b->form && ptoi_form_is(ptoi_form_record(rt->map->forms.records, b->form), t)
+               ? b->form
+               : find_whole(rt, b, t);
+}
+
+typedef struct meeting {
+    pto_runtime *rt;
+    ptoi_edges *edges;
+    uint32_t kind;
+    bool many;
+} meeting;
+
+static inline void meet_reader(void *context, uint64_t seq, uint32_t level, uint32_t entry,
+                               pto_map_access met, bool live)
+{
+    meeting *m = context;
+    (void)entry;
+    (void)live;
+    if (m->edges->count == PTOI_FAST_EDGES) {
+        m->many = true;
+    } else {
+        ptoi_edge_met(m->rt, m->edges, level, seq, m->kind, met);
+    }
+}
+
+/* The readers that a write waits for. Out of line: it leaves the walk all its registers. Returns
+ * whether they fit. */
+static __attribute__((noinline)) bool meet_readers(pto_runtime *rt, const ptoi_region *r,
+                                                   ptoi_edges *edges, uint32_t kind)
+{
+    meeting m = {rt, edges, kind, false};
+    (void)ptoi_answer_readers(rt->map, r, meet_reader, &m);
+    return !m.many;
+}
+
+/* A buffer that the task is the first to write: its layout, or 0 if it is unusual. */
+static inline uint32_t resolve_fresh(const pto_runtime *rt, const pto_tensor *t, ptoi_buffer *b,
+                                     uint64_t kind, resolved *f)
+{
+    const uint32_t form = whole_form(rt, b, t);
+    if (PTOI_UNLIKELY(kind != PTO_PARAM_OUTPUT || b->fresh == rt->attempt || b->base != rt->base)) {
+        return 0;
+    }
+    b->fresh = rt->attempt;
+    b->form = (uint16_t)form;
+    b->at = f->heap_bytes; /* in the block */
+    f->heap_bytes += ptoi_buffer_block(b);
+    return form;
+}
+
+/* An argument of a task to be run that is written, as others may ask for it later. */
+static inline ptoi_arg_desc *keep_output(ptoi_arg_desc *at, uint64_t kind, const uint64_t words[2])
+{
+    if (kind == PTO_PARAM_INPUT) {
+        return at;
+    }
+    const uint64_t kept[2] = {words[0], words[1] | kind << PTOI_ARG_ACCESS_SHIFT};
+    memcpy(at, kept, sizeof kept);
+    return at + 1;
+}
+
+/* Whether a task that is not complete reads the region. If not, the next one need not ask. */
+static inline bool is_read(const pto_tensormap *map, ptoi_region *r)
+{
+    if (!ptoi_region_idle(map, r)) {
+        return true;
+    }
+    r->read_levels = 0;
+    return false;
+}
+
+typedef enum verdict { RESOLVED, UNUSUAL, BLOCKED } verdict;
+
+/* The walk. It comes in two forms, one for each ending; `run` is a constant wherever it is called.
+ *
+ *   to publish  edges, argument descriptors and found[] are written: the region of a parameter, the
+ *               layout of a fresh buffer, or SCALAR
+ *   to run      arguments are made for the kernel, and outputs are kept. BLOCKED: the task would
+ *               have to wait for another one
+ *
+ * UNUSUAL: the slow path has to do it, or there is no room. Only marks have changed then. */
+static inline __attribute__((always_inline)) verdict resolve(pto_runtime *rt, const request *q,
+                                                             const bool run, resolved *f,
+                                                             uint32_t *found, ptoi_edges *edges)
+{
+    pto_tensormap *map = rt->map;
+    ptoi_track *track = rt->now;
+    ptoi_arg_desc *desc = track->packed + track->args.at;
+    pto_arg *arg = rt->calls->args;
+    const uint64_t block_at = ptoi_heap_newest(&track->heap)->end; /* where a block mostly goes */
+    rt->attempt++;
+    *f = (resolved){.heap_at = block_at};
+    for (size_t i = 0; i < q->n_params; i++, arg++) {
+        const pto_param *p = &q->params[i];
+        const uint64_t kind = kind_of(p);
+        if (PTOI_UNLIKELY(kind - PTO_PARAM_INPUT > PTO_PARAM_INOUT - PTO_PARAM_INPUT)) {
+            if (p->kind != PTO_PARAM_SCALAR) {
+                return UNUSUAL;
+            }
+            if (run) {
+                ptoi_arg_scalar(arg, (pto_dtype)p->dtype, p->u64);
+            } else {
+                desc = ptoi_write_scalar(desc, p);
+                found[i] = SCALAR;
+            }
+            continue;
+        }
+        const pto_tensor *t = p->tensor;
+        if (PTOI_UNLIKELY(!t)) {
+            return UNUSUAL;
+        }
+        const ptoi_buffer *managed = NULL;
+        uint64_t words[2]; /* the argument descriptor, but for its access */
+        if (t->owner) {
+            ptoi_buffer *b = ptoi_buffer_of(rt, t);
+            if (PTOI_UNLIKELY(!ptoi_buffer_is(rt, t->owner, t->generation) ||
+                              t->version != b->version)) {
+                return UNUSUAL;
+            }
+            managed = b;
+            if (!b->seq || b->unmapped) {
+                const bool fresh = !b->seq;
+                const uint32_t form = fresh ? resolve_fresh(rt, t, b, kind, f)
+                                            : whole_form(rt, b, t);
+                if (PTOI_UNLIKELY(!form || (!run && !fresh))) {
+                    return UNUSUAL;
+                }
+                f->fresh |= (uint32_t)fresh << i;
+                f->managed |= (uint32_t)!fresh << i;
+                if (!run) {
+                    found[i] = form;
+                    desc++; /* written when the block has its place */
+                    continue;
+                }
+                const uint64_t segment = fresh ? rt->level : b->level;
+                words[0] = fresh ? block_at + b->at : b->at;
+                words[1] = (uint32_t)t->owner | (uint64_t)form << PTOI_ARG_FORM_SHIFT |
+                           segment << PTOI_ARG_SEGMENT_SHIFT;
+                ptoi_arg_tensor(arg, ptoi_form_record(map->forms.records, form),
+                                rt->calls->view->level[segment].heap + words[0]);
+                desc = keep_output(desc, kind, words);
+                continue;
+            }
+            f->managed |= 1u << i;
+        }
+        const uint32_t region = ptoi_recall(map, t);
+        if (PTOI_UNLIKELY(region == PTOI_NONE)) {
+            return UNUSUAL;
+        }
+        ptoi_region *r = &map->regions[region];
+        if (PTOI_UNLIKELY(r->near != PTOI_NEAR_NONE)) {
+            return UNUSUAL;
+        }
+        const bool written = r->writer >= map->level[r->writer_level].watermark;
+        const bool read = kind != PTO_PARAM_INPUT && r->read_levels;
+        if (run) {
+            if (PTOI_UNLIKELY((written || (read && is_read(map, r))) && !PTOI_MUTANT(AT_ONCE))) {
+                return BLOCKED;
+            }
+        } else {
+            found[i] = region;
+            if (written) {
+                if (PTOI_UNLIKELY(edges->count == PTOI_FAST_EDGES)) {
+                    return UNUSUAL;
+                }
+                ptoi_edge_met(rt, edges, r->writer_level, r->writer, (uint32_t)kind, PTO_MAP_WRITE);
+            }
+            if (read && PTOI_UNLIKELY(!meet_readers(rt, r, edges, (uint32_t)kind))) {
+                return UNUSUAL;
+            }
+        }
+        if (PTOI_UNLIKELY(!r->packed[1])) {
+            const ptoi_arg_desc place = ptoi_write_place(t, managed, r->form);
+            memcpy(r->packed, &place, sizeof place);
+        }
+        if (run) {
+            ptoi_arg_tensor(arg, ptoi_form_record(map->forms.records, r->form),
+                            managed ? rt->calls->view->level[managed->level].heap + r->packed[0]
+                                    : (char *)(uintptr_t)r->packed[0]);
+            desc = keep_output(desc, kind, r->packed);
+        } else {
+            words[0] = r->packed[0];
+            words[1] = r->packed[1] | kind << PTOI_ARG_ACCESS_SHIFT;
+            memcpy(desc++, words, sizeof words);
+        }
+    }
+    f->n_args = (uint32_t)(desc - (track->packed + track->args.at));
+    if (!f->fresh) {
+        return RESOLVED;
+    }
+    if (PTOI_UNLIKELY(!ptoi_heap_fits(&track->heap, f->heap_bytes, &f->heap_at))) {
+        return UNUSUAL;
+    }
+    /* Arguments of a task to be run count on the usual place of the block. */
+    return PTOI_UNLIKELY(run && f->heap_at != block_at) ? UNUSUAL : RESOLVED;
+}
+
+/* The block has its place: so have the buffers in it. */
+static inline void place_fresh(pto_runtime *rt, const request *q, const resolved *f)
+{
+    for (uint32_t left = f->fresh; left; left &= left - 1) {
+        ptoi_buffer *b = ptoi_buffer_of(rt, q->params[__builtin_ctz(left)].tensor);
+        b->at = ptoi_guard_place(rt->guarded, b->at + f->heap_at);
+        b->level = (uint8_t)rt->level;
+    }
+}
+
+/* The task in the slot is submitted. */
+static inline void count_task(pto_runtime *rt, uint32_t level, uint64_t seq)
+{
+    rt->last = ptoi_task_make(seq, level);
+    rt->order++;
+}
+
+/* ---- Ending 1: run inline ----
+ *
+ * When submit returns the task is complete. So nobody will ever wait for it, and the map need not
+ * hear of it: no entries, no edges, no place in the inbox. It has a number, and its slot says that
+ * it is complete. If it brings a buffer it owns the memory, as ever; the map does not hear of that
+ * buffer before it is used in another way (`unmapped`).
+ */
+
+/* The task ran well. It is gone, if all before it are and no scope holds it; else it stays for as
+ * long as that. */
+static inline void commit_inline(pto_runtime *rt, const request *q, const resolved *f,
+                                 ptoi_slot *slot, uint32_t n_args)
+{
+    ptoi_track *track = rt->now;
+    const uint64_t seq = track->head;
+    if (track->completed == seq) {
+        track->completed = seq + 1;
+        ptoi_set64(&track->progress->completed, seq + 1);
+    }
+    if (track->retired == seq && rt->depth == 0) {
+        track->head = track->retired = track->released = seq + 1;
+        ptoi_set64(&track->progress->retired, seq + 1);
+        if (PTOI_UNLIKELY(rt->trace != NULL)) {
+            ptoi_trace_retired(rt, rt->level, seq, seq + 1);
+        }
+        return;
+    }
+    slot->args = (uint32_t)track->args.at; /* somebody may ask for its outputs */
+    slot->n_args = n_args;
+    for (uint32_t left = f->fresh; left; left &= left - 1) {
+        ptoi_buffer *b = ptoi_buffer_of(rt, q->params[__builtin_ctz(left)].tensor);
+        b->seq = seq;
+        b->unmapped = true;
+    }
+    for (uint32_t left = f->managed; left; left &= left - 1) {
+        (void)ptoi_write_name(rt, ptoi_buffer_of(rt, q->params[__builtin_ctz(left)].tensor));
+    }
+    ptoi_heap_take(&track->heap, f->heap_at, f->heap_bytes);
+    (void)ptoi_ring_take_here(&track->args, n_args);
+    ptoi_write_record(rt, track, seq, rt->base, rt->depth - rt->base, f->heap_at, f->heap_bytes);
+}
+
+/* Writes all arguments of the task, and not its outputs alone: a trace wants them. */
+static __attribute__((noinline, cold)) uint32_t describe_all(pto_runtime *rt,
+                                                             const pto_param *params, size_t n)
+{
+    ptoi_arg_desc *at = rt->now->packed + rt->now->args.at;
+    for (size_t i = 0; i < n; i++, at++) {
+        const pto_tensor *t = params[i].tensor;
+        if (params[i].kind == PTO_PARAM_SCALAR) {
+            ptoi_write_scalar(at, &params[i]);
+            continue;
+        }
+        *at = ptoi_write_place(t, t->owner ? ptoi_buffer_of(rt, t) : NULL,
+                               ptoi_form_find(&rt->map->forms, t));
+        at->access = (uint8_t)params[i].kind;
+    }
+    return (uint32_t)n;
+}
+
+/* The kernel of a task that submit ran did not return PTO_OK. */
+static __attribute__((noinline, cold)) void
+ran_badly(pto_runtime *rt, uint32_t task, uint32_t kernel, uint32_t phase, pto_status status)
+{
+    rt->inside = false;
+    if (status != PTO_PENDING) {
+        ptoi_call_over(rt->calls, task, phase);
+    }
+    /* Not inline again, for a while. */
+    ptoi_set32(&rt->calls->view->times[kernel].length, PTOI_LENGTH_LONG);
+}
+
+/* Runs the task. False: its kernel did not return PTO_OK, and *end says how the task ends once it is
+ * recorded like an offloaded one. */
+static inline bool run_inline(pto_runtime *rt, const request *q, const resolved *f,
+                              ptoi_inline_end *end)
+{
+    ptoi_track *track = rt->now;
+    const uint64_t seq = track->head;
+    const uint64_t header = ptoi_slot_header_word(q->kernel, ptoi_site_of(rt, q->file, q->line),
+                                                  rt->level, q->type, false);
+    const pto_task self = ptoi_task_make(seq, rt->level);
+    place_fresh(rt, q, f);
+    ptoi_slot *slot = ptoi_write_slot(track, seq, rt->order, header, track->args.at, 0, 0, 0);
+    uint32_t n_args = f->n_args;
+    if (PTOI_UNLIKELY(rt->watched)) {
+        n_args = describe_all(rt, q->params, q->n_params);
+        ptoi_watch_submitted(rt, slot, q->params, q->n_params);
+    }
+    rt->inside = true;
+    const uint32_t task = ptoi_slot_number(&rt->view, slot);
+    const uint32_t phase = ptoi_phase_begin(ptoi_lap(&rt->view, rt->level, seq));
+    end->status = ptoi_call_kernel(rt->calls, task, q->kernel, q->type, self, (uint32_t)q->n_params,
+                                   phase, &end->words);
+    if (PTOI_UNLIKELY(end->status != PTO_OK)) {
+        ran_badly(rt, task, q->kernel, phase, end->status);
+        return false;
+    }
+    if (PTOI_UNLIKELY(rt->watched)) {
+        ptoi_caller_log(rt->scheduler, task);
+    }
+    rt->inside = false;
+    ptoi_write_complete(track, seq, rt->order);
+    commit_inline(rt, q, f, slot, n_args);
+    rt->last = self;
+    rt->order++;
+    ptoi_header *h = rt->view.header;
+    ptoi_release64(&h->at_once, ptoi_get64(&h->at_once) + 1); /* W7 */
+    if (rt->order % PTOI_CLOCK_EVERY == 0) {
+        ptoi_inline_check_clock(rt);
+    }
+    return true;
+}
+
+/* ---- Ending 2: publish ---- */
+
+static inline void publish(pto_runtime *rt, const request *q, const resolved *f,
+                           const uint32_t *found, ptoi_edges *edges)
+{
+    pto_tensormap *map = rt->map;
+    ptoi_track *track = rt->now;
+    const uint32_t level = rt->level;
+    const uint64_t seq = track->head;
+    const pto_map_task task = {seq, level};
+    ptoi_level *entries = &map->level[level];
+    uint32_t entry = entries->head;
+    const uint32_t first = entry;
+    place_fresh(rt, q, f);
+    for (size_t i = 0; i < q->n_params; i++) {
+        if (PTOI_UNLIKELY(found[i] == SCALAR || f->fresh >> i & 1)) {
+            continue;
+        }
+        ptoi_region *r = &map->regions[found[i]];
+        ptoi_entry_write(entries, entry++, r, found[i],
+                         q->params[i].kind == PTO_PARAM_INPUT ? PTO_MAP_READ : PTO_MAP_WRITE, task);
+        if (r->kind != PTOI_SPACE_USER) {
+            ptoi_write_hold(rt, &rt->buffers[(uint32_t)r->a - 1], level, seq);
+        }
+    }
+    /* New regions after all known ones, which have live entries by now: a new one may take the place
+     * of an idle region. */
+    entries->head = entry;
+    for (uint32_t left = f->fresh; left; left &= left - 1) {
+        const uint32_t i = (uint32_t)__builtin_ctz(left);
+        const pto_tensor *t = q->params[i].tensor;
+        ptoi_buffer *b = ptoi_buffer_of(rt, t);
+        b->seq = seq;
+        b->unmapped = false;
+        const uint32_t region = ptoi_loose_create(map, t, found[i]);
+        ptoi_region *r = &map->regions[region];
+        ptoi_entry_write(entries, entry++, r, region, PTO_MAP_WRITE, task);
+        ptoi_arg_desc arg = ptoi_write_place(t, b, found[i]);
+        memcpy(r->packed, &arg, sizeof r->packed);
+        arg.access = PTO_PARAM_OUTPUT;
+        track->packed[track->args.at + i] = arg;
+    }
+    entries->head = entry;
+    map->hot.params += entry - first;
+
+    if (PTOI_UNLIKELY(rt->guarded)) {
+        ptoi_guard_task(rt, level, seq, track->args.at, q->params, q->n_params);
+    }
+    const bool poisoned = PTOI_UNLIKELY(track->few) && ptoi_edges_drop_complete(rt, edges);
+    const uint64_t args_at = track->args.at, deps_at = track->deps.at;
+    ptoi_heap_take(&track->heap, f->heap_at, f->heap_bytes);
+    (void)ptoi_ring_take_here(&track->args, q->n_params);
+    (void)ptoi_ring_take_here(&track->deps, edges->count);
+    ptoi_write_record(rt, track, seq, rt->base, rt->depth - rt->base, f->heap_at, f->heap_bytes);
+    const ptoi_slot *slot = ptoi_write_slot(
+        track, seq, rt->order,
+        ptoi_slot_header_word(q->kernel, ptoi_site_of(rt, q->file, q->line), level, q->type,
+                              poisoned),
+        args_at, (uint32_t)q->n_params, deps_at, edges->count);
+    count_task(rt, level, seq);
+    if (PTOI_UNLIKELY(rt->watched)) {
+        ptoi_watch_submitted(rt, slot, q->params, q->n_params);
+    }
+    ptoi_publish(rt, slot, edges, NULL);
+    ptoi_map_debug_check(map);
+}
+
+/* ---- Ending 3: the slow path ---- */
+
+#define FEW 32 /* parameters that need no memory beyond the stack */
+
+/* More accesses than the stack should hold: the runtime keeps memory for one such task. */
+static __attribute__((noinline, cold)) pto_status borrow_accesses(ptoi_draft *d)
+{
+    pto_runtime *rt = d->rt;
+    if (d->n_params > rt->max_accesses) {
+        return ptoi_fail(PTO_TOO_LARGE,
+                         "submit: %zu parameters for the %" PRIu64 " bytes of arguments of level "
+                         "%u: it takes arg_bytes (PTO_ARGS) of at least %zu, and a task has at "
+                         "most a million",
+                         d->n_params, d->track->args.size * 16, d->level, d->n_params * 16);
+    }
+    d->accesses = rt->accesses;
+    d->kinds = (uint8_t *)(rt->accesses + rt->max_accesses);
+    return PTO_OK;
+}
+
+/* Any task, step by step. `ran`: it was run inline, and did not end well. */
+static __attribute__((noinline)) pto_status submit_slowly(pto_runtime *rt, request q,
+                                                          const ptoi_inline_end *ran)
+{
+    ptoi_draft d;
+    pto_map_param accesses[FEW];
+    uint8_t kinds[FEW];
+    ptoi_draft_begin(&d, rt, rt->level, q.params, q.n_params);
+    d.accesses = accesses;
+    d.kinds = kinds;
+    if (PTOI_UNLIKELY(q.n_params > FEW)) {
+        PTO_TRY(borrow_accesses(&d));
+    }
+    PTO_TRY(ptoi_draft_read(&d));
+    if (PTOI_UNLIKELY(d.homeless)) {
+        PTO_TRY(ptoi_draft_find_homes(&d, q.file, q.line));
+    }
+    PTO_TRY(ptoi_draft_reserve(&d));
+    PTO_TRY(ptoi_draft_link(&d));
+    const ptoi_slot *slot = ptoi_draft_write(&d, q.kernel, q.type,
+                                             ptoi_site_of(rt, q.file, q.line));
+    count_task(rt, d.level, d.seq);
+    if (PTOI_UNLIKELY(rt->watched && !ran)) {
+        ptoi_watch_submitted(rt, slot, q.params, q.n_params);
+    }
+    ptoi_publish(rt, slot, &d.edges, ran);
+    if (PTOI_UNLIKELY(d.barrier)) { /* the map does not know it: none may follow before it ends */
+        rt->unmapped = rt->last;
+        ptoi_wait_level(rt, d.level);
+        rt->unmapped = 0;
+    }
+    return PTO_OK;
+}
+
+/* ---- Submit ---- */
+
+/* Whether there is room for a task of the fast path, and nothing else to be looked at. */
+static inline bool is_fast(const pto_runtime *rt, const request *q)
+{
+    return __builtin_expect(q->n_params <= PTOI_FAST_PARAMS && rt->order < rt->now->quick, 1);
+}
+
+/* One way: the walk, and one of the three endings. A task that submit wishes to run and that turns out
+ * to wait for others is walked over again, to be published. */
+static inline pto_status submit(pto_runtime *rt, const request *q)
+{
+    const ptoi_inline_wish wish = ptoi_inline_wanted(rt, q->kernel);
+    resolved f;
+    if (wish != PTOI_INLINE_NO) {
+        verdict v;
+        do {
+            v = is_fast(rt, q) ? resolve(rt, q, true, &f, NULL, NULL) : UNUSUAL;
+            if (v == RESOLVED) {
+                ptoi_inline_end end;
+                return run_inline(rt, q, &f, &end) ? PTO_OK : submit_slowly(rt, *q, &end);
+            }
+        } while (v == BLOCKED && ptoi_inline_blocked(rt, wish));
+    }
+    uint32_t found[PTOI_FAST_PARAMS];
+    ptoi_edges edges = {.refs = rt->now->refs + rt->now->deps.at}; /* whom it waits for */
+    if (!is_fast(rt, q) || resolve(rt, q, false, &f, found, &edges) != RESOLVED) {
+        return submit_slowly(rt, *q, NULL);
+    }
+    publish(rt, q, &f, found, &edges);
+    return PTO_OK;
+}
+
+/* No word of state.waiters gets 2^32 laps old: see ptoi_scheduler_refresh. */
+static inline void refresh(pto_runtime *rt, ptoi_track *track)
+{
+    const uint32_t lap = ptoi_lap(&rt->view, rt->level, track->head);
+    if (PTOI_UNLIKELY(lap - track->fresh_lap >= PTOI_REFRESH_LAPS)) {
+        ptoi_scheduler_refresh(rt->scheduler, rt->level, lap - 1);
+        track->fresh_lap = lap;
+    }
+}
+
+/* Now and then, after a task: what is complete comes back, and the next ones may take the fast path.
+ * The first tasks of a program are published to outside readers more and more seldom. */
+static __attribute__((noinline)) void look_again(pto_runtime *rt)
+{
+    ptoi_track *track = rt->now;
+    if (PTOI_UNLIKELY(rt->order < LOOK_EVERY)) {
+        if ((rt->order & (rt->order - 1)) == 0) {
+            ptoi_retire_publish(rt, rt->level);
+        }
+        rt->look_at = rt->order + 1;
+    } else if (rt->order >= rt->look_at) {
+        if (PTOI_UNLIKELY(rt->at_once.types && !ptoi_get32(&rt->view.header->brief_ticks))) {
+            ptoi_inline_learn_ticks(rt);
+        }
+        ptoi_retire(rt, rt->level);
+        refresh(rt, track);
+        rt->look_at = rt->order + LOOK_EVERY;
+    }
+    const uint64_t until = rt->order + ptoi_known_room(rt, rt->level);
+    track->quick = until < rt->look_at ? until : rt->look_at;
+    track->few = ptoi_edges_are_few(track);
+}
 
 static __attribute__((noinline, cold)) pto_status
 refuse_kernel(const pto_runtime *rt, pto_kernel kernel, pto_worker_type type)
@@ -36,133 +619,31 @@ refuse_kernel(const pto_runtime *rt, pto_kernel kernel, pto_worker_type type)
                      name, pto_worker_type_name((pto_worker_type)entry->type));
 }
 
-/* More accesses than the stack should hold: the runtime keeps memory for one such task. */
-static __attribute__((noinline, cold)) pto_status borrow_accesses(ptoi_draft *d)
-{
-    pto_runtime *rt = d->rt;
-    if (d->n_params > rt->max_accesses) {
-        return ptoi_fail(PTO_TOO_LARGE,
-                         "submit: %zu parameters for the %" PRIu64 " bytes of arguments of level "
-                         "%u: it takes arg_bytes (PTO_ARGS) of at least %zu, and a task has at "
-                         "most a million",
-                         d->n_params, d->track->args.size * 16, d->level, d->n_params * 16);
-    }
-    d->accesses = rt->accesses;
-    d->kinds = (uint8_t *)(rt->accesses + rt->max_accesses);
-    return PTO_OK;
-}
-
-void ptoi_tell_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_param *params,
-                         size_t n_params)
-{
-    const pto_watcher *w = &rt->sched.watcher;
-    if (w->submitted) {
-        const ptoi_kernel_entry *kernel = &rt->view.kernels[ptoi_what_of(slot).kernel];
-        w->submitted(w->user, rt->last, ptoi_string(&rt->view, kernel->name), params, n_params);
-    }
-    if (rt->trace) {
-        ptoi_trace_submitted(rt, slot, params, n_params);
-    }
-}
-
-/* Any task, step by step. */
-static __attribute__((noinline)) pto_status submit_any(pto_runtime *rt, uint32_t kernel,
-                                                       uint32_t type, const pto_param *params,
-                                                       size_t n_params, const char *file, int line)
-{
-    ptoi_draft d;
-    pto_map_param accesses[FEW];
-    uint8_t kinds[FEW];
-    ptoi_draft_begin(&d, rt, rt->level, params, n_params);
-    d.accesses = accesses;
-    d.kinds = kinds;
-    if (PTOI_UNLIKELY(n_params > FEW)) {
-        PTO_TRY(borrow_accesses(&d));
-    }
-    PTO_TRY(ptoi_draft_read(&d));
-    if (PTOI_UNLIKELY(d.homeless)) {
-        PTO_TRY(ptoi_draft_find_homes(&d, file, line));
-    }
-    PTO_TRY(ptoi_draft_reserve(&d));
-    PTO_TRY(ptoi_draft_link(&d));
-    uint32_t site = ptoi_site_of(rt, file, line);
-    const ptoi_slot *slot = ptoi_draft_write(&d, kernel, type, site);
-    if (PTOI_UNLIKELY(rt->sched.watched)) {
-        ptoi_tell_submitted(rt, slot, params, n_params);
-    }
-    ptoi_publish(rt, slot, &d.edges);
-    if (PTOI_UNLIKELY(d.barrier)) { /* the map does not know it: none may follow before it ends */
-        rt->unmapped = rt->last;
-        ptoi_wait_level(rt, d.level);
-        rt->unmapped = 0;
-    }
-    return PTO_OK;
-}
-
-/* How many ticks a kernel may take that is to be called brief, once there is something to go by. */
-static __attribute__((noinline, cold)) void learn_ticks(pto_runtime *rt)
-{
-    const uint64_t ns = ptoi_os_clock() - rt->at_once.created_ns;
-    const double ticks = (double)(ptoi_ticks() - rt->at_once.created_ticks);
-    if (ns >= LEARN_NS) {
-        const double most = (double)rt->settings.config.brief_ns * ticks / (double)ns + 1;
-        ptoi_set32(&rt->sched.brief_ticks, most < UINT32_MAX ? (uint32_t)most : UINT32_MAX);
-    }
-}
-
-/* Now and then, after a task: what is complete comes back, and the next ones may be quick. Of a program
- * that submits few tasks the numbers are to be seen from outside, too: those of its first tasks are
- * told more and more seldom. */
-static __attribute__((noinline)) void look_again(pto_runtime *rt)
-{
-    ptoi_track *track = rt->now;
-    if (PTOI_UNLIKELY(rt->order < LOOK_EVERY)) {
-        if ((rt->order & (rt->order - 1)) == 0) {
-            ptoi_retire_publish(rt, rt->level);
-        }
-        rt->look_at = rt->order + 1;
-    } else if (rt->order >= rt->look_at) {
-        if (PTOI_UNLIKELY(rt->at_once.types && !ptoi_get32(&rt->sched.brief_ticks))) {
-            learn_ticks(rt);
-        }
-        ptoi_retire(rt, rt->level);
-        rt->look_at = rt->order + LOOK_EVERY;
-    }
-    const uint64_t until = rt->order + ptoi_known_room(rt, rt->level);
-    track->quick = until < rt->look_at ? until : rt->look_at;
-    track->few = ptoi_edges_are_few(track);
-}
-
 pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_type type,
                               const pto_param *params, size_t n_params, pto_task *task,
                               const char *file, int line)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "submit"));
-    if (PTOI_UNLIKELY(rt->sched.watched)) {
+    if (PTOI_UNLIKELY(rt->watched)) {
         ptoi_trace_called(rt);
     }
-    uint32_t number = kernel ^ rt->first_kernel;
-    if (PTOI_UNLIKELY(number == 0 || number >= rt->n_kernels)) {
+    const uint32_t number = kernel ^ rt->first_kernel;
+    if (PTOI_UNLIKELY(number - 1 >= rt->n_kernels - 1)) {
         return refuse_kernel(rt, number, type);
     }
-    uint32_t own_type = rt->view.kernels[number].type;
+    const uint32_t own_type = rt->view.kernels[number].type;
     if (PTOI_UNLIKELY((type != PTO_KERNEL_TYPE && (uint32_t)type != own_type) ||
                       !(rt->served >> own_type & 1))) {
         return refuse_kernel(rt, number, type);
     }
-    if (PTOI_UNLIKELY(n_params && !params)) {
+    if (PTOI_UNLIKELY(!params && n_params)) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "submit: %zu parameters at NULL", n_params);
     }
-    if (PTOI_UNLIKELY(ptoi_get32(&rt->view.header->cancelled))) {
+    if (PTOI_UNLIKELY(ptoi_is_cancelled(&rt->view))) {
         return ptoi_fail(PTO_CANCELLED, "submit: the runtime was cancelled");
     }
-
-    if (!try_at_once(rt, number, own_type, params, n_params, file, line) &&
-        !submit_known(rt, number, own_type, params, n_params, file, line)) {
-        const pto_status status = submit_any(rt, number, own_type, params, n_params, file, line);
-        rt->at_once.ran = false;
-        PTO_TRY(status);
-    }
+    const request q = {params, n_params, number, own_type, file, line};
+    PTO_TRY(submit(rt, &q));
     if (task) {
         *task = rt->last;
     }

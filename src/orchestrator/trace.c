@@ -1,7 +1,9 @@
 /* trace.c - recording: the logs of a traced runtime, and what the orchestrating thread writes. */
 #include "orchestrator/trace.h"
+#include "orchestrator/retire.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #include "base/error.h"
 #include "base/os.h"
 #include "observe/export.h"
+#include "orchestrator/rings.h"
 
 #define SAMPLE_EVERY 64 /* tasks that come or go */
 #define LARGE_PAGE ((size_t)2 << 20)
@@ -107,7 +110,6 @@ static bool name_file(ptoi_trace *trace, const char *given, bool shared)
 pto_status ptoi_trace_create(pto_runtime *rt)
 {
     const pto_config *config = &rt->settings.config;
-    ptoi_sched *s = &rt->sched;
     if (!config->trace) {
         return PTO_OK;
     }
@@ -117,7 +119,7 @@ pto_status ptoi_trace_create(pto_runtime *rt)
     }
     ptoi_ticks_find_out();
     trace->limit = config->trace_limit;
-    trace->n_ran = s->n_workers + 3; /* the caller, the scheduler's thread, others */
+    trace->n_ran = rt->settings.n_workers + PTOI_LINES_MORE;
     trace->ran = ptoi_os_reserve(trace->n_ran * sizeof *trace->ran);
     if (!trace->ran || !reserve_all(trace) ||
         !name_file(trace, config->trace, rt->settings.trace_is_shared)) {
@@ -127,12 +129,9 @@ pto_status ptoi_trace_create(pto_runtime *rt)
                          trace->limit, trace->n_ran);
     }
     PTO_TRY(ptoi_export_check(trace->path));
-    for (uint32_t i = 0; i <= s->n_workers; i++) {
-        s->workers[i].log = &trace->ran[i];
-    }
-    s->own.log = &trace->ran[s->n_workers + 1];
-    s->foreign_log = &trace->ran[s->n_workers + 2];
-    s->watched = true;
+    ptoi_scheduler_log(rt->scheduler, trace->ran);
+    rt->watched = true;
+    ptoi_scheduler_watch(rt->scheduler, NULL, true);
     trace->origin_ns = ptoi_clock_ns(CLOCK_REALTIME);
     trace->begin_ns = ptoi_clock_ns(CLOCK_MONOTONIC);
     trace->begin_ticks = ptoi_ticks();
@@ -242,17 +241,14 @@ _Static_assert(PTOI_TRACE_FORMS == 1 << (64 - 54), "a hash of ten bits");
 
 static void take_sample(pto_runtime *rt, uint32_t level, uint64_t at)
 {
-    const ptoi_track *t = &rt->track[level];
     ptoi_traced_sample *sample = ptoi_log_add(&rt->trace->samples, sizeof *sample);
     rt->trace->moved[level] = 0;
     if (sample) {
-        *sample = (ptoi_traced_sample){
-            .at = at,
-            .level = level,
-            .used = {t->head - t->retired, t->heap.used,
-                     ptoi_ring_used(&t->args) * sizeof(ptoi_packed), ptoi_ring_used(&t->deps),
-                     ptoi_entry_used(&rt->map->level[level])},
-        };
+        sample->at = at;
+        sample->level = level;
+        for (uint32_t r = 0; r < PTO_RINGS; r++) {
+            sample->used[r] = ptoi_rings_read(rt, level, (pto_ring)r).used;
+        }
     }
 }
 
@@ -285,7 +281,7 @@ static void add_event(ptoi_trace *trace, ptrace_event event)
 }
 
 /* The arguments, from the parameters and what the window has of them. */
-static void write_args(ptoi_trace *trace, const ptoi_packed *packed, const pto_param *params,
+static void write_args(ptoi_trace *trace, const ptoi_arg_desc *packed, const pto_param *params,
                        ptoi_traced_arg *arg, size_t n, uint32_t kernel)
 {
     size_t at = (size_t)kernel * 8;
@@ -311,7 +307,7 @@ static void write_args(ptoi_trace *trace, const ptoi_packed *packed, const pto_p
         form.bytes = t->storage_bytes;
         *arg = (ptoi_traced_arg){packed->value, find_form(trace, &form, t, at),
                                  t->owner ? t->generation : 0};
-        packed = ptoi_packed_next(packed);
+        packed = ptoi_arg_next(packed);
     }
 }
 
@@ -319,7 +315,7 @@ void ptoi_trace_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_para
                           size_t n_params)
 {
     ptoi_trace *trace = rt->trace;
-    const ptoi_what what = ptoi_what_of(slot);
+    const ptoi_slot_header what = ptoi_slot_header_of(slot);
     /* More than a record can count are cut; nobody writes such a task by hand. */
     const size_t n = n_params < UINT16_MAX ? n_params : UINT16_MAX;
     ptoi_traced *task = NULL;
@@ -331,7 +327,7 @@ void ptoi_trace_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_para
     if (!task) {
         return;
     }
-    *task = (ptoi_traced){.task = rt->last,
+    *task = (ptoi_traced){.task = ptoi_task_of(slot),
                           .called = trace->called,
                           .site = what.site,
                           .kernel = what.kernel,
@@ -352,21 +348,15 @@ void ptoi_trace_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_para
 
 /* ---- Events ---- */
 
-_Static_assert((int)PTOI_SHORT_WINDOW == PTRACE_STALL_SLOTS &&
-                   (int)PTOI_SHORT_HEAP == PTRACE_STALL_HEAP &&
-                   (int)PTOI_SHORT_ARGS == PTRACE_STALL_ARGS &&
-                   (int)PTOI_SHORT_DEPS == PTRACE_STALL_EDGES &&
-                   (int)PTOI_SHORT_MAP == PTRACE_STALL_MAP,
-               "a shortage is an event of the same number");
-
-void ptoi_trace_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted,
-                      uint64_t since)
+void ptoi_trace_room(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted,
+                     uint64_t since)
 {
     if (!rt->trace) {
         return;
     }
     const uint64_t now = ptoi_ticks();
-    add_event(rt->trace, (ptrace_event){since, now, 0, (uint16_t)what, (uint16_t)level, wanted});
+    add_event(rt->trace,
+              (ptrace_event){since, now, 0, (uint16_t)ptrace_room(what), (uint16_t)level, wanted});
     take_sample(rt, level, now);
 }
 

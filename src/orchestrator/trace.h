@@ -1,7 +1,7 @@
 /* trace.h - recording a run: the places where the runtime calls in.
  *
  *     orchestrator   called ─> submitted         tasks, forms, dims: what was submitted
- *                    stall, wait, retired        events, retires
+ *                    room, wait, retired         events, retires
  *                    scopes, memory              lives
  *                    every so often, at waits    samples of the rings
  *     workers, scheduler, others                 a log each (log.h): started, ended, ready, parked
@@ -67,7 +67,7 @@ typedef struct ptoi_traced_retire {
 
 typedef struct ptoi_traced_sample {
     uint64_t at;
-    uint64_t used[PTRACE_RING_KINDS];
+    uint64_t used[PTO_RINGS];
     uint32_t level;
 } ptoi_traced_sample;
 
@@ -129,8 +129,8 @@ static inline uint64_t ptoi_trace_now(const pto_runtime *rt)
 /* The same before the program itself waits, so that a short run, too, shows how full the rings were. */
 uint64_t ptoi_trace_waits(pto_runtime *rt);
 
-void ptoi_trace_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted,
-                      uint64_t since);
+void ptoi_trace_room(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted,
+                     uint64_t since);
 void ptoi_trace_wait(pto_runtime *rt, pto_task task, uint64_t since);
 
 /* ---- Called by scopes, and where memory is given an owner of its own ---- */

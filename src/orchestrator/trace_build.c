@@ -1,4 +1,4 @@
-/* image.c - the logs of a runtime become one trace.
+/* trace_build.c - the logs of a runtime become one trace.
  *
  * All threads but this one have ended, and were joined; threads of the program that complete tasks
  * have left pto_task_complete (destroy waits for them). So all logs are whole and nobody writes.
@@ -13,6 +13,7 @@
 #include "base/option.h"
 #include "base/os.h"
 #include "observe/export.h"
+#include "orchestrator/rings.h"
 #include "orchestrator/trace.h"
 
 typedef struct maker {
@@ -203,7 +204,8 @@ static void take_ran(maker *m, const ptoi_ran *ran, uint32_t lane)
         return; /* a task that was lost, and counted */
     }
     ptrace_task *task = &m->tasks[i];
-    switch ((ptoi_ran_kind)ran->kind) {
+    task->flags |= ran->kind & PTOI_RAN_INLINE ? PTRACE_INLINE : 0;
+    switch ((ptoi_ran_kind)(ran->kind & ~PTOI_RAN_INLINE)) {
     case PTOI_RAN_READY:
         task->ready = time_ns(m, ran->at);
         break;
@@ -292,21 +294,24 @@ static uint64_t lost_by_orchestrator(const ptoi_trace *log)
 /* Lane of a log: the orchestrating thread, the last of the workers, comes first. */
 static uint32_t lane_of(const maker *m, uint32_t log)
 {
-    const ptoi_sched *s = &m->rt->sched;
-    const bool own = s->place == PTO_PLACE_THREAD;
-    if (log <= s->n_workers) {
-        return log == s->n_workers ? 0 : log + 1;
+    const uint32_t workers = m->rt->settings.n_workers;
+    const bool own = m->rt->settings.config.place == PTO_PLACE_THREAD;
+    if (log <= workers) {
+        return log == workers ? 0 : log + 1;
     }
-    return log == s->n_workers + 1 ? s->n_workers + 1 : s->n_workers + 1 + own;
+    return log == workers + PTOI_LINE_SCHEDULER ? workers + 1 : workers + 1 + own;
 }
 
 static pto_status make_lanes(maker *m)
 {
+#define LANE_TEXT(name, text) text,
+    static const char *const texts_of_lanes[] = {PTRACE_LANE_MAP(LANE_TEXT)};
+#undef LANE_TEXT
     const pto_runtime *rt = m->rt;
-    const ptoi_sched *s = &rt->sched;
-    const bool own = s->place == PTO_PLACE_THREAD;
-    const ptoi_log *others = s->foreign_log;
-    const uint32_t n = s->n_workers + 1 + own + (others->used || others->lost);
+    const uint32_t workers = rt->settings.n_workers;
+    const bool own = rt->settings.config.place == PTO_PLACE_THREAD;
+    const ptoi_log *logs = m->log->ran, *others = &logs[workers + PTOI_LINE_OTHERS];
+    const uint32_t n = workers + 1 + own + (others->used || others->lost);
     texts names = {.room = rt->string_bytes + 32 * n + 32, .used = rt->string_bytes};
     ptrace_lane *lanes = ptoi_image_memory(m->image, (size_t)n * sizeof *lanes + names.room);
     if (!lanes) {
@@ -314,27 +319,26 @@ static pto_status make_lanes(maker *m)
     }
     names.at = (char *)(lanes + n);
     memcpy(names.at, rt->view.strings, rt->string_bytes);
-    lanes[0] = (ptrace_lane){.name = add_text(&names, "orchestrator"),
-                             .kind = PTRACE_LANE_ORCHESTRATOR,
-                             .types = rt->caller->types,
-                             .lost = lost_by_orchestrator(m->log) + rt->caller->log->lost};
-    for (uint32_t i = 0; i < s->n_workers; i++) {
-        lanes[i + 1] = (ptrace_lane){.name = add_text(&names, "worker %" PRIu32, i),
-                                     .kind = PTRACE_LANE_WORKER,
-                                     .types = s->workers[i].types,
-                                     .lost = s->workers[i].log->lost};
+    lanes[0] = (ptrace_lane){.kind = PTRACE_LANE_ORCHESTRATOR,
+                             .types = rt->settings.caller_types,
+                             .lost = lost_by_orchestrator(m->log) + logs[workers].lost};
+    for (uint32_t i = 0; i < workers; i++) {
+        lanes[i + 1] = (ptrace_lane){.kind = PTRACE_LANE_WORKER,
+                                     .types = rt->settings.worker_types[i],
+                                     .lost = logs[i].lost};
     }
     if (own) {
-        lanes[s->n_workers + 1] = (ptrace_lane){.name = add_text(&names, "scheduler"),
-                                                .kind = PTRACE_LANE_SCHEDULER,
-                                                .lost = s->own.log->lost};
+        lanes[workers + 1] = (ptrace_lane){.kind = PTRACE_LANE_SCHEDULER,
+                                           .lost = logs[workers + PTOI_LINE_SCHEDULER].lost};
     }
     if (others->used || others->lost) {
-        lanes[n - 1] = (ptrace_lane){.name = add_text(&names, "other threads"),
-                                     .kind = PTRACE_LANE_FOREIGN,
-                                     .lost = others->lost};
+        lanes[n - 1] = (ptrace_lane){.kind = PTRACE_LANE_FOREIGN, .lost = others->lost};
     }
     for (uint32_t i = 0; i < n; i++) {
+        const char *text = texts_of_lanes[lanes[i].kind];
+        lanes[i].name = lanes[i].kind == PTRACE_LANE_WORKER
+                            ? add_text(&names, "%s %" PRIu32, text, i - 1)
+                            : add_text(&names, "%s", text);
         m->image->trace.lost += lanes[i].lost;
     }
     m->image->trace.lanes = lanes;
@@ -361,8 +365,8 @@ static uint64_t count_parks(const ptoi_log *log)
     return count;
 }
 
-/* What the orchestrating thread noted. A stall belongs to the submit that it happened in, the next one
- * that was recorded. */
+/* What the orchestrating thread noted. A wait for room belongs to the submit that it happened in, the
+ * next one that was recorded. */
 static uint64_t take_events(maker *m, ptrace_event *events)
 {
     const ptrace_event *given = (const ptrace_event *)(const void *)m->log->events.memory;
@@ -380,7 +384,7 @@ static uint64_t take_events(maker *m, ptrace_event *events)
         while (task < m->n_tasks && m->tasks[task].submitted < event.begin) {
             task++;
         }
-        if (event.kind <= PTRACE_STALL_MAP && task < m->n_tasks &&
+        if (ptrace_room_ring(event.kind) < PTO_RINGS && task < m->n_tasks &&
             m->tasks[task].called <= event.begin) {
             m->tasks[task].blocked += event.end - event.begin;
         }
@@ -427,10 +431,10 @@ static pto_status make_rings(maker *m)
     const ptoi_traced_sample *s = (const void *)m->log->samples.memory;
     const uint64_t n_samples = m->log->samples.used / sizeof *s;
     const pto_runtime *rt = m->rt;
-    uint64_t last[PTO_MAX_LEVELS][PTRACE_RING_KINDS], n = 0;
+    uint64_t last[PTO_MAX_LEVELS][PTO_RINGS], n = 0;
     memset(last, 0xff, sizeof last);
-    const size_t n_caps = (size_t)rt->levels * PTRACE_RING_KINDS;
-    const uint64_t room = n_samples * PTRACE_RING_KINDS;
+    const size_t n_caps = (size_t)rt->levels * PTO_RINGS;
+    const uint64_t room = n_samples * PTO_RINGS;
     ptrace_cap *caps = ptoi_image_memory(m->image,
                                          n_caps * sizeof *caps + room * sizeof(ptrace_ring_sample));
     if (!caps) {
@@ -438,16 +442,13 @@ static pto_status make_rings(maker *m)
     }
     ptrace_ring_sample *rings = (void *)(caps + n_caps);
     for (uint32_t l = 0; l < rt->levels; l++) {
-        const ptoi_track *t = &rt->track[l];
-        const uint64_t size[] = {t->mask + UINT64_C(1), t->heap.size,
-                                 t->args.size * sizeof(ptoi_packed), t->deps.size,
-                                 rt->map->level[l].mask + UINT64_C(1)};
-        for (uint32_t r = 0; r < PTRACE_RING_KINDS; r++) {
-            caps[(size_t)l * PTRACE_RING_KINDS + r] = (ptrace_cap){size[r], l, r};
+        for (uint32_t r = 0; r < PTO_RINGS; r++) {
+            const uint64_t size = ptoi_rings_read(rt, l, (pto_ring)r).size;
+            caps[(size_t)l * PTO_RINGS + r] = (ptrace_cap){size, l, r};
         }
     }
     for (uint64_t i = 0; i < n_samples; i++, s++) {
-        for (uint32_t r = 0; r < PTRACE_RING_KINDS; r++) {
+        for (uint32_t r = 0; r < PTO_RINGS; r++) {
             if (s->used[r] != last[s->level][r]) {
                 last[s->level][r] = s->used[r];
                 rings[n++] = (ptrace_ring_sample){time_ns(m, s->at), s->used[r], s->level, r};
@@ -512,9 +513,9 @@ static pto_status make_meta(maker *m)
                           (long)getpid(), pto_version());
     read_line("/proc/cpuinfo", "model name", line, sizeof line);
     n += (size_t)snprintf(text + n, ROOM - n, "cpu=%s\ncores=%" PRIu64 "\nworkers=%" PRIu32 "\n",
-                          line, ptoi_os_cores(), rt->sched.n_workers);
+                          line, ptoi_os_cores(), rt->settings.n_workers);
     n += (size_t)snprintf(text + n, ROOM - n, "scheduler=%s\nlevels=%" PRIu32 "\n",
-                          ptoi_place_names[rt->sched.place], rt->levels);
+                          ptoi_place_names[rt->settings.config.place], rt->levels);
     n += (size_t)snprintf(text + n, ROOM - n, "clock=%s\ntrace_limit=%" PRIu64 "\n",
                           ptoi_ticks_by_counter ? "tsc" : "monotonic", c->trace_limit);
     m->image->trace.meta = text;

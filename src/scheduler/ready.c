@@ -15,7 +15,7 @@ pto_status ptoi_queue_init(ptoi_queue *queue, uint32_t count, uint32_t first)
         return ptoi_fail(PTO_OUT_OF_MEMORY, "create: a queue of %u tasks", capacity);
     }
     for (uint32_t i = 0; i < capacity; i++) {
-        ptoi_set32(&queue->cells[(first + i) & queue->mask].turn, first + i);
+        ptoi_set32(&queue->cells[(first + i) & queue->mask].sequence, first + i);
     }
     ptoi_set32(&queue->head, first);
     ptoi_set32(&queue->tail, first);

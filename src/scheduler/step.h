@@ -1,122 +1,114 @@
-/* step.h - the step of the scheduler: claim, look, close. What every task goes through is in this
- * header, because whoever takes the step wants it without calls. */
+/* step.h - the step of the scheduler: begin, resolve, complete.
+ *
+ *     claimed ──begin──> resolve ──all producers complete──> ready ──> its kernel ──> complete
+ *                           │                                  ^                         │
+ *                           └─ joins the list of the first     └──── resolve again ──────┘
+ *                              producer that is not                  each task in the list
+ *
+ * A task waits in the list of one producer at a time. When that producer completes, the task is
+ * resolved again from where it stood: it can run, or it joins the list of the next producer that is
+ * not complete. So a task needs one link, which is its own, and nothing is counted.
+ *
+ * These functions work on the window alone. They do not lock, log, park or wake; the caller does,
+ * with what they return: a list of tasks to go through, and which of them can run. So every place
+ * takes the same step: workers, a scheduler thread, another process, a device. This header compiles
+ * as C11 and as CUDA C++ (tests/scheduler/step.cu).
+ */
 #ifndef PTOI_STEP_H
 #define PTOI_STEP_H
 
-#include "base/mutant.h"
-#include "scheduler/scheduler.h"
+#include "window/task.h"
 
-/* A task was taken out of the inbox: what is written about it from now on is its own. */
-static inline void ptoi_sched_begin(const ptoi_view *view, uint32_t task)
+/* A task was claimed. From now on the caller owns its state. */
+PTOI_INLINE void ptoi_step_begin(const ptoi_view *view, uint32_t task)
 {
     const ptoi_slot *slot = &view->slots[task];
-    const ptoi_what what = ptoi_what_of(slot);
+    const ptoi_slot_header header = ptoi_slot_header_of(slot);
     ptoi_state *state = &view->states[task];
-    ptoi_set32(&state->phase, ptoi_phase_begin(ptoi_lap(view, what.level, ptoi_get64(&slot->seq))));
-    state->poisoned = what.poisoned;
+    ptoi_set32(&state->phase,
+               ptoi_phase_begin(ptoi_lap(view, header.level, ptoi_get64(&slot->seq))));
+    state->poisoned = header.poisoned;
 }
 
-/* The next new task that can run, PTOI_NONE if there is none. Others it meets join their lists.
- * *breath is how long to wait before looking for more of them: see ptoi_park_breathe. */
-static inline uint32_t ptoi_sched_claim(ptoi_sched *sched, uint64_t *inbox, uint32_t *breath)
+/* Whether a task can run. If not, it has joined the list of a producer, and belongs to whoever
+ * completes that one. The caller owns the task, and its producers before `cursor` are complete. */
+PTOI_INLINE bool ptoi_step_resolve(const ptoi_view *view, uint32_t task, uint32_t cursor)
 {
-    ptoi_header *h = sched->view.header;
-    uint64_t at = ptoi_get64(&h->inbox_claimed);
-    for (;;) {
-        /* *inbox may be behind, never ahead: what it admits was published. */
-        if (at >= *inbox) {
-            ptoi_park_breathe(*breath);
-            *inbox = ptoi_acquire64(&h->inbox_head); /* pairs W1 */
-            if (*breath) {
-                *breath = ptoi_park_next_breath(*breath, at < *inbox ? *inbox - at : 0);
+    const ptoi_slot *slot = &view->slots[task];
+    const uint32_t fanin = slot->fanin;
+    const ptoi_ref *refs = view->level[ptoi_slot_header_of(slot).level].deps + slot->deps;
+    for (uint32_t i = cursor; i < fanin; i++) {
+        const ptoi_ref ref = refs[i];
+        ptoi_state *producer = ptoi_state_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
+        const uint32_t lap = ptoi_lap_of_ref(view, ref);
+        uint64_t waiters = ptoi_acquire64(&producer->waiters); /* pairs W2 */
+        while ((!ptoi_list_closed(waiters, lap) && !ptoi_is_recycled(view, ref)) ||
+               (PTOI_MUTANT(NO_CHECK) && waiters >> 32 == lap)) {
+            view->waits[task].next = ptoi_list_first(waiters, lap);
+            view->waits[task].cursor = i;
+            if (PTOI_MUTANT(NO_CLOSE)) {
+                for (uint32_t wait = 0; wait < 200; wait++) {
+                    ptoi_relax();
+                }
+                ptoi_release64(&producer->waiters, ptoi_list_word(lap, task));
+                return false;
             }
-            if (at >= *inbox) {
-                return PTOI_NONE;
+            if (ptoi_cas64(&producer->waiters, &waiters, ptoi_list_word(lap, task))) { /* W3 */
+                return false;
             }
         }
-        /* Read before it is ours: if another one is faster the entry may be overwritten, and then
-         * the swap fails. */
-        uint32_t task = ptoi_get32(&sched->view.inbox[(uint32_t)at & sched->view.inbox_mask]);
-        if (ptoi_cas64(&h->inbox_claimed, &at, at + 1)) {
-            ptoi_sched_begin(&sched->view, task);
-            if (sched->view.slots[task].fanin == 0 || ptoi_sched_look(sched, task, 0)) {
-                return task;
-            }
-            at++;
+        if (ptoi_ref_poisons(ref) && ptoi_list_bad(waiters, lap)) {
+            view->states[task].poisoned = 1;
         }
     }
+    return true;
 }
 
-/* ---- Closing ---- */
-
-static inline void ptoi_sched_count(ptoi_sched *sched, ptoi_worker *worker, ptoi_outcome outcome)
+/* Closes the list of a task and returns its first waiter, newest first. The slot may be recycled
+ * from here on. */
+PTOI_INLINE uint32_t ptoi_step_complete(const ptoi_view *view, uint32_t task, uint32_t lap,
+                                        ptoi_outcome outcome)
 {
-    if (!worker) {
-        pthread_mutex_lock(&sched->lock);
-    }
-    ptoi_worker_line *line = worker ? worker->line : ptoi_sched_others(sched);
-    /* Released: who sees it counted sees it submitted, too (pto_stats). */
-    ptoi_release64(&line->tally.completed, ptoi_get64(&line->tally.completed) + 1);
-    if (outcome != PTOI_DONE) {
-        ptoi_count64(outcome == PTOI_FAILED ? &line->tally.failed : &line->tally.skipped, 1);
-    }
-    if (!worker) {
-        pthread_mutex_unlock(&sched->lock);
-    }
-}
-
-/* Closes the list and takes all who are in it, in one step. */
-static inline uint64_t ptoi_sched_close_list(ptoi_state *state, uint64_t closed)
-{
+    ptoi_state *state = &view->states[task];
+    const uint64_t closed = ptoi_list_word(lap, outcome == PTOI_DONE ? PTOI_LIST_CLOSED
+                                                                     : PTOI_LIST_CLOSED_BAD);
+    state->outcome = (uint8_t)outcome;
     if (PTOI_MUTANT(NO_SWAP)) {
-        uint64_t waiters = ptoi_acquire64(&state->waiters);
+        const uint64_t waiters = ptoi_acquire64(&state->waiters);
         for (uint32_t wait = 0; wait < 200; wait++) {
             ptoi_relax();
         }
         ptoi_release64(&state->waiters, closed);
-        return waiters;
+        return ptoi_list_first(waiters, lap);
     }
-    return ptoi_swap64(&state->waiters, closed); /* W2 */
+    return ptoi_list_first(ptoi_swap64(&state->waiters, closed), lap); /* W2 */
 }
 
-/* The task is complete: closes its list and looks at all who wait in it. The first that the worker
- * can run becomes its next, the others are put where workers find them. `worker` may be NULL. */
-static inline void ptoi_sched_close(ptoi_sched *sched, ptoi_worker *worker, uint32_t task,
-                                    ptoi_outcome outcome)
+/* Turns a closed list round, so that the task that joined first is resolved first. */
+PTOI_INLINE uint32_t ptoi_step_oldest_first(const ptoi_view *view, uint32_t list)
 {
-    const ptoi_view *view = &sched->view;
-    const ptoi_slot *slot = &view->slots[task];
-    ptoi_state *state = &view->states[task];
-    const uint64_t seq = ptoi_get64(&slot->seq);
-    const uint32_t level = ptoi_what_of(slot).level, lap = ptoi_lap(view, level, seq);
-    ptoi_sched_count(sched, worker, outcome);
-    state->outcome = (uint8_t)outcome;
-    const uint64_t waiters = ptoi_sched_close_list(
-        state, ptoi_list_word(lap, outcome == PTOI_DONE ? PTOI_LIST_CLOSED : PTOI_LIST_CLOSED_BAD));
-    /* The slot may be another task's from here on. */
-    const uint32_t list = ptoi_list_first(waiters, lap);
-    if (__builtin_expect(list != PTOI_LIST_EMPTY || ptoi_see64(&sched->awaited), 0)) {
-        ptoi_sched_closed(sched, worker, ptoi_ref_make(seq, level, false), list);
+    uint32_t turned = PTOI_LIST_EMPTY;
+    while (list != PTOI_LIST_EMPTY) {
+        const uint32_t next = view->waits[list].next;
+        view->waits[list].next = turned;
+        turned = list;
+        list = next;
     }
+    return turned;
 }
 
-/* A task has run, on a worker or (NULL) completed by another thread: closes it, or lets the
- * scheduler's thread do it. */
-static inline void ptoi_sched_finish(ptoi_sched *sched, ptoi_worker *worker, uint32_t task,
-                                     ptoi_outcome outcome)
+/* The next task of a closed list that can run; PTOI_NONE at the end of the list. The tasks passed
+ * over have joined another list. */
+PTOI_INLINE uint32_t ptoi_step_next_ready(const ptoi_view *view, uint32_t *list)
 {
-    if (__builtin_expect(sched->watched, 0)) {
-        ptoi_sched_log_end(sched, worker, task, outcome);
-    }
-    if (sched->place == PTO_PLACE_THREAD) {
-        sched->view.states[task].outcome = (uint8_t)outcome;
-        ptoi_queue_push(&sched->done, task);
-        if (ptoi_see32(&sched->resting)) {
-            ptoi_park_wake(&sched->own.parker);
+    while (*list != PTOI_LIST_EMPTY) {
+        const uint32_t task = *list;
+        *list = view->waits[task].next;
+        if (ptoi_step_resolve(view, task, view->waits[task].cursor)) {
+            return task;
         }
-    } else {
-        ptoi_sched_close(sched, worker, task, outcome);
     }
+    return PTOI_NONE;
 }
 
 #endif /* PTOI_STEP_H */

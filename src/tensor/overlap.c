@@ -180,7 +180,7 @@ uint64_t pto_overlap_budget_hits(void)
 const char *pto_overlap_stage_name(pto_overlap_stage stage)
 {
     static const char *const names[] = {
-#define STAGE_NAME(name, text) text,
+#define STAGE_NAME(name, text, how) text,
         PTO_OVERLAP_STAGE_MAP(STAGE_NAME)
 #undef STAGE_NAME
     };

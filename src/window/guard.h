@@ -2,7 +2,7 @@
  *
  * With guards a heap is three times as large as what it gives out: what it calls byte `at` lies at
  * 3 at + 64. So each buffer has at least a line of 64 bytes before it and one behind it that belong
- * to nobody, and how much fits where is as without:
+ * to nobody. Which blocks fit does not change:
  *
  *     at              at + 64          at + 128        what the heap has given out
  *     [=== buffer ===][=== buffer =====================]
@@ -10,12 +10,16 @@
  *     3 at            3 at + 192
  *     [guard][buffer ][guard][ ....   ][guard][ buffer                ][guard][ .... ]
  *
- * They are written as a task takes the memory, looked at by the worker right after each kernel that
- * writes the buffer, by pto_wait, and as the memory is recycled; what is recycled is filled with a
- * pattern. Under the address sanitizer nobody may touch guards and recycled memory at all.
+ * The orchestrator writes the guards as a task takes the memory (orchestrator/guard.c). The worker
+ * checks them right after each kernel that writes the buffer (worker/guard.c). pto_wait checks them
+ * again, and so does recycling, which then fills the memory with a pattern. Under the address
+ * sanitizer nobody may touch guards and recycled memory at all.
  *
- * Who looks where the buffer of an argument begins finds it by the place of the argument in its
- * ring; there its size is, by the place of the buffer in its heap.
+ * The window has three arrays for each level, all of them in lines of 64 bytes or in arguments:
+ *
+ *   guards    [o] by at / 64: size of the buffer that begins there, and the number of its arming
+ *   begins    [o] by unit of arguments: 1 + where the buffer of the argument begins; 0: no buffer
+ *   reported  [s] by at / 64: the arming whose damage a worker has reported, before W2
  */
 #ifndef PTOI_GUARD_H
 #define PTOI_GUARD_H
@@ -25,69 +29,65 @@
 #define PTOI_GUARD_STRETCH PTOI_WINDOW_STRETCH
 #define PTOI_GUARD_LINE PTOI_LINE
 
-typedef struct ptoi_guard_level {
-    char *heap[2];    /* as the orchestrator and as the scheduler's side see it */
-    ptoi_a64 *sizes;  /* by `at` / 64, for each buffer that begins there: its size, and TOLD.
-                         Written by the orchestrator before W1, and TOLD by a worker before W2. */
-    uint64_t *begins; /* by unit of arguments: 1 + where the buffer begins; 0: it is in none.
-                         Written by the orchestrator before W1. */
-    size_t size_bytes, begin_bytes;
-    uint64_t hidden; /* what the sanitizer hides lies below */
-} ptoi_guard_level;
-
-/* Its guard is broken, and somebody was told. */
-#define PTOI_GUARD_TOLD (UINT64_C(1) << 63)
-
 typedef struct ptoi_guard {
-    uint32_t levels;
-    ptoi_guard_level level[PTO_MAX_LEVELS];
+    ptoi_a64 size;
+    ptoi_a64
+        arming; /* never the same twice; with PTOI_GUARD_SEEN if the orchestrator reported it */
 } ptoi_guard;
 
-/* How far it was overwritten, counted from the buffer; 0: not at all. */
+#define PTOI_GUARD_SEEN (UINT64_C(1) << 63)
+
+/* How far the guards were overwritten, counted from the buffer; 0: not at all. */
 typedef struct ptoi_damage {
     uint64_t before, behind;
 } ptoi_damage;
 
 /* Where `at` lies in the memory of the heap, and back. */
-static inline uint64_t ptoi_guard_place(const ptoi_guard *guard, uint64_t at)
+static inline uint64_t ptoi_guard_place(bool guarded, uint64_t at)
 {
-    return guard ? PTOI_GUARD_STRETCH * at + PTOI_GUARD_LINE : at;
+    return guarded ? PTOI_GUARD_STRETCH * at + PTOI_GUARD_LINE : at;
 }
 
-static inline uint64_t ptoi_guard_unplace(const ptoi_guard *guard, uint64_t place)
+static inline uint64_t ptoi_guard_unplace(bool guarded, uint64_t place)
 {
-    return guard ? (place - PTOI_GUARD_LINE) / PTOI_GUARD_STRETCH : place;
+    return guarded ? (place - PTOI_GUARD_LINE) / PTOI_GUARD_STRETCH : place;
 }
 
-/* PTO_OUT_OF_MEMORY, with nothing left. Heaps are set by the caller. */
-pto_status ptoi_guard_create(ptoi_guard **guard, const pto_config *config);
-void ptoi_guard_destroy(ptoi_guard *guard);
-
-/* Of a buffer that a task is about to get, of more than 0 bytes. */
-void ptoi_guard_arm(ptoi_guard *guard, uint32_t level, uint64_t at, uint64_t bytes);
-
-/* Nobody uses the buffer any more. */
-void ptoi_guard_bury(ptoi_guard *guard, uint32_t level, uint64_t at);
-
-/* Whether its guards are broken, and how. `side` as in `heap`. */
-bool ptoi_guard_broken(const ptoi_guard *guard, int side, uint32_t level, uint64_t at,
-                       ptoi_damage *damage);
-
-static inline uint64_t ptoi_guard_size(const ptoi_guard *guard, uint32_t level, uint64_t at)
+static inline bool ptoi_is_guarded(const ptoi_view *view)
 {
-    return ptoi_get64(&guard->level[level].sizes[at / PTOI_GUARD_LINE]) & ~PTOI_GUARD_TOLD;
+    return view->level[0].guards != NULL;
 }
 
-static inline bool ptoi_guard_is_told(const ptoi_guard *guard, uint32_t level, uint64_t at)
+static inline ptoi_guard *ptoi_guard_of(const ptoi_view *view, uint32_t level, uint64_t at)
 {
-    return ptoi_get64(&guard->level[level].sizes[at / PTOI_GUARD_LINE]) & PTOI_GUARD_TOLD;
+    return &view->level[level].guards[at / PTOI_GUARD_LINE];
 }
 
-/* Two workers may do so at once: both write the same. */
-static inline void ptoi_guard_tell(const ptoi_guard *guard, uint32_t level, uint64_t at)
+/* The last byte of a guard plus one, for a buffer of so many bytes that begins at `begin`. */
+static inline uint64_t ptoi_guard_end(uint64_t begin, uint64_t bytes)
 {
-    ptoi_set64(&guard->level[level].sizes[at / PTOI_GUARD_LINE],
-               ptoi_guard_size(guard, level, at) | PTOI_GUARD_TOLD);
+    return begin + (bytes + PTOI_GUARD_LINE - 1) / PTOI_GUARD_LINE * PTOI_GUARD_LINE +
+           PTOI_GUARD_LINE;
 }
+
+/* Byte i of a guard. It differs from byte to byte, so that no fill and no copy looks the same. */
+static inline char ptoi_guard_byte(uint64_t i)
+{
+    return (char)(unsigned char)(0x5a + 37 * i);
+}
+
+/* Whether the guards of the buffer at `at` are broken, and how. */
+bool ptoi_guard_broken(const ptoi_view *view, uint32_t level, uint64_t at, ptoi_damage *damage);
+
+/* Whether somebody has reported that. */
+static inline bool ptoi_guard_is_reported(const ptoi_view *view, uint32_t level, uint64_t at)
+{
+    const uint64_t arming = ptoi_get64(&ptoi_guard_of(view, level, at)->arming);
+    return arming & PTOI_GUARD_SEEN ||
+           ptoi_get64(&view->level[level].reported[at / PTOI_GUARD_LINE]) == arming;
+}
+
+/* "3 bytes behind its buffer of 100 bytes" */
+void ptoi_guard_describe(const ptoi_damage *damage, uint64_t bytes, char text[128]);
 
 #endif /* PTOI_GUARD_H */

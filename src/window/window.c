@@ -1,5 +1,5 @@
 /* window.c - making a window. */
-#include "window/window.h"
+#include "window/guard.h"
 
 #include <string.h>
 
@@ -30,44 +30,72 @@ static void lay_out(const pto_config *config, ptoi_header *h)
     h->version = PTOI_WINDOW_VERSION;
     h->header_bytes = sizeof *h;
     h->levels = config->levels;
-    place(&end, sizeof *h);
-    h->workers_at = place(&end, PTOI_LINES * sizeof(ptoi_worker_line));
     for (uint32_t l = 0; l < h->levels; l++) {
-        h->level[l].first_slot = (uint32_t)slots;
-        h->level[l].slots = config->level_window[l];
-        h->level[l].map_entries = config->level_map_entries[l];
-        slots += config->level_window[l];
+        ptoi_window_level *level = &h->level[l];
+        level->first_slot = (uint32_t)slots;
+        level->slots = config->level_window[l];
+        level->deps = config->level_deps[l];
+        level->arg_units = (uint32_t)(config->level_arg_bytes[l] / sizeof(ptoi_arg_desc));
+        level->heap_bytes = config->level_heap_bytes[l];
+        slots += level->slots;
     }
     h->slots = (uint32_t)slots;
     h->max_buffers = config->buffers;
     h->first_task = config->first_task;
+    h->inbox_mask = round_up(h->slots) - 1;
+    ptoi_set32(&h->era, 1);
     ptoi_set64(&h->created, ptoi_os_clock());
     ptoi_set32(&h->process, ptoi_os_process());
     ptoi_set32(&h->place, (uint32_t)config->place);
     memcpy(h->runtime, PTO_VERSION, sizeof PTO_VERSION);
-    h->inbox_mask = round_up(h->slots) - 1;
+
+    /* the orchestrator's part */
+    place(&end, sizeof *h);
     h->inbox_at = place(&end, (h->inbox_mask + UINT64_C(1)) * sizeof(ptoi_a32));
     h->slots_at = place(&end, slots * sizeof(ptoi_slot));
-    h->states_at = place(&end, slots * sizeof(ptoi_state));
-    h->waits_at = place(&end, slots * sizeof(ptoi_wait));
     h->orders_at = place(&end, slots * sizeof(ptoi_a64));
     for (uint32_t l = 0; l < h->levels; l++) {
         ptoi_window_level *level = &h->level[l];
-        level->deps = config->level_deps[l];
         level->deps_at = place(&end, level->deps * sizeof(ptoi_ref));
-        level->arg_units = (uint32_t)(config->level_arg_bytes[l] / sizeof(ptoi_packed));
-        level->args_at = place(&end, level->arg_units * sizeof(ptoi_packed));
+        level->args_at = place(&end, level->arg_units * sizeof(ptoi_arg_desc));
+        if (config->guard) {
+            level->guards_at = place(&end,
+                                     level->heap_bytes / PTOI_GUARD_LINE * sizeof(ptoi_guard));
+            level->begins_at = place(&end, level->arg_units * sizeof(uint64_t));
+        }
     }
     h->forms_at = place(&end, PTOI_FORM_BYTES);
     h->sites_at = place(&end, PTOI_MAX_SITES * sizeof(ptoi_site));
     h->kernels_at = place(&end, PTOI_MAX_KERNELS * sizeof(ptoi_kernel_entry));
     h->strings_at = place(&end, PTOI_STRING_BYTES);
+
+    /* the scheduler's */
+    h->sched_at = place(&end, sizeof(ptoi_sched_header));
+    h->workers_at = place(&end, PTOI_LINES * sizeof(ptoi_worker_line));
+    h->failures_at = place(&end, PTOI_LINES * sizeof(ptoi_failed));
+    h->states_at = place(&end, slots * sizeof(ptoi_state));
+    h->waits_at = place(&end, slots * sizeof(ptoi_wait));
+    h->times_at = place(&end, PTOI_MAX_KERNELS * sizeof(ptoi_kernel_time));
+    for (uint32_t l = 0; config->guard && l < h->levels; l++) {
+        h->level[l].reported_at = place(&end, h->level[l].heap_bytes / PTOI_GUARD_LINE *
+                                                  sizeof(ptoi_a64));
+    }
+
+    /* the heaps */
+    h->heaps_at = end;
     for (uint32_t l = 0; l < h->levels; l++) {
-        h->level[l].heap_bytes = config->level_heap_bytes[l];
-        h->level[l].heap_at = place(&end, config->level_heap_bytes[l] *
+        h->level[l].heap_at = place(&end, h->level[l].heap_bytes *
                                               (config->guard ? PTOI_WINDOW_STRETCH : 1));
     }
     h->bytes = end;
+}
+
+pto_status ptoi_window_protect(void *memory, ptoi_side side)
+{
+    const ptoi_header *h = memory;
+    return side == PTOI_SIDE_ORCHESTRATOR
+               ? ptoi_os_protect((char *)memory + h->sched_at, h->heaps_at - h->sched_at)
+               : ptoi_os_protect(memory, h->sched_at);
 }
 
 pto_status ptoi_window_create(const pto_config *config, int *file, void **memory, size_t *bytes)

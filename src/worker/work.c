@@ -1,99 +1,19 @@
-/* work.c - submitting work requests, and the kernel that carries them out on the CPU.
+/* work.c - the kernel that carries out work requests on the CPU.
  *
  * Each operation first checks all that could be wrong and only then writes, so a request that fails
  * has changed nothing. The elements themselves are moved by plans of Rearrange: a fill is a copy from
  * a source that stands still, a gather and a scatter are a copy of one row for each index. (A
  * destination may name a place more than once here: then what comes last stays.)
  */
-#include "worker/work.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "op/rearrange/plan.h"
-#include "orchestrator/runtime.h"
 #include "tensor/tensor.h"
+#include "window/builtin.h"
 #include "worker/arg.h"
-
-/* Before the tensors stand these scalars. */
-enum {
-    ARG_OPCODE,
-    ARG_INPUTS,
-    ARG_OUTPUTS,
-    ARG_INOUTS,
-    ARG_PARAMS,
-    ARG_TENSORS = ARG_PARAMS + PTO_WORK_PARAMS,
-    FEW_PARAMS = 64, /* of a task: so many live on the stack */
-};
-
-const char *pto_work_opcode_name(uint32_t opcode)
-{
-    switch (opcode) {
-#define WORK_NAME(name, value, text, inputs, outputs, inouts)                                      \
-    case PTO_WORK_##name:                                                                          \
-        return text;
-        PTO_WORK_MAP(WORK_NAME)
-#undef WORK_NAME
-    default:
-        return "invalid";
-    }
-}
-
-/* ---- Submitting --------------------------------------------------------------------------- */
-
-/* Puts the tensors of one kind into the list; returns the place after them. */
-static pto_param *put_tensors(pto_param *at, pto_param_kind kind, const pto_tensor *tensors,
-                              uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        *at++ = (pto_param){.kind = kind, .tensor = &tensors[i]};
-    }
-    return at;
-}
-
-pto_status pto_submit_work_at(pto_runtime *rt, const pto_work *work, pto_task *task,
-                              const char *file, int line)
-{
-    if (!rt || !work) {
-        return ptoi_fail(PTO_NULL_ARGUMENT, "submit work: %s is NULL", rt ? "work" : "rt");
-    }
-    if ((work->n_inputs && !work->inputs) || (work->n_outputs && !work->outputs) ||
-        (work->n_inouts && !work->inouts)) {
-        return ptoi_fail(PTO_NULL_ARGUMENT,
-                         "submit work: %s: inputs %p of %" PRIu32 ", outputs %p of %" PRIu32
-                         ", inouts %p of %" PRIu32,
-                         pto_work_opcode_name(work->opcode), (const void *)work->inputs,
-                         work->n_inputs, (const void *)work->outputs, work->n_outputs,
-                         (const void *)work->inouts, work->n_inouts);
-    }
-    size_t n = (size_t)ARG_TENSORS + work->n_inputs + work->n_outputs + work->n_inouts;
-    pto_param few[FEW_PARAMS], *params = few;
-    if (n > FEW_PARAMS) {
-        params = malloc(n * sizeof *params);
-        if (!params) {
-            return ptoi_fail(PTO_OUT_OF_MEMORY, "submit work: no memory for %zu parameters", n);
-        }
-    }
-    params[ARG_OPCODE] = pto_scalar_u64(work->opcode);
-    params[ARG_INPUTS] = pto_scalar_u64(work->n_inputs);
-    params[ARG_OUTPUTS] = pto_scalar_u64(work->n_outputs);
-    params[ARG_INOUTS] = pto_scalar_u64(work->n_inouts);
-    for (uint32_t i = 0; i < PTO_WORK_PARAMS; i++) {
-        params[ARG_PARAMS + i] = pto_scalar_u64(work->params[i]);
-    }
-    pto_param *at = &params[ARG_TENSORS];
-    at = put_tensors(at, PTO_PARAM_INPUT, work->inputs, work->n_inputs);
-    at = put_tensors(at, PTO_PARAM_OUTPUT, work->outputs, work->n_outputs);
-    put_tensors(at, PTO_PARAM_INOUT, work->inouts, work->n_inouts);
-    pto_status s = pto_submit_task_at(rt, rt->work_kernel, PTO_ACCELERATOR, params, n, task, file,
-                                      line);
-    if (params != few) {
-        free(params);
-    }
-    return s;
-}
 
 /* ---- What arguments are ------------------------------------------------------------------- */
 
@@ -332,28 +252,28 @@ static const struct {
 enum { OPCODES = sizeof operations / sizeof *operations };
 _Static_assert(OPCODES == sizeof takes / sizeof *takes, "an opcode without an operation");
 
-static pto_status run_request(const pto_call *call)
+pto_status ptoi_kernel_work(const pto_call *call)
 {
     const pto_arg *args = call->args;
-    if (call->n_args < ARG_TENSORS) {
+    if (call->n_args < PTOI_WORK_TENSORS) {
         return ptoi_fail(PTO_BAD_PARAM, "work: %" PRIu32 " arguments, a request has at least %d",
-                         call->n_args, ARG_TENSORS);
+                         call->n_args, PTOI_WORK_TENSORS);
     }
     for (uint32_t i = 0; i < call->n_args; i++) {
-        if ((args[i].shape == NULL) != (i < ARG_TENSORS)) {
+        if ((args[i].shape == NULL) != (i < PTOI_WORK_TENSORS)) {
             return ptoi_fail(PTO_BAD_PARAM, "work: argument %" PRIu32 " is a %s", i,
-                             i < ARG_TENSORS ? "tensor" : "scalar");
+                             i < PTOI_WORK_TENSORS ? "tensor" : "scalar");
         }
     }
-    uint64_t opcode = args[ARG_OPCODE].u64;
+    uint64_t opcode = args[PTOI_WORK_OPCODE].u64;
     if (opcode >= OPCODES || !operations[opcode]) {
         return ptoi_fail(PTO_BAD_OPCODE, "work: opcode %" PRIu64 " is not in 1 .. %d", opcode,
                          OPCODES - 1);
     }
     const char *name = pto_work_opcode_name((uint32_t)opcode);
-    uint64_t n_inputs = args[ARG_INPUTS].u64, n_outputs = args[ARG_OUTPUTS].u64,
-             n_inouts = args[ARG_INOUTS].u64;
-    uint32_t n_tensors = call->n_args - ARG_TENSORS, inputs = takes[opcode].inputs,
+    uint64_t n_inputs = args[PTOI_WORK_INPUTS].u64, n_outputs = args[PTOI_WORK_OUTPUTS].u64,
+             n_inouts = args[PTOI_WORK_INOUTS].u64;
+    uint32_t n_tensors = call->n_args - PTOI_WORK_TENSORS, inputs = takes[opcode].inputs,
              outputs = takes[opcode].outputs, inouts = takes[opcode].inouts;
     if (n_inputs != inputs || n_outputs != outputs || n_inouts != inouts ||
         n_tensors != inputs + outputs + inouts) {
@@ -363,15 +283,10 @@ static pto_status run_request(const pto_call *call)
                          " and %" PRIu32,
                          name, n_inputs, n_outputs, n_inouts, n_tensors, inputs, outputs, inouts);
     }
-    const pto_arg *tensors = args + ARG_TENSORS;
+    const pto_arg *tensors = args + PTOI_WORK_TENSORS;
     return operations[opcode](&(request){.name = name,
                                          .inputs = tensors,
                                          .outputs = tensors + inputs,
                                          .inouts = tensors + inputs + outputs,
-                                         .params = args + ARG_PARAMS});
-}
-
-pto_status ptoi_work_register(pto_runtime *rt, pto_kernel *kernel)
-{
-    return pto_kernel_register(rt, "work", PTO_ACCELERATOR, run_request, NULL, kernel);
+                                         .params = args + PTOI_WORK_PARAMS});
 }

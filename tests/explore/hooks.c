@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "base/thread.h"
 #include "world.h"
 
 /* ---- Plain accesses ---- */
@@ -192,6 +193,13 @@ pto_status ptoi_os_file_map(int file, size_t bytes, void **memory)
     (void)file;
     (void)bytes;
     *memory = file_memory;
+    return PTO_OK;
+}
+
+pto_status ptoi_os_protect(void *memory, size_t bytes)
+{
+    (void)memory;
+    (void)bytes;
     return PTO_OK;
 }
 

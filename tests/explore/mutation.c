@@ -54,12 +54,12 @@ const mutation mutations[] = {
      NULL},
 
     /* ---- Q1, Q2: ready queues ---- */
-    {"push-relaxed", "Q1: release turned relaxed", "queue", 0, MUTATE_RELAX, "queue.cell[*].turn",
-     SWAP, NULL},
+    {"push-relaxed", "Q1: release turned relaxed", "queue", 0, MUTATE_RELAX,
+     "queue.cell[*].sequence", SWAP, NULL},
     {"pop-relaxed", "Q1 and Q2: acquire turned relaxed", "queue", 0, MUTATE_RELAX,
-     "queue.cell[*].turn", LOAD, NULL},
+     "queue.cell[*].sequence", LOAD, NULL},
     {"seat-relaxed", "Q2: release turned relaxed", "queue-round", 0, MUTATE_RELAX,
-     "queue.cell[*].turn", STORE, NULL},
+     "queue.cell[*].sequence", STORE, NULL},
 
     /* ---- Parking ---- */
     {"wake-dropped", "whoever makes work does not look for sleepers", "wait", 0, MUTATE_DROP,
@@ -76,10 +76,10 @@ const mutation mutations[] = {
      MUTATE_WEAKEN, "idle", ADD, NULL},
     {"work-weak", "nor is what it looks at last: the inbox", "poll", 0, MUTATE_WEAKEN, "inbox_head",
      SWAP, NULL},
-    {"ready-weak", "or the ready queue", "types", 0, MUTATE_WEAKEN, "ready[*].turn|cube[*].turn",
-     SWAP, NULL},
+    {"ready-weak", "or the ready queue", "types", 0, MUTATE_WEAKEN,
+     "ready[*].sequence|cube[*].sequence", SWAP, NULL},
     {"done-weak", "or the queue of the scheduler's thread", "wait-thread", 0, MUTATE_WEAKEN,
-     "done[*].turn", SWAP, NULL},
+     "done[*].sequence", SWAP, NULL},
     {"resting-weak", "or that the scheduler's thread rests", "wait-thread", 0, MUTATE_WEAKEN,
      "resting", ADD, NULL},
     {"awaited-weak", "or what the orchestrating thread waits for", "wait", 0, MUTATE_WEAKEN,

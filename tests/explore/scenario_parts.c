@@ -23,8 +23,9 @@ static void queue_prepare(void)
     ptoi_set32(&q->left, 2 * QUEUE_TASKS);
     world_name(&q->queue.head, 4, 1, 4, "queue.head");
     world_name(&q->queue.tail, 4, 1, 4, "queue.tail");
-    world_name(&q->queue.cells[0].turn, sizeof(ptoi_seat), 4, 4, "queue.cell[%u].turn");
-    world_name(&q->queue.cells[0].task, sizeof(ptoi_seat), 4, 4, "queue.cell[%u].task");
+    world_name(&q->queue.cells[0].sequence, sizeof(ptoi_queue_cell), 4, 4,
+               "queue.cell[%u].sequence");
+    world_name(&q->queue.cells[0].task, sizeof(ptoi_queue_cell), 4, 4, "queue.cell[%u].task");
     world_name(q->data, 4, 4, 4, "data[%u]");
     world_name(&q->left, 4, 1, 4, "left");
     world_name(q->popped, 4, 4, 4, "popped[%u]");
@@ -82,8 +83,9 @@ static void round_prepare(void)
     ptoi_set32(&q->left, 4);
     world_name(&q->queue.head, 4, 1, 4, "queue.head");
     world_name(&q->queue.tail, 4, 1, 4, "queue.tail");
-    world_name(&q->queue.cells[0].turn, sizeof(ptoi_seat), 2, 4, "queue.cell[%u].turn");
-    world_name(&q->queue.cells[0].task, sizeof(ptoi_seat), 2, 4, "queue.cell[%u].task");
+    world_name(&q->queue.cells[0].sequence, sizeof(ptoi_queue_cell), 2, 4,
+               "queue.cell[%u].sequence");
+    world_name(&q->queue.cells[0].task, sizeof(ptoi_queue_cell), 2, 4, "queue.cell[%u].task");
     world_name(q->data, 4, 4, 4, "data[%u]");
     world_name(&q->left, 4, 1, 4, "left");
     world_name(&q->pushed, 4, 1, 4, "pushed");
@@ -107,12 +109,13 @@ static void round_run(void)
 }
 
 const scenario scenario_queue_round = {
-    "queue-round", "a queue of two seats, four tasks, two who pop: seats are taken again",
+    "queue-round", "a queue of two cells, four tasks, two who pop: cells are taken again",
     round_prepare, round_run, false};
 
 /* ---- Park against wake ---- */
 
 static struct {
+    ptoi_worker_line line[2];
     ptoi_parker parker[2];
     ptoi_a32 idle;
     ptoi_a32 work; /* pieces to take */
@@ -122,12 +125,14 @@ static struct {
 static void park_prepare(void)
 {
     p = world_memory(sizeof *p);
-    p->parker[0].idle = p->parker[1].idle = &p->idle;
+    for (int i = 0; i < 2; i++) {
+        p->parker[i] = (ptoi_parker){.line = &p->line[i], .idle = &p->idle};
+    }
     world_name(&p->idle, 4, 1, 4, "idle");
     world_name(&p->work, 4, 1, 4, "work");
     world_name(&p->stop, 4, 1, 4, "stop");
-    world_name(&p->parker[0].state, sizeof p->parker[0], 2, 4, "parker[%u].state");
-    world_name(&p->parker[0].parks, sizeof p->parker[0], 2, 8, "parker[%u].parks");
+    world_name(&p->line[0].parked, sizeof p->line[0], 2, 4, "parker[%u].state");
+    world_name(&p->line[0].parks, sizeof p->line[0], 2, 8, "parker[%u].parks");
 }
 
 static bool park_take(void)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "rig.h"
+#include "scheduler/scheduler.h"
 
 rig *r;
 
@@ -63,8 +64,15 @@ static void name_window(const ptoi_view *v)
     const ptoi_slot *slot = v->slots;
     const ptoi_state *state = v->states;
     NAME(h, 1, 1, inbox_head, "inbox_head");
-    NAME(h, 1, 1, inbox_claimed, "inbox_claimed");
-    NAME(h, 1, 1, cancelled, "cancelled");
+    NAME(h, 1, 1, cancel, "cancelled");
+    NAME(h, 1, 1, era, "era");
+    NAME(h, 1, 1, stop, "stop");
+    NAME(v->sched, 1, 1, inbox_claimed, "inbox_claimed");
+    NAME(v->sched, 1, 1, idle, "idle");
+    NAME(v->sched, 1, 1, ready_epoch, "ready_epoch");
+    NAME(v->sched, 1, 1, awaited, "awaited");
+    NAME(v->sched, 1, 1, resting, "resting");
+    NAME(v->sched, 1, 1, cancel, "worker_cancelled");
     NAME(h, 1, 1, orchestrator_done, "orchestrator_done");
     world_name(h->edges, sizeof h->edges[0], 4, sizeof h->edges[0], "edges[%u]");
     NAME(h, 1, 1, scope_depth, "scope_depth");
@@ -79,7 +87,7 @@ static void name_window(const ptoi_view *v)
     world_name(v->inbox, sizeof *v->inbox, v->inbox_mask + 1, sizeof *v->inbox, "inbox[%u]");
 #define SLOT_NAME(field) NAME(slot, sizeof *slot, h->slots, field, "slot[%u]." #field);
     SLOT_NAME(seq)
-    SLOT_NAME(what)
+    SLOT_NAME(header)
     SLOT_NAME(deps)
     SLOT_NAME(fanin)
     SLOT_NAME(args)
@@ -106,11 +114,11 @@ static void name_window(const ptoi_view *v)
 }
 
 static void name_queue(const ptoi_queue *queue, const char *head, const char *tail,
-                       const char *turn, const char *task)
+                       const char *sequence, const char *task)
 {
     NAME(queue, 1, 1, head, head);
     NAME(queue, 1, 1, tail, tail);
-    NAME(queue->cells, sizeof *queue->cells, queue->mask + 1, turn, turn);
+    NAME(queue->cells, sizeof *queue->cells, queue->mask + 1, sequence, sequence);
     NAME(queue->cells, sizeof *queue->cells, queue->mask + 1, task, task);
 }
 
@@ -119,34 +127,31 @@ static void name_worker(const ptoi_worker *worker, uint32_t count, const char *s
                         const char *whole)
 {
     world_name(worker, sizeof *worker, count, sizeof *worker, whole);
-    NAME(worker, sizeof *worker, count, parker.state, state);
-    NAME(worker, sizeof *worker, count, parker.parks, parks);
+    NAME(worker->line, sizeof *worker->line, count, parked, state);
+    NAME(worker->line, sizeof *worker->line, count, parks, parks);
     NAME(worker->line, sizeof *worker->line, count, tally.completed, completed);
     NAME(worker->line, sizeof *worker->line, count, task, task);
 }
 
-static void name_sched(const ptoi_sched *sched)
+static void name_sched(const ptoi_scheduler *sched)
 {
     world_name(sched, 1, 1, sizeof *sched, "sched");
-    NAME(sched, 1, 1, idle, "idle");
-    NAME(sched, 1, 1, offers, "offers");
-    NAME(sched, 1, 1, stop, "stop");
     NAME(sched, 1, 1, guests, "guests");
-    NAME(sched, 1, 1, awaited, "awaited");
-    NAME(sched, 1, 1, resting, "resting");
     NAME(sched, 1, 1, lock, "lock");
-    NAME(sched, 1, 1, failure, "failure");
-    name_queue(&sched->ready[PTO_VECTOR], "ready.head", "ready.tail", "ready[%u].turn",
+    name_queue(&sched->ready[PTO_VECTOR], "ready.head", "ready.tail", "ready[%u].sequence",
                "ready[%u].task");
-    name_queue(&sched->ready[PTO_CUBE], "cube.head", "cube.tail", "cube[%u].turn", "cube[%u].task");
+    name_queue(&sched->ready[PTO_CUBE], "cube.head", "cube.tail", "cube[%u].sequence",
+               "cube[%u].task");
     name_worker(sched->workers, sched->n_workers + 1, "worker[%u].state", "worker[%u].parks",
                 "worker[%u].completed", "worker[%u].task", "worker[%u]");
     if (sched->place == PTO_PLACE_THREAD) {
-        name_queue(&sched->done, "done.head", "done.tail", "done[%u].turn", "done[%u].task");
+        name_queue(&sched->done, "done.head", "done.tail", "done[%u].sequence", "done[%u].task");
     }
     name_worker(&sched->own, 1, "scheduler.state", "scheduler.parks", "scheduler.completed",
                 "scheduler.task", "scheduler");
-    NAME(ptoi_sched_others(sched), 1, 1, tally, "foreign");
+    NAME(&sched->view.workers[sched->n_workers + PTOI_LINE_OTHERS], 1, 1, tally, "foreign");
+    NAME(sched->view.failures, sizeof *sched->view.failures, sched->n_workers + PTOI_LINES_MORE,
+         serial, "failed[%u].serial");
 }
 
 /* ---- The runtime ---- */
@@ -208,12 +213,12 @@ void rig_create(const pto_config *config)
     NAME(rt, 1, 1, helped, "rt.helped");
     world_name(rt, 1, 1, sizeof *rt, "rt");
     name_window(&rt->view);
-    name_sched(&rt->sched);
+    name_sched(rt->scheduler);
     uint32_t thread = 1;
     if (config->place == PTO_PLACE_THREAD) {
         world_name_thread(thread++, "scheduler");
     }
-    for (uint32_t i = 0; i < rt->sched.n_workers; i++) {
+    for (uint32_t i = 0; i < rt->settings.n_workers; i++) {
         char name[] = "worker 0";
         name[sizeof name - 2] = (char)('0' + i);
         world_name_thread(thread++, name);

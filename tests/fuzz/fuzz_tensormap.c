@@ -1,7 +1,7 @@
-/* fuzz_tensormap.c - histories of a TensorMap, each answer compared with a naive list (../map). */
+/* fuzz_tensormap.c - histories of a TensorMap, each answer compared with a naive list (../orchestrator/map). */
 #include "fuzz.h"
 
-#include "../map/history.h"
+#include "../orchestrator/map/history.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -76,7 +76,7 @@ static void write_all(const char *from, bool html, const ptoi_ptrace *trace)
     if (ptoi_ptrace_open(path_of("out.ptrace", to), &again) != PTO_OK) {
         fuzz_wrong("what was written is not read: %s", pto_error_detail());
     }
-#define SAME_SECTION(name, number, field, type)                                                    \
+#define SAME_SECTION(name, number, field, type, bytes)                                             \
     if (again.n_##field != trace->n_##field ||                                                     \
         (again.n_##field &&                                                                        \
          memcmp(again.field, trace->field, again.n_##field * sizeof(type)) != 0)) {                \

@@ -164,16 +164,15 @@ static void test_counts_of_a_known_program(void **state)
     assert_int_equal(s.pending, 0);
     assert_int_equal(s.levels, 3);
     for (uint32_t l = 0; l < 3; l++) {
-        assert_int_equal(s.level[l].window, l == 2 ? 16 : 64);
-        assert_int_equal(s.level[l].heap_bytes, l == 2 ? 4096 : 8192);
-        assert_int_equal(s.level[l].deps, 256);
-        assert_int_equal(s.level[l].map_entries, 128);
-        assert_int_equal(s.level[l].arg_bytes, 65536);
-        assert_int_equal(s.level[l].tasks + s.level[l].tasks_peak, 0);
-        assert_int_equal(s.level[l].heap_used + s.level[l].heap_peak, 0);
-        assert_int_equal(s.level[l].args_used + s.level[l].args_peak, 0);
-        assert_int_equal(s.level[l].deps_used + s.level[l].deps_peak, 0);
-        assert_int_equal(s.level[l].map_used + s.level[l].map_peak, 0);
+        const uint64_t sizes[] = {[PTO_RING_WINDOW] = l == 2 ? 16 : 64,
+                                  [PTO_RING_HEAP] = l == 2 ? 4096 : 8192,
+                                  [PTO_RING_ARGS] = 65536,
+                                  [PTO_RING_DEPS] = 256,
+                                  [PTO_RING_MAP] = 128};
+        for (uint32_t ring = 0; ring < PTO_RINGS; ring++) {
+            assert_int_equal(s.level[l].ring[ring].size, sizes[ring]);
+            assert_int_equal(s.level[l].ring[ring].used + s.level[l].ring[ring].peak, 0);
+        }
     }
 
     pto_tensor x = rig_bytes(&r, memory[0], 8), y = rig_bytes(&r, memory[1], 8);
@@ -198,12 +197,13 @@ static void test_counts_of_a_known_program(void **state)
     assert_int_equal(s.buffers, 2);
     assert_int_equal(s.oldest, w);
     assert_string_equal(s.oldest_kernel, "hold");
-    assert_int_equal(s.level[0].tasks, 8);
-    assert_int_equal(s.level[0].heap_used, 128);
-    assert_int_equal(s.level[1].tasks, 0);
-    assert_int_equal(s.level[0].deps_used, s.raw + s.after + s.war + s.waw);
-    assert_true(s.level[0].map_used >= 7 && s.level[0].map_used <= 10);
-    assert_true(s.level[0].args_used > 0);
+    assert_int_equal(s.level[0].ring[PTO_RING_WINDOW].used, 8);
+    assert_int_equal(s.level[0].ring[PTO_RING_HEAP].used, 128);
+    assert_int_equal(s.level[1].ring[PTO_RING_WINDOW].used, 0);
+    assert_int_equal(s.level[0].ring[PTO_RING_DEPS].used, s.raw + s.after + s.war + s.waw);
+    assert_true(s.level[0].ring[PTO_RING_MAP].used >= 7 &&
+                s.level[0].ring[PTO_RING_MAP].used <= 10);
+    assert_true(s.level[0].ring[PTO_RING_ARGS].used > 0);
 
     rig_finish(&r, w, PTO_OK);
     assert_int_equal(pto_wait(r.rt), PTO_TASK_FAILED);
@@ -213,8 +213,8 @@ static void test_counts_of_a_known_program(void **state)
     assert_int_equal(s.failed, 1);
     assert_int_equal(s.skipped, 1);
     assert_int_equal(s.oldest, 0);
-    assert_int_equal(s.level[0].tasks, 8); /* the scope holds them */
-    assert_int_equal(s.level[0].deps_used, 0);
+    assert_int_equal(s.level[0].ring[PTO_RING_WINDOW].used, 8); /* the scope holds them */
+    assert_int_equal(s.level[0].ring[PTO_RING_DEPS].used, 0);
     expect_ok(pto_clear_error(r.rt));
     expect_ok(pto_scope_end(r.rt));
 
@@ -231,17 +231,20 @@ static void test_counts_of_a_known_program(void **state)
     assert_int_equal(s.buffers_peak, 2);
     assert_int_equal(s.scope_depth, 0);
     assert_int_equal(s.overlap_budget_hits, 0);
-    assert_int_equal(s.level[0].tasks_peak, 8);
-    assert_int_equal(s.level[1].tasks_peak, 1);
-    assert_int_equal(s.level[0].heap_peak, 128);
-    assert_int_equal(s.level[1].heap_peak, 4096);
+    assert_int_equal(s.level[0].ring[PTO_RING_WINDOW].peak, 8);
+    assert_int_equal(s.level[1].ring[PTO_RING_WINDOW].peak, 1);
+    assert_int_equal(s.level[0].ring[PTO_RING_HEAP].peak, 128);
+    assert_int_equal(s.level[1].ring[PTO_RING_HEAP].peak, 4096);
     for (uint32_t l = 0; l < 3; l++) {
-        assert_int_equal(s.level[l].tasks, 0);
-        assert_int_equal(s.level[l].heap_used, 0);
-        assert_int_equal(s.level[l].args_used, 0);
-        assert_int_equal(s.level[l].deps_used, 0);
-        assert_int_equal(s.level[l].stalls_window + s.level[l].stalls_heap, 0);
-        assert_int_equal(s.level[l].stalls_args + s.level[l].stalls_deps + s.level[l].stalls_map,
+        assert_int_equal(s.level[l].ring[PTO_RING_WINDOW].used, 0);
+        assert_int_equal(s.level[l].ring[PTO_RING_HEAP].used, 0);
+        assert_int_equal(s.level[l].ring[PTO_RING_ARGS].used, 0);
+        assert_int_equal(s.level[l].ring[PTO_RING_DEPS].used, 0);
+        assert_int_equal(
+            s.level[l].ring[PTO_RING_WINDOW].waits + s.level[l].ring[PTO_RING_HEAP].waits, 0);
+        assert_int_equal(s.level[l].ring[PTO_RING_ARGS].waits +
+                             s.level[l].ring[PTO_RING_DEPS].waits +
+                             s.level[l].ring[PTO_RING_MAP].waits,
                          0);
     }
     rig_stop(&r);
@@ -261,15 +264,15 @@ static void test_waits_are_counted(void **state)
     for (int i = 1; i < 16; i++) {
         RIG_SUBMIT(&r, r.quick, pto_input(&x));
     }
-    assert_int_equal(rig_stats(&r).level[0].stalls_window, 0);
+    assert_int_equal(rig_ring(&r, 0, PTO_RING_WINDOW).waits, 0);
     rig_later later = {.status = PTO_OK};
     rig_later_start(&later, &r, held, 10000);
     RIG_SUBMIT(&r, r.quick, pto_input(&x));
     rig_later_join(&later);
     pto_level_stats level = rig_stats(&r).level[0];
-    assert_int_equal(level.stalls_window, 1);
-    assert_int_equal(level.stalls_heap + level.stalls_args, 0);
-    assert_int_equal(level.tasks_peak, 16);
+    assert_int_equal(level.ring[PTO_RING_WINDOW].waits, 1);
+    assert_int_equal(level.ring[PTO_RING_HEAP].waits + level.ring[PTO_RING_ARGS].waits, 0);
+    assert_int_equal(level.ring[PTO_RING_WINDOW].peak, 16);
     rig_stop(&r);
 }
 
@@ -309,17 +312,17 @@ static void *watch(void *argument)
         RISES(w, helped);
         RISES(w, parks);
         RISES(w, buffers_peak);
-        RISES(w, level[0].tasks_peak);
-        RISES(w, level[0].heap_peak);
-        RISES(w, level[0].stalls_window);
+        RISES(w, level[0].ring[PTO_RING_WINDOW].peak);
+        RISES(w, level[0].ring[PTO_RING_HEAP].peak);
+        RISES(w, level[0].ring[PTO_RING_WINDOW].waits);
         if (now.completed > now.submitted) {
             w->wrong = "more completed than submitted";
         }
-        if (now.level[0].tasks > now.level[0].window) {
+        if (now.level[0].ring[PTO_RING_WINDOW].used > now.level[0].ring[PTO_RING_WINDOW].size) {
             w->wrong = "more tasks alive than the window has places";
         }
-        if (now.level[0].heap_used > now.level[0].heap_bytes || now.scope_depth > 1 ||
-            now.buffers > 1) {
+        if (now.level[0].ring[PTO_RING_HEAP].used > now.level[0].ring[PTO_RING_HEAP].size ||
+            now.scope_depth > 1 || now.buffers > 1) {
             w->wrong = "more than there is";
         }
         before = now;
@@ -357,9 +360,9 @@ static void test_the_first_look_of_another_thread(void **state)
     assert_int_equal(g.stats.submitted, 1);
     assert_int_equal(g.stats.completed, 0);
     assert_int_equal(g.stats.oldest, held);
-    assert_int_equal(g.stats.level[0].tasks, 1);
-    assert_int_equal(g.stats.level[0].tasks_peak, 1);
-    assert_int_equal(g.stats.level[1].tasks, 0);
+    assert_int_equal(g.stats.level[0].ring[PTO_RING_WINDOW].used, 1);
+    assert_int_equal(g.stats.level[0].ring[PTO_RING_WINDOW].peak, 1);
+    assert_int_equal(g.stats.level[1].ring[PTO_RING_WINDOW].used, 0);
     rig_finish(&r, held, PTO_OK);
     rig_stop(&r);
 }

@@ -148,7 +148,7 @@ static void test_every_edge_and_every_field(void **state)
     assert_int_equal(scalar->where, 7);
     assert_int_equal(scalar->ndim, 0);
     assert_int_equal(t.tasks[5].args, 0); /* `after` is no argument */
-    assert_int_equal(t.n_caps, 4 * PTRACE_RING_KINDS);
+    assert_int_equal(t.n_caps, 4 * PTO_RINGS);
     assert_int_equal(t.caps[0].capacity, 1024);
     ptoi_ptrace_close(&t);
 }
@@ -182,9 +182,9 @@ static void test_failed_and_skipped(void **state)
     ptoi_ptrace_close(&t);
 }
 
-/* ---- Stalls and waits ---- */
+/* ---- Waits ---- */
 
-static void test_stalls_and_waits(void **state)
+static void test_waits_for_room_and_tasks(void **state)
 {
     rig r;
     char path[128], x[8];
@@ -204,19 +204,19 @@ static void test_stalls_and_waits(void **state)
     stop(&r, PTO_OK);
 
     ptoi_ptrace t;
-    uint64_t stalls = 0, waits = 0, stalled = 0, blocked = 0, most = 0;
+    uint64_t rooms = 0, waits = 0, waited = 0, blocked = 0, most = 0;
     bool for_last = false;
     expect_ok(ptoi_ptrace_open(path, &t));
     assert_int_equal(t.n_tasks, 40);
     traces_check_times(&t);
     for (uint64_t i = 0; i < t.n_events; i++) {
         const ptrace_event *e = &t.events[i];
-        if (e->kind == PTRACE_STALL_SLOTS) {
+        if (e->kind == ptrace_room(PTO_RING_WINDOW)) {
             assert_int_equal(e->lane, 0);
             assert_int_equal(e->level, 0);
             assert_int_equal(e->value, 1);
-            stalls++;
-            stalled += e->end - e->begin;
+            rooms++;
+            waited += e->end - e->begin;
         }
         waits += e->kind == PTRACE_WAIT;
         for_last |= e->kind == PTRACE_WAIT && e->value == last;
@@ -227,16 +227,16 @@ static void test_stalls_and_waits(void **state)
         assert_int_equal(t.tasks[i].edges, i ? 1 : 0);
     }
     for (uint64_t i = 0; i < t.n_rings; i++) {
-        if (t.rings[i].ring == PTRACE_RING_SLOTS && t.rings[i].used > most) {
+        if (t.rings[i].ring == PTO_RING_WINDOW && t.rings[i].used > most) {
             most = t.rings[i].used;
         }
     }
-    assert_true(stalls > 0);
-    assert_int_equal(blocked, stalled);
+    assert_true(rooms > 0);
+    assert_int_equal(blocked, waited);
     assert_true(for_last);
     assert_true(waits >= 2);
     assert_true(most > 0 && most <= 4);
-    assert_int_equal(t.caps[PTRACE_RING_SLOTS].capacity, 4);
+    assert_int_equal(t.caps[PTO_RING_WINDOW].capacity, 4);
     ptoi_ptrace_close(&t);
 }
 
@@ -306,7 +306,7 @@ static void test_rings_are_known_to_the_end(void **state)
     stop(&r, PTO_OK);
 
     ptoi_ptrace t;
-    uint64_t most[PTRACE_RING_KINDS] = {0}, last[PTRACE_RING_KINDS] = {0}, at = 0;
+    uint64_t most[PTO_RINGS] = {0}, last[PTO_RINGS] = {0}, at = 0;
     expect_ok(ptoi_ptrace_open(path, &t));
     traces_check_times(&t);
     for (uint64_t i = 0; i < t.n_rings; i++) {
@@ -314,12 +314,12 @@ static void test_rings_are_known_to_the_end(void **state)
         assert_int_equal(s->level, 1);
         most[s->ring] = s->used > most[s->ring] ? s->used : most[s->ring];
         last[s->ring] = s->used;
-        at = s->ring == PTRACE_RING_SLOTS ? s->at : at;
+        at = s->ring == PTO_RING_WINDOW ? s->at : at;
     }
-    assert_int_equal(most[PTRACE_RING_SLOTS], 3);
-    assert_true(most[PTRACE_RING_HEAP] >= 64);
-    assert_true(most[PTRACE_RING_ARG_BYTES] > 0);
-    for (uint32_t ring = PTRACE_RING_SLOTS; ring <= PTRACE_RING_EDGE_REFS; ring++) {
+    assert_int_equal(most[PTO_RING_WINDOW], 3);
+    assert_true(most[PTO_RING_HEAP] >= 64);
+    assert_true(most[PTO_RING_ARGS] > 0);
+    for (uint32_t ring = PTO_RING_WINDOW; ring <= PTO_RING_DEPS; ring++) {
         assert_int_equal(last[ring], 0);
     }
     assert_true(at >= t.tasks[2].retired);
@@ -540,6 +540,57 @@ static void test_watched_and_traced(void **state)
 
 /* ---- Files that cannot be ---- */
 
+/* A traced run runs tasks inline as an untraced one does, and the file says which. */
+static void test_inline_tasks_are_traced(void **state)
+{
+    enum { TASKS = 100, EVERYTHING_NS = 2000000 };
+    const bool can = ((const rig_setup *)*state)->place == PTO_PLACE_INLINE;
+    uint64_t ran_inline[2];
+    char path[128];
+    for (int traced = 0; traced < 2; traced++) {
+        rig r;
+        unsigned char bytes[4][16] = {{0}};
+        pto_config config = recorded(path);
+        pto_runtime_stats stats;
+        pto_tensor t[4];
+        config.trace = traced ? path : NULL;
+        config.brief_ns = EVERYTHING_NS;
+        config.workers = PTO_NO_WORKERS; /* nothing is left to luck */
+        rig_start(&r, state, &config);
+        for (int i = 0; i < 4; i++) {
+            t[i] = rig_bytes(&r, bytes[i], sizeof bytes[i]);
+        }
+        for (unsigned char i = 0; i < TASKS; i++) {
+            RIG_SUBMIT(&r, i == TASKS - 1 ? r.fails : r.fill, pto_output(&t[i % 4]), pto_scalar(i));
+            if (i == 4) {
+                expect_ok(pto_wait(r.rt)); /* the kernel is timed */
+            }
+        }
+        assert_int_equal(pto_wait(r.rt), PTO_TASK_FAILED);
+        expect_ok(pto_stats(r.rt, &stats));
+        assert_int_equal(stats.completed, TASKS);
+        assert_true(can ? stats.at_once > TASKS / 2 : stats.at_once == 0);
+        ran_inline[traced] = stats.at_once;
+        stop(&r, PTO_OK);
+    }
+    assert_int_equal(ran_inline[0], ran_inline[1]);
+    ptoi_ptrace t;
+    uint64_t marked = 0;
+    expect_ok(ptoi_ptrace_open(path, &t));
+    traces_check_times(&t);
+    assert_int_equal(t.n_tasks, TASKS);
+    for (uint64_t i = 0; i < TASKS; i++) {
+        const ptrace_task *task = &t.tasks[i];
+        assert_int_equal(task->outcome, i == TASKS - 1 ? PTRACE_FAILED : PTRACE_DONE);
+        assert_int_equal(task->args, 2);
+        assert_int_equal(t.args[task->first_arg].access, PTO_PARAM_OUTPUT);
+        assert_int_equal(t.args[task->first_arg + 1].access, PTO_PARAM_SCALAR);
+        marked += task->flags & PTRACE_INLINE ? 1 : 0;
+    }
+    assert_int_equal(marked, ran_inline[1]);
+    ptoi_ptrace_close(&t);
+}
+
 static void test_a_trace_that_cannot_be_written(void **state)
 {
     rig r;
@@ -620,13 +671,14 @@ int main(void)
     const rig_case cases[] = {
         RIG_CASE(test_every_edge_and_every_field),
         RIG_CASE(test_failed_and_skipped),
-        RIG_CASE(test_stalls_and_waits),
+        RIG_CASE(test_waits_for_room_and_tasks),
         RIG_CASE(test_buffers_are_told_apart),
         RIG_CASE(test_rings_are_known_to_the_end),
         RIG_CASE(test_lifetimes_are_recorded),
         RIG_CASE(test_many_tasks_as_a_model_says),
         RIG_CASE_SLOW(test_a_full_log_counts_what_it_loses),
         RIG_CASE_SLOW(test_watched_and_traced),
+        RIG_CASE(test_inline_tasks_are_traced),
         RIG_CASE_SLOW(test_a_trace_that_cannot_be_written),
         {"test_runtimes_of_a_process_are_told_apart", test_runtimes_of_a_process_are_told_apart, 1},
     };

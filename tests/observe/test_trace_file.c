@@ -494,6 +494,51 @@ static void test_json_is_json(void **state)
     free(text);
 }
 
+/* ---- Tasks that submit ran ---- */
+
+/* No task of the golden file did. Here one has, and a flag that nobody knows. */
+static void test_what_ran_inline_is_kept_and_shown(void **state)
+{
+    enum { INLINE = 2 };
+    const uint32_t flags = PTRACE_INLINE | UINT32_C(1) << 31;
+    char path[512], *text = NULL, *chart = NULL;
+    size_t n = 0, n_chart = 0, shown = 0;
+    ptoi_ptrace t, again;
+    (void)state;
+    expect_ok(ptoi_ptrace_open(golden(path), &t));
+    ptrace_task *tasks = malloc(t.n_tasks * sizeof *tasks);
+    assert_non_null(tasks);
+    memcpy(tasks, t.tasks, t.n_tasks * sizeof *tasks);
+    for (uint64_t i = 0; i < t.n_tasks; i++) {
+        assert_int_equal(tasks[i].flags, 0);
+    }
+    assert_int_not_equal(tasks[INLINE].lane, PTRACE_NONE);
+    tasks[INLINE].flags = flags;
+    t.tasks = tasks;
+    FILE *out = open_memstream(&text, &n);
+    assert_non_null(out);
+    assert_int_equal(ptoi_export_ptrace(&t, out), 0);
+    fclose(out);
+    expect_ok(ptoi_ptrace_parse("inline", text, n, &again));
+    check_golden(&again);
+    for (uint64_t i = 0; i < again.n_tasks; i++) {
+        assert_int_equal(again.tasks[i].flags, i == INLINE ? flags : 0);
+    }
+    out = open_memstream(&chart, &n_chart);
+    assert_non_null(out);
+    assert_int_equal(ptoi_export_json(&again, out), 0);
+    fclose(out);
+    for (const char *at = chart; (at = strstr(at, "\"inline\":true")); at++) {
+        shown++;
+    }
+    assert_int_equal(shown, 2); /* in its slice, and in that of its submit */
+    ptoi_ptrace_close(&again);
+    ptoi_ptrace_close(&t);
+    free(tasks);
+    free(text);
+    free(chart);
+}
+
 /* ---- Pending tasks ---- */
 
 /* Whether one ends before the other begins, or lies inside of it. */
@@ -623,6 +668,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_lifetimes_are_kept_and_checked),
         cmocka_unit_test(test_larger_items_and_unknown_sections_are_passed_over),
         cmocka_unit_test(test_json_is_json),
+        cmocka_unit_test(test_what_ran_inline_is_kept_and_shown),
         cmocka_unit_test(test_pending_tasks_are_beside_their_lane),
         cmocka_unit_test(test_what_is_missing_is_told),
         cmocka_unit_test(test_dot_names_tasks_and_edges),

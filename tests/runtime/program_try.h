@@ -49,7 +49,8 @@ static inline void try_begin(run *r)
     run_expect(r, pto_stats(r->rt, &stats), PTO_OK, "pto_stats");
     for (uint32_t level = 0; level < config.levels; level++) {
         const pto_level_stats *l = &stats.level[level];
-        r->m.room[level] = (model_room){l->window, l->heap_bytes, l->arg_bytes};
+        r->m.room[level] = (model_room){l->ring[PTO_RING_WINDOW].size, l->ring[PTO_RING_HEAP].size,
+                                        l->ring[PTO_RING_ARGS].size};
     }
     helper_start(&r->helper, r->p->ending == PTO_CANCEL);
 }
@@ -109,14 +110,12 @@ static inline void try_stats(run *r, uint64_t failed, uint64_t skipped)
     }
     for (uint32_t level = 0; level < s.levels; level++) {
         const pto_level_stats *l = &s.level[level];
-        run_saw(r, SEEN_WAITED_WINDOW, l->stalls_window);
-        run_saw(r, SEEN_WAITED_HEAP, l->stalls_heap);
-        run_saw(r, SEEN_WAITED_ARGS, l->stalls_args);
-        run_saw(r, SEEN_WAITED_DEPS, l->stalls_deps);
-        run_saw(r, SEEN_WAITED_MAP, l->stalls_map);
-        if (l->tasks_peak > l->window || l->heap_peak > l->heap_bytes ||
-            l->args_peak > l->arg_bytes || l->deps_peak > l->deps || l->map_peak > l->map_entries) {
-            run_wrong(r, "level %u was fuller than it can be", level);
+        for (uint32_t ring = 0; ring < PTO_RINGS; ring++) {
+            run_saw(r, SEEN_WAITED_WINDOW + ring, l->ring[ring].waits);
+            if (l->ring[ring].peak > l->ring[ring].size) {
+                run_wrong(r, "the %s of level %u was fuller than it can be",
+                          pto_ring_name((pto_ring)ring), level);
+            }
         }
     }
     run_saw(r, SEEN_HELPED, s.helped);

@@ -289,6 +289,11 @@ static inline pto_runtime_stats rig_stats(rig *r)
     return stats;
 }
 
+static inline pto_ring_stats rig_ring(rig *r, uint32_t level, pto_ring ring)
+{
+    return rig_stats(r).level[level].ring[ring];
+}
+
 static inline void rig_until_at(rig *r, pto_task task, pto_task_state state, const char *file,
                                 int line)
 {
@@ -383,28 +388,28 @@ typedef struct rig_later {
     size_t look_bytes;
     unsigned char expected; /* each of them */
     bool intact;
-    bool until_stall; /* not before a submit waits for heap */
-    uint64_t stalls;
+    bool until_wait; /* not before a submit waits for heap */
+    uint64_t waits;
     atomic_bool ending;
     pthread_t thread;
 } rig_later;
 
-static inline uint64_t rig_heap_stalls(rig *r)
+static inline uint64_t rig_heap_waits(rig *r)
 {
     pto_runtime_stats stats;
-    uint64_t stalls = 0;
+    uint64_t waits = 0;
     (void)pto_stats(r->rt, &stats);
     for (uint32_t l = 0; l < stats.levels; l++) {
-        stalls += stats.level[l].stalls_heap;
+        waits += stats.level[l].ring[PTO_RING_HEAP].waits;
     }
-    return stalls;
+    return waits;
 }
 
 static inline void *rig_later_run(void *argument)
 {
     rig_later *later = argument;
     const uint64_t began = rig_now_ms();
-    while (later->until_stall && rig_heap_stalls(later->r) == later->stalls &&
+    while (later->until_wait && rig_heap_waits(later->r) == later->waits &&
            rig_now_ms() - began < RIG_PATIENCE_MS) {
         rig_sleep_us(100);
     }
@@ -424,7 +429,7 @@ static inline void rig_later_start(rig_later *later, rig *r, pto_task task, uint
     later->r = r;
     later->task = task;
     later->after_us = after_us;
-    later->stalls = rig_heap_stalls(r);
+    later->waits = rig_heap_waits(r);
     atomic_init(&later->ending, false);
     assert_int_equal(pthread_create(&later->thread, NULL, rig_later_run, later), 0);
 }

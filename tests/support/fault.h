@@ -185,6 +185,15 @@ FAULT_WRAP(int, munmap, void *memory, size_t bytes)
     return __real_munmap(memory, bytes);
 }
 
+FAULT_WRAP(int, mprotect, void *memory, size_t bytes, int protection)
+{
+    if (fault_strikes("mprotect")) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return __real_mprotect(memory, bytes, protection);
+}
+
 FAULT_WRAP(int, memfd_create, const char *name, unsigned flags)
 {
     if (fault_strikes("memfd_create")) {

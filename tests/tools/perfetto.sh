@@ -51,7 +51,7 @@ python3 "$check" "$work/vector.json" "$work/cholesky.json" "$work/pending.json" 
     complain "check.py: status $?"
 # They are worth a look only if there is everything to see.
 grep -q '"name":"level 1 heap"' "$work/vector.json" || complain "vector: no heap"
-grep -q '"name":"stall: ' "$work/vector.json" || complain "vector: no stall"
+grep -q '"name":"wait for room: ' "$work/vector.json" || complain "vector: no wait for room"
 grep -q '"ph":"s","cat":"WAR"' "$work/cholesky.json" || complain "cholesky: no WAR"
 grep -q '"orchestrator, pending 3"' "$work/pending.json" || complain "pending: not three at once"
 ended runs_are_sound

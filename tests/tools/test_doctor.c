@@ -439,10 +439,10 @@ static void test_a_slow_kernel_on_the_orchestrating_thread(void **state)
     assert_int_equal(r.worker, 0);
     assert_int_equal(r.look.workers, 0);
     /* Nothing was recycled yet, and still all is known about the rings. */
-    assert_int_equal(r.look.level[0].used[PTO_RING_WINDOW], 2);
-    assert_int_equal(r.look.level[0].peak[PTO_RING_WINDOW], 2);
-    assert_true(r.look.level[0].used[PTO_RING_ARGS] > 0);
-    assert_int_equal(r.look.level[0].used[PTO_RING_MAP], 1);
+    assert_int_equal(r.look.level[0].rings.ring[PTO_RING_WINDOW].used, 2);
+    assert_int_equal(r.look.level[0].rings.ring[PTO_RING_WINDOW].peak, 2);
+    assert_true(r.look.level[0].rings.ring[PTO_RING_ARGS].used > 0);
+    assert_int_equal(r.look.level[0].rings.ring[PTO_RING_MAP].used, 1);
     EXPECT_WORDS(&r,
                  "waits for all tasks (pto_wait); it runs task 0 (kernel 'sleepy', submitted at "
                  "model.c:21) meanwhile",
@@ -561,9 +561,9 @@ static void test_how_old_numbers_are(void **state)
     doctor_report r;
     expect_cause(child, DOCTOR_PENDING, &r);
     const peek_level *level = &r.look.level[0];
-    assert_int_equal(level->used[PTO_RING_WINDOW], 21);
+    assert_int_equal(level->rings.ring[PTO_RING_WINDOW].used, 21);
     assert_true(level->since < 21);
-    assert_int_equal(level->used[PTO_RING_HEAP], (21 - level->since) * 4096);
+    assert_int_equal(level->rings.ring[PTO_RING_HEAP].used, (21 - level->since) * 4096);
     doctor_free(&r);
     end(child);
 }

@@ -266,7 +266,7 @@ static void test_time_that_was_waited_is_nobodys(void **state)
     events[0] = (ptrace_event){10, 1000, 0, PTRACE_WAIT, 0, 0};
     made.now = 1010; /* 10 before the wait, 10 after it */
     const uint32_t task = add_task(PTO_CUBE, 5, 0);
-    events[1] = (ptrace_event){1015, 2000, 0, PTRACE_STALL_SLOTS, 0, 1};
+    events[1] = (ptrace_event){1015, 2000, 0, (uint16_t)ptrace_room(PTO_RING_WINDOW), 0, 1};
     made.tasks[task].submitted = 2003; /* 5 before, 3 after */
     made.tasks[task].blocked = 985;
     made.trace.events = events;
@@ -374,8 +374,8 @@ static void test_bounds_hold(void **state)
 static uint64_t count_waits(const replay_result *r)
 {
     uint64_t waits = 0;
-    for (uint32_t i = 0; i < PTO_MAX_LEVELS * PTRACE_RING_KINDS; i++) {
-        waits += r->waits[i / PTRACE_RING_KINDS][i % PTRACE_RING_KINDS];
+    for (uint32_t i = 0; i < PTO_MAX_LEVELS * PTO_RINGS; i++) {
+        waits += r->waits[i / PTO_RINGS][i % PTO_RINGS];
     }
     return waits;
 }
@@ -422,7 +422,7 @@ static void test_rings_are_the_smallest(void **state)
         replay_run(&plan, &m, NULL, &result); /* without bounds: no longer, no shorter */
         assert_int_equal(result.makespan, sizes.with_free.makespan);
         assert_true(sizes.with_good.makespan <= result.makespan + result.makespan / 100);
-        for (uint32_t r = 0; r < PTRACE_RING_KINDS; r++) {
+        for (uint32_t r = 0; r < PTO_RINGS; r++) {
             m.rings = sizes.free;
             assert_false(is_short(&plan, &m, 0, r));
             if (sizes.free.size[0][r] > replay_smallest(r)) {
@@ -476,13 +476,13 @@ static void test_scopes_hold_tasks(void **state)
             }
         }
         const replay_sizes sizes = sizes_of(1);
-        assert_int_equal(sizes.free.size[0][PTRACE_RING_SLOTS], 64);
-        assert_int_equal(sizes.free.size[0][PTRACE_RING_HEAP], 50 * 128);
-        assert_int_equal(sizes.least.size[0][PTRACE_RING_SLOTS], scoped ? 16 : 2);
-        assert_int_equal(sizes.least.size[0][PTRACE_RING_HEAP], scoped ? 10 * 128 : 128);
-        assert_int_equal(sizes.least.size[0][PTRACE_RING_ARG_BYTES], scoped ? 192 : 64);
+        assert_int_equal(sizes.free.size[0][PTO_RING_WINDOW], 64);
+        assert_int_equal(sizes.free.size[0][PTO_RING_HEAP], 50 * 128);
+        assert_int_equal(sizes.least.size[0][PTO_RING_WINDOW], scoped ? 16 : 2);
+        assert_int_equal(sizes.least.size[0][PTO_RING_HEAP], scoped ? 10 * 128 : 128);
+        assert_int_equal(sizes.least.size[0][PTO_RING_ARGS], scoped ? 192 : 64);
         /* One less stalls for ever, and says where. */
-        for (uint32_t r = 0; scoped && r <= PTRACE_RING_ARG_BYTES; r++) {
+        for (uint32_t r = 0; scoped && r <= PTO_RING_ARGS; r++) {
             replay_machine m = machine(PTO_ALL_TYPES, 1);
             m.rings = sizes.least;
             m.rings.size[0][r] = less(r, m.rings.size[0][r]);
@@ -507,11 +507,11 @@ static void test_memory_lives_as_long_as_it_is_used(void **state)
     add_arg(2, 64, PTO_PARAM_OUTPUT);
     replay_machine m = machine(PTO_ALL_TYPES, 3);
     assert_int_equal(makespan(&m), 1010);
-    m.rings.size[0][PTRACE_RING_HEAP] = 64;
+    m.rings.size[0][PTO_RING_HEAP] = 64;
     const replay_result result = run(&m);
     assert_int_equal(result.end, REPLAY_DONE);
     assert_int_equal(result.makespan, 10 + 1000 + 5);
-    assert_int_equal(result.waits[0][PTRACE_RING_HEAP], 1);
+    assert_int_equal(result.waits[0][PTO_RING_HEAP], 1);
     assert_int_equal(result.waited, 1010);
 }
 
@@ -559,9 +559,9 @@ static pto_config config_of(const replay_rings *rings, const char *trace)
     config.guard = PTO_NO_GUARD;
     config.trace = trace;
     if (rings) {
-        config.level_window[1] = (uint32_t)rings->size[1][PTRACE_RING_SLOTS];
-        config.level_heap_bytes[1] = rings->size[1][PTRACE_RING_HEAP];
-        config.level_arg_bytes[1] = rings->size[1][PTRACE_RING_ARG_BYTES];
+        config.level_window[1] = (uint32_t)rings->size[1][PTO_RING_WINDOW];
+        config.level_heap_bytes[1] = rings->size[1][PTO_RING_HEAP];
+        config.level_arg_bytes[1] = rings->size[1][PTO_RING_ARGS];
     }
     return config;
 }
@@ -589,7 +589,7 @@ static void test_the_runtime_agrees(void **state)
     assert_true(replay_rings_find(&plan, &m, &sizes));
     config = config_of(&sizes.least, NULL);
     assert_int_equal(program(&config), PTO_OK);
-    for (uint32_t r = 0; r <= PTRACE_RING_ARG_BYTES; r++) {
+    for (uint32_t r = 0; r <= PTO_RING_ARGS; r++) {
         replay_rings rings = sizes.least;
         rings.size[1][r] = less(r, rings.size[1][r]);
         config = config_of(&rings, NULL);
@@ -655,12 +655,12 @@ static void test_forms_without_numbers_take_room(void **state)
     assert_int_equal(plan.nodes[plan.n_tasks - 1].args, 3);
     replay_machine_recorded(&plan, &m);
     assert_true(replay_rings_find(&plan, &m, &sizes));
-    const uint64_t least = sizes.least.size[1][PTRACE_RING_ARG_BYTES];
+    const uint64_t least = sizes.least.size[1][PTO_RING_ARGS];
     assert_int_equal(least, (uint64_t)FORMLESS * 3 * 16);
     config = config_of(NULL, NULL);
     config.level_arg_bytes[1] = least;
     assert_int_equal(crowded_program(&config), PTO_OK);
-    config.level_arg_bytes[1] = less(PTRACE_RING_ARG_BYTES, least);
+    config.level_arg_bytes[1] = less(PTO_RING_ARGS, least);
     assert_int_equal(crowded_program(&config), PTO_STALLED);
     replay_plan_free(&plan);
     ptoi_ptrace_close(&trace);

@@ -21,8 +21,16 @@ expect 0 "tasks          5: 3 done, 1 failed, 1 skipped, 0 not ended" "$pto" tra
 expect 0 "edges          4: 3 RAW, 1 WAR, 0 WAW, 0 after" "$pto" trace report run.ptrace
 expect 0 "lost           0 records" "$pto" trace report run.ptrace
 expect 0 "slots of level 0" "$pto" trace report run.ptrace
+expect 0 "waits for room" "$pto" trace report run.ptrace
 expect 0 'na"st\y?\xff<€>' "$pto" trace report run.ptrace
 expect 0 "orchestrator                  4" "$pto" trace report run.ptrace
+
+# A task that submit ran: the flags of task 2 (tasks begin at byte 792, each has 96, flags are the last four).
+"$pto" trace report run.ptrace | grep -q inline && { echo "run.ptrace: something ran inline"; bad=1; }
+cp run.ptrace inline.ptrace
+printf '\001' | dd of=inline.ptrace bs=1 seek=$((792 + 2 * 96 + 92)) conv=notrunc 2>/dev/null
+expect 0 "ran inline     1 of them, in their submit" "$pto" trace report inline.ptrace
+expect 0 "orchestrator, inline, done" "$pto" explain inline.ptrace 0 2
 
 # ---- other formats ----
 for format in html json dot ptrace; do

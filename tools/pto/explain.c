@@ -9,12 +9,6 @@
 #include "trace.h"
 #include "words.h"
 
-static const char *const kinds[] = {
-#define KIND_TEXT(name, text) text,
-    PTRACE_EDGE_MAP(KIND_TEXT)
-#undef KIND_TEXT
-};
-
 static void print_help(FILE *out)
 {
     fputs("usage: pto explain FILE A B    whether two tasks of a trace are ordered, and why\n"
@@ -71,7 +65,10 @@ static void print_name(const ptoi_ptrace *trace, uint32_t task)
 
 static const char *access_of(const ptrace_arg *arg)
 {
-    static const char *const verbs[] = {"", "reads", "writes", "updates", "gets"};
+    static const char *const verbs[] = {[PTO_PARAM_INPUT] = "reads",
+                                        [PTO_PARAM_OUTPUT] = "writes",
+                                        [PTO_PARAM_INOUT] = "updates",
+                                        [PTO_PARAM_SCALAR] = "gets"};
     return verbs[arg->access & ~PTRACE_NODEP];
 }
 
@@ -92,7 +89,7 @@ static void print_edge(const ptoi_ptrace *trace, const ptrace_edge *e)
         printf(": after, as the program says\n");
         return;
     }
-    printf(": %s, %s\n", kinds[e->kind],
+    printf(": %s, %s\n", ptoi_ptrace_edges[e->kind],
            e->verdict == PTRACE_SAME_REGION
                ? "the same region"
                : pto_overlap_stage_name((pto_overlap_stage)e->verdict));
@@ -106,7 +103,6 @@ static void print_edge(const ptoi_ptrace *trace, const ptrace_edge *e)
 static void print_task_times(const ptoi_ptrace *trace, uint32_t task)
 {
     const ptrace_task *t = &trace->tasks[task];
-    static const char *const outcomes[] = {"done", "failed", "skipped", "not ended"};
     printf("  %" PRIu32 ": submitted at %s", task, time_of(t->submitted).s);
     if (t->start != PTRACE_UNKNOWN && t->end != PTRACE_UNKNOWN) {
         printf(", ran from %s for %s", time_of(t->start).s, time_of(ptoi_ptrace_ran(t)).s);
@@ -114,7 +110,8 @@ static void print_task_times(const ptoi_ptrace *trace, uint32_t task)
     if (t->lane != PTRACE_NONE) {
         printf(" on %s", trace_plain(ptoi_ptrace_string(trace, trace->lanes[t->lane].name)).s);
     }
-    printf(", %s\n", outcomes[t->outcome]);
+    printf("%s, %s\n", t->flags & PTRACE_INLINE ? ", inline" : "",
+           ptoi_ptrace_outcomes[t->outcome]);
 }
 
 /* For whom it waited, and how long. */

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "json_write.h"
+#include "rings.h"
 #include "run.h"
 
 /* ---- The summary ---------------------------------------------------------------------------- */
@@ -45,26 +46,18 @@ static void add_speed(const workload_job *job, const run_result *r)
     json_finish('}');
 }
 
-static void add_mark(const char *key, uint64_t peak, uint64_t bound, uint64_t stalls)
-{
-    json_begin(key, '{');
-    json_count("peak", peak);
-    json_count("bound", bound);
-    json_count("waits", stalls);
-    json_finish('}');
-}
-
 static void add_memory(const pto_runtime_stats *s)
 {
     json_begin("levels", '[');
     for (uint32_t i = 0; i < s->levels; i++) {
-        const pto_level_stats *l = &s->level[i];
         json_begin(NULL, '{');
-        add_mark("heap", l->heap_peak, l->heap_bytes, l->stalls_heap);
-        add_mark("tasks", l->tasks_peak, l->window, l->stalls_window);
-        add_mark("arguments", l->args_peak, l->arg_bytes, l->stalls_args);
-        add_mark("edges", l->deps_peak, l->deps, l->stalls_deps);
-        add_mark("map", l->map_peak, l->map_entries, l->stalls_map);
+        for (uint32_t r = 0; r < PTO_RINGS; r++) {
+            json_begin(ring_words_of[r].key, '{');
+            json_count("peak", s->level[i].ring[r].peak);
+            json_count("bound", s->level[i].ring[r].size);
+            json_count("waits", s->level[i].ring[r].waits);
+            json_finish('}');
+        }
         json_finish('}');
     }
     json_finish(']');

@@ -107,9 +107,8 @@ typedef struct peek_worker {
 } peek_worker;
 
 typedef struct peek_level {
-    uint64_t used[PTO_RING_BUFFERS], peak[PTO_RING_BUFFERS], size[PTO_RING_BUFFERS];
-    uint64_t stalls[PTO_RING_BUFFERS];
-    uint64_t since; /* tasks that were submitted since all rings but the first were told about */
+    pto_level_stats rings;
+    uint64_t since; /* tasks submitted since all rings but the task window were published */
 } peek_level;
 
 typedef struct peek_wait {

@@ -85,11 +85,9 @@ peek_types peek_types_of(uint32_t types)
 
 /* ---- Tasks ---- */
 
-static bool is_complete(const peek *p, pto_task task, uint64_t *waiters)
+static bool is_complete(const peek *p, pto_task task)
 {
-    const uint32_t level = (uint32_t)task & 7;
-    const uint64_t seq = task >> 3;
-    return ptoi_is_complete(&p->view, ptoi_ref_make(seq, level, false), waiters);
+    return ptoi_task_is_complete(&p->view, ptoi_ref_make(task >> 3, (uint32_t)task & 7, false));
 }
 
 /* Fields that are no atomics to their owner are to us, who read them meanwhile. */
@@ -98,7 +96,7 @@ static void copy_slot(const ptoi_slot *from, ptoi_slot *to)
     const ptoi_a64 *words = (const ptoi_a64 *)(const void *)from;
     uint64_t copy[sizeof *to / sizeof(uint64_t)];
     for (size_t i = 0; i < sizeof copy / sizeof *copy; i++) {
-        copy[i] = ptoi_acquire64(&words[i]); /* see ptoi_what_of */
+        copy[i] = ptoi_acquire64(&words[i]); /* see ptoi_slot_header_of */
     }
     memcpy(to, copy, sizeof *to);
 }
@@ -118,9 +116,7 @@ static void read_producers(const peek *p, const ptoi_slot *slot, peek_task *out)
     }
     for (uint32_t i = 0; i < slot->fanin; i++) {
         const ptoi_ref ref = read_word(&level->deps[slot->deps + i]);
-        uint64_t waiters;
-        if (ptoi_ref_level(ref) < p->view.header->levels &&
-            !is_complete(p, ptoi_ref_task(ref), &waiters)) {
+        if (ptoi_ref_level(ref) < p->view.header->levels && !is_complete(p, ptoi_ref_task(ref))) {
             if (!out->left) {
                 out->waits_for = ptoi_ref_task(ref);
             }
@@ -146,16 +142,15 @@ static peek_state state_of(const peek_task *t, uint32_t phase)
 /* Everything but the texts. */
 static bool read_task(const peek *p, pto_task task, peek_task *out, ptoi_slot *slot)
 {
-    uint64_t waiters;
     memset(out, 0, sizeof *out);
     out->level = (uint32_t)task & 7;
-    if (!task || out->level >= p->view.header->levels || is_complete(p, task, &waiters)) {
+    if (!task || out->level >= p->view.header->levels || is_complete(p, task)) {
         return false;
     }
     const ptoi_slot *there = ptoi_slot_of(&p->view, out->level, task >> 3);
     const ptoi_state *state = ptoi_state_of(&p->view, out->level, task >> 3);
     copy_slot(there, slot);
-    const ptoi_what what = ptoi_what_of(slot);
+    const ptoi_slot_header what = ptoi_slot_header_of(slot);
     out->task = task;
     out->order = ptoi_order_of(&p->view, there);
     out->type = what.type < PTO_WORKER_TYPES ? what.type : 0;
@@ -163,7 +158,7 @@ static bool read_task(const peek *p, pto_task task, peek_task *out, ptoi_slot *s
     read_producers(p, slot, out);
     out->state = state_of(
         out, ptoi_phase_of(ptoi_get32(&state->phase), ptoi_lap(&p->view, out->level, task >> 3)));
-    return !is_complete(p, task, &waiters); /* then all of it was this task's */
+    return !is_complete(p, task); /* then all of it was this task's */
 }
 
 bool peek_task_of(const peek *p, pto_task task, peek_task *out)
@@ -172,7 +167,7 @@ bool peek_task_of(const peek *p, pto_task task, peek_task *out)
     if (!read_task(p, task, out, &slot)) {
         return false;
     }
-    const ptoi_what what = ptoi_what_of(&slot);
+    const ptoi_slot_header what = ptoi_slot_header_of(&slot);
     copy_kernel(p, what.kernel, out->kernel, sizeof out->kernel);
     copy_site(p, what.site, out->file, sizeof out->file, &out->line);
     return true;
@@ -187,7 +182,7 @@ static void read_tasks(const peek *p, peek_look *look)
         const ptoi_progress *progress = &p->view.header->progress[l];
         const uint64_t head = ptoi_acquire64(&progress->head);
         uint64_t n = ptoi_get64(&progress->completed);
-        if (head - n > p->view.level[l].mask + UINT64_C(1)) { /* it was told long ago */
+        if (head - n > p->view.level[l].mask + UINT64_C(1)) { /* it was published long ago */
             n = head - p->view.level[l].mask - 1;
         }
         for (; n < head; n++) {
@@ -214,28 +209,12 @@ static void read_tasks(const peek *p, peek_look *look)
 static void read_level(const peek *p, uint32_t l, peek_level *out)
 {
     const ptoi_progress *from = &p->view.header->progress[l];
-    const ptoi_window_level *level = &p->view.header->level[l];
-    const uint64_t head = ptoi_acquire64(&from->head), retired = ptoi_get64(&from->retired);
-    const uint64_t told = ptoi_get64(&from->told);
-    *out = (peek_level){
-        .used = {head > retired ? head - retired : 0, ptoi_get64(&from->heap_used),
-                 ptoi_get64(&from->args_used), ptoi_get64(&from->deps_used),
-                 ptoi_get64(&from->map_used)},
-        .peak = {ptoi_get64(&from->tasks_peak), ptoi_get64(&from->heap_peak),
-                 ptoi_get64(&from->args_peak), ptoi_get64(&from->deps_peak),
-                 ptoi_get64(&from->map_peak)},
-        .size = {level->slots, level->heap_bytes, level->arg_units * sizeof(ptoi_packed),
-                 level->deps, level->map_entries},
-        .since = head > told ? head - told : 0,
-    };
-    for (int ring = 0; ring < PTO_RING_BUFFERS; ring++) {
-        out->stalls[ring] = ptoi_get64(&from->stalls[ring]);
-        /* Peaks are written down as something is recycled. */
-        out->peak[ring] = out->peak[ring] > out->used[ring] ? out->peak[ring] : out->used[ring];
-    }
+    const uint64_t head = ptoi_acquire64(&from->head), published = ptoi_get64(&from->published);
+    ptoi_window_read_rings(&p->view, l, &out->rings);
+    out->since = head > published ? head - published : 0;
 }
 
-/* Written by one thread in this order: task, since, serial; so what is read between two equal
+/* Written by one thread in this order: task, serial; so what is read between two equal
  * numbers is as good as it gets without a lock, and who needs certainty looks twice. */
 static void read_wait(const peek *p, uint64_t now, peek_wait *out)
 {
@@ -247,13 +226,13 @@ static void read_wait(const peek *p, uint64_t now, peek_wait *out)
         out->ring = (pto_ring)ptoi_get32(&w->ring);
         out->level = ptoi_get32(&w->level);
         out->wanted = ptoi_get64(&w->wanted);
-        const uint64_t since = ptoi_get64(&w->since);
-        out->since = since && since < now ? now - since : 0;
         if (ptoi_acquire64(&w->serial) == out->serial) {
             break;
         }
     }
     out->on = out->serial % 2;
+    const uint64_t since = ptoi_get64(&p->view.workers[p->workers].since);
+    out->since = since && since < now ? now - since : 0;
 }
 
 static void read_stall(const peek *p, peek_look *look)
@@ -307,6 +286,7 @@ static void read_workers(const peek *p, peek_look *look)
         w->types = ptoi_get32(&line->types);
         w->thread = ptoi_get32(&line->thread);
         w->completed = ptoi_get64(&line->tally.completed);
+        w->completed += i == p->workers ? ptoi_get64(&p->view.header->at_once) : 0;
         const pto_task task = ptoi_get64(&line->task);
         if (!peek_task_of(p, task, &w->runs) || w->runs.state != PEEK_RUNS) {
             w->runs.task = 0;
@@ -335,14 +315,16 @@ pto_status peek_look_at(const peek *p, peek_look *look)
         look->failed += ptoi_get64(&tally->failed);
         look->skipped += ptoi_get64(&tally->skipped);
     }
-    look->submitted = ptoi_acquire64(&h->inbox_head) + ptoi_get64(&h->at_once);
+    const uint64_t at_once = ptoi_acquire64(&h->at_once);
+    look->completed += at_once;
+    look->submitted = ptoi_acquire64(&h->inbox_head) + at_once + ptoi_get64(&h->at_once_kept);
     for (int why = 0; why < 4; why++) {
         look->edges += ptoi_get64(&h->edges[why]);
     }
     look->scope_depth = ptoi_get64(&h->scope_depth);
     look->buffers = ptoi_get64(&h->buffers);
     look->max_buffers = h->max_buffers;
-    look->cancelled = ptoi_get32(&h->cancelled);
+    look->cancelled = ptoi_is_cancelled(&p->view);
     look->done = ptoi_get32(&h->orchestrator_done);
     for (uint32_t l = 0; l < look->levels; l++) {
         read_level(p, l, &look->level[l]);

@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "json_write.h"
 #include "replay.h"
+#include "rings.h"
 #include "words.h"
 
 static const char who[] = "pto replay";
@@ -19,15 +20,6 @@ enum {
     MOST_WORKERS = 1024,
     ENOUGH = 100, /* an improvement of less than one part in so many is none */
 };
-
-static const char *const ring_names[] = {
-#define RING_TEXT(name, text) text,
-    PTRACE_RING_MAP(RING_TEXT)
-#undef RING_TEXT
-};
-
-static const char *const ring_options[] = {"PTO_WINDOW", "PTO_HEAP", "PTO_ARGS", "PTO_DEPS",
-                                           "PTO_MAP_ENTRIES"};
 
 typedef struct row {
     replay_machine machine;
@@ -251,7 +243,8 @@ static void print_stall(const answer *a, const replay_result *r)
     if (r->end == REPLAY_NO_WORKER) {
         printf("no worker for task %" PRIu32 " (", r->node);
     } else {
-        printf("stalls for ever: the %s of level %" PRIu32 ", at ", ring_names[r->ring], r->level);
+        printf("stalls for ever: the %s of level %" PRIu32 ", at ", ring_words_of[r->ring].trace,
+               r->level);
         if (r->node >= a->plan.n_tasks) {
             printf("a block of memory\n");
             return;
@@ -352,20 +345,12 @@ static void print_workers(const answer *a)
 
 static words size_text(uint32_t ring, uint64_t size)
 {
-    words w;
-    if (!size) {
-        snprintf(w.s, sizeof w.s, "-");
-    } else if (ring == PTRACE_RING_HEAP || ring == PTRACE_RING_ARG_BYTES) {
-        w = words_bytes(size);
-    } else {
-        snprintf(w.s, sizeof w.s, "%" PRIu64, size);
-    }
-    return w;
+    return size ? ring_amount(ring, size) : (words){"-"};
 }
 
 static bool never_stalls(uint32_t ring)
 {
-    return ring == PTRACE_RING_EDGE_REFS || ring == PTRACE_RING_MAP_ENTRIES;
+    return ring == PTO_RING_DEPS || ring == PTO_RING_MAP;
 }
 
 /* Where blocks lie depends on when tasks complete, and blocks of several sizes may leave gaps that
@@ -390,15 +375,15 @@ static void print_settings(const answer *a, const replay_rings *rings, bool all)
         levels = a->plan.n_level[l] ? l + 1 : levels;
     }
     printf("           ");
-    for (uint32_t r = 0; r < PTRACE_RING_KINDS; r++) {
+    for (uint32_t r = 0; r < PTO_RINGS; r++) {
         if (!all && never_stalls(r)) {
             continue;
         }
-        printf("%s%s=", r ? " " : "", ring_options[r]);
+        printf("%s%s=", r ? " " : "", ring_words_of[r].variable);
         for (uint32_t l = 0; l < levels; l++) {
             uint64_t size = a->plan.n_level[l] ? rings->size[l][r] : had->size[l][r];
             size = size ? size : replay_smallest(r);
-            size += r == PTRACE_RING_HEAP ? heap_margin(&a->plan, l) : 0;
+            size += r == PTO_RING_HEAP ? heap_margin(&a->plan, l) : 0;
             printf("%s%s", l ? "," : "", words_option((int64_t)size).s);
         }
     }
@@ -414,7 +399,7 @@ static void print_together(const answer *a, const char *name, const replay_resul
     }
     uint64_t waits = 0;
     for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
-        for (uint32_t i = 0; i < PTRACE_RING_KINDS; i++) {
+        for (uint32_t i = 0; i < PTO_RINGS; i++) {
             waits += r->waits[l][i];
         }
     }
@@ -424,7 +409,7 @@ static void print_together(const answer *a, const char *name, const replay_resul
 
 static void print_rings(const answer *a)
 {
-    uint64_t seen[PTO_MAX_LEVELS][PTRACE_RING_KINDS] = {{0}};
+    uint64_t seen[PTO_MAX_LEVELS][PTO_RINGS] = {{0}};
     for (uint64_t i = 0; i < a->trace->n_rings; i++) {
         const ptrace_ring_sample *s = &a->trace->rings[i];
         uint64_t *most = &seen[s->level][s->ring];
@@ -433,10 +418,10 @@ static void print_rings(const answer *a)
     printf("\nring                  recorded       seen   replayed   no waits   no slower    "
            "at least\n");
     for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
-        for (uint32_t r = 0; a->plan.n_level[l] && r < PTRACE_RING_KINDS; r++) {
-            printf("  %-5s of level %" PRIu32 " %12s %10s %10s %10s %11s %11s\n", ring_names[r], l,
-                   size_text(r, a->rows[0].machine.rings.size[l][r]).s, size_text(r, seen[l][r]).s,
-                   size_text(r, a->rows[0].result.most[l][r]).s,
+        for (uint32_t r = 0; a->plan.n_level[l] && r < PTO_RINGS; r++) {
+            printf("  %-5s of level %" PRIu32 " %12s %10s %10s %10s %11s %11s\n",
+                   ring_words_of[r].trace, l, size_text(r, a->rows[0].machine.rings.size[l][r]).s,
+                   size_text(r, seen[l][r]).s, size_text(r, a->rows[0].result.most[l][r]).s,
                    size_text(r, a->sizes.free.size[l][r]).s,
                    size_text(r, a->sizes.good.size[l][r]).s,
                    never_stalls(r) ? "any" : size_text(r, a->sizes.least.size[l][r]).s);
@@ -463,7 +448,7 @@ static void write_result(const char *key, const replay_result *r)
     json_begin(key, '{');
     json_text("end", ends[r->end]);
     if (r->end == REPLAY_STALLED) {
-        json_text("ring", ring_names[r->ring]);
+        json_text("ring", ring_words_of[r->ring].trace);
         json_count("level", r->level);
     }
     if (r->end == REPLAY_STALLED || r->end == REPLAY_NO_WORKER) {
@@ -503,9 +488,9 @@ static void write_rings(const answer *a)
 {
     json_begin("rings", '[');
     for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
-        for (uint32_t r = 0; a->plan.n_level[l] && r < PTRACE_RING_KINDS; r++) {
+        for (uint32_t r = 0; a->plan.n_level[l] && r < PTO_RINGS; r++) {
             json_begin(NULL, '{');
-            json_text("ring", ring_names[r]);
+            json_text("ring", ring_words_of[r].trace);
             json_count("level", l);
             json_count("recorded", a->rows[0].machine.rings.size[l][r]);
             json_count("replayed_most", a->rows[0].result.most[l][r]);

@@ -106,7 +106,7 @@ void replay_plan_free(replay_plan *plan);
 
 /* Sizes of all rings, in the units of a trace: heap and arguments in bytes. 0: no bound. */
 typedef struct replay_rings {
-    uint64_t size[PTO_MAX_LEVELS][PTRACE_RING_KINDS];
+    uint64_t size[PTO_MAX_LEVELS][PTO_RINGS];
 } replay_rings;
 
 /* When room that could be had again is taken back. */
@@ -136,9 +136,9 @@ typedef struct replay_result {
     replay_end end;
     uint32_t level, ring, node; /* STALLED: of what, and at which node; NO_WORKER: the node */
     uint64_t makespan;
-    uint64_t waited;                                   /* ns that submits waited for room */
-    uint64_t waits[PTO_MAX_LEVELS][PTRACE_RING_KINDS]; /* so many submits did */
-    uint64_t most[PTO_MAX_LEVELS][PTRACE_RING_KINDS];  /* that were in use */
+    uint64_t waited;                           /* ns that submits waited for room */
+    uint64_t waits[PTO_MAX_LEVELS][PTO_RINGS]; /* so many submits did */
+    uint64_t most[PTO_MAX_LEVELS][PTO_RINGS];  /* that were in use */
 } replay_result;
 
 /* How far back each op of the plan finds its level: below these numbers all could be recycled, and all

@@ -272,7 +272,7 @@ static uint32_t units_of(maker *m, const ptrace_arg *a, bool crowded)
         t.strides[d] = m->trace->dims[a->dims + a->ndim + d];
     }
     (void)ptoi_form_number(&m->forms, &t);
-    return crowded ? (uint32_t)ptoi_packed_units(a->ndim) : 1;
+    return crowded ? (uint32_t)ptoi_arg_units(a->ndim) : 1;
 }
 
 static void take_arg(maker *m, uint32_t task, const ptrace_arg *a, bool crowded)

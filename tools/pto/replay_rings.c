@@ -32,11 +32,9 @@
 static const struct {
     uint64_t grain, smallest, largest;
 } bounds[] = {
-    [PTRACE_RING_SLOTS] = {0, 2, UINT64_C(1) << 22},
-    [PTRACE_RING_HEAP] = {64, 64, UINT64_C(1) << 46},
-    [PTRACE_RING_ARG_BYTES] = {64, 64, UINT64_C(1) << 36},
-    [PTRACE_RING_EDGE_REFS] = {0, 1, UINT64_C(1) << 26},
-    [PTRACE_RING_MAP_ENTRIES] = {0, 1, UINT64_C(1) << 26},
+    [PTO_RING_WINDOW] = {0, 2, UINT64_C(1) << 22}, [PTO_RING_HEAP] = {64, 64, UINT64_C(1) << 46},
+    [PTO_RING_ARGS] = {64, 64, UINT64_C(1) << 36}, [PTO_RING_DEPS] = {0, 1, UINT64_C(1) << 26},
+    [PTO_RING_MAP] = {0, 1, UINT64_C(1) << 26},
 };
 
 uint64_t replay_grain(uint32_t ring)
@@ -151,7 +149,7 @@ static bool heap_fits(const search *s, uint32_t level, uint64_t size, uint32_t w
 /* Arguments and edges. */
 static bool ring_fits(const search *s, uint32_t level, uint32_t which, uint64_t size, uint32_t way)
 {
-    const bool args = which == PTRACE_RING_ARG_BYTES;
+    const bool args = which == PTO_RING_ARGS;
     taking t = take_back(args ? s->marks.retired : s->marks.completed, way);
     ptoi_ring ring;
     ptoi_ring_init(&ring, args ? size / 16 : size);
@@ -224,7 +222,7 @@ static bool count_fits(const search *s, uint32_t level, uint32_t which, uint64_t
     uint32_t done = 0;
     for (uint32_t i = 0; i < s->plan->n_level[level]; i++) {
         const uint32_t op = s->ops[level][i], *nodes = s->plan->level[level];
-        if (which == PTRACE_RING_SLOTS) {
+        if (which == PTO_RING_WINDOW) {
             used = i - s->marks.retired[op] + 1;
         } else {
             for (; done < s->marks.completed[op]; done++) {
@@ -241,16 +239,16 @@ static bool count_fits(const search *s, uint32_t level, uint32_t which, uint64_t
 
 static bool fits(const search *s, uint32_t level, uint32_t ring, uint64_t size)
 {
-    if (ring == PTRACE_RING_SLOTS || ring == PTRACE_RING_MAP_ENTRIES) {
+    if (ring == PTO_RING_WINDOW || ring == PTO_RING_MAP) {
         return count_fits(s, level, ring, size);
     }
-    if (ring == PTRACE_RING_ARG_BYTES && s->ways == ALL_WAYS) {
+    if (ring == PTO_RING_ARGS && s->ways == ALL_WAYS) {
         return worst_args_fit(s, level, size);
     }
     bool all = true;
     for (uint32_t way = 0; all && way < s->ways; way++) {
-        all = ring == PTRACE_RING_HEAP ? heap_fits(s, level, size, way)
-                                       : ring_fits(s, level, ring, size, way);
+        all = ring == PTO_RING_HEAP ? heap_fits(s, level, size, way)
+                                    : ring_fits(s, level, ring, size, way);
     }
     return all;
 }
@@ -313,7 +311,7 @@ static void wait_always(const search *s)
 static void find_all(const search *s, replay_rings *rings, uint32_t which)
 {
     for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
-        for (uint32_t r = 0; s->plan->n_level[l] && r < PTRACE_RING_KINDS; r++) {
+        for (uint32_t r = 0; s->plan->n_level[l] && r < PTO_RINGS; r++) {
             if (which >> r & 1) {
                 rings->size[l][r] = bisect(s, l, r);
             }
@@ -384,9 +382,9 @@ static bool is_enough(const replay_plan *plan, replay_machine *m, bool may_wait,
             *ring = result->ring;
             return false;
         }
-        for (uint32_t i = 0; !may_wait && i < PTO_MAX_LEVELS * PTRACE_RING_KINDS; i++) {
-            *level = i / PTRACE_RING_KINDS;
-            *ring = i % PTRACE_RING_KINDS;
+        for (uint32_t i = 0; !may_wait && i < PTO_MAX_LEVELS * PTO_RINGS; i++) {
+            *level = i / PTO_RINGS;
+            *ring = i % PTO_RINGS;
             if (result->waits[*level][*ring]) {
                 return false;
             }
@@ -401,7 +399,7 @@ static void settle(const replay_plan *plan, const replay_machine *machine, bool 
                    replay_rings *rings, replay_result *result)
 {
     replay_machine m = *machine;
-    uint64_t low[PTO_MAX_LEVELS][PTRACE_RING_KINDS] = {{0}};
+    uint64_t low[PTO_MAX_LEVELS][PTO_RINGS] = {{0}};
     uint32_t l, r;
     m.rings = *rings;
     while (!is_enough(plan, &m, may_wait, result, &l, &r)) {
@@ -413,8 +411,8 @@ static void settle(const replay_plan *plan, const replay_machine *machine, bool 
         low[l][r] = *size;
         *size = larger(r, *size);
     }
-    for (uint32_t i = 0; i < PTO_MAX_LEVELS * PTRACE_RING_KINDS; i++) {
-        const uint32_t level = i / PTRACE_RING_KINDS, ring = i % PTRACE_RING_KINDS;
+    for (uint32_t i = 0; i < PTO_MAX_LEVELS * PTO_RINGS; i++) {
+        const uint32_t level = i / PTO_RINGS, ring = i % PTO_RINGS;
         const uint64_t grain = bounds[ring].grain;
         uint64_t *size = &m.rings.size[level][ring], high = *size, bad = low[level][ring];
         while (bad && grain && high - bad > grain) { /* others are powers of two */
@@ -437,8 +435,8 @@ static void settle(const replay_plan *plan, const replay_machine *machine, bool 
 static bool make_hold(const search *s, replay_rings *rings)
 {
     bool grown = false;
-    for (uint32_t i = 0; i < PTO_MAX_LEVELS * PTRACE_RING_EDGE_REFS; i++) {
-        const uint32_t l = i / PTRACE_RING_EDGE_REFS, r = i % PTRACE_RING_EDGE_REFS;
+    for (uint32_t i = 0; i < PTO_MAX_LEVELS * PTO_RING_DEPS; i++) {
+        const uint32_t l = i / PTO_RING_DEPS, r = i % PTO_RING_DEPS;
         uint64_t *size = &rings->size[l][r];
         while (*size && s->plan->n_level[l] && *size < bounds[r].largest && !fits(s, l, r, *size)) {
             *size = larger(r, *size);
@@ -461,9 +459,8 @@ static void finish(const search *s, const replay_machine *machine, bool may_wait
 
 static uint64_t smallest_of(const replay_sizes *sizes, uint32_t level, uint32_t ring)
 {
-    return ring == PTRACE_RING_EDGE_REFS || ring == PTRACE_RING_MAP_ENTRIES
-               ? bounds[ring].smallest
-               : sizes->least.size[level][ring];
+    return ring == PTO_RING_DEPS || ring == PTO_RING_MAP ? bounds[ring].smallest
+                                                         : sizes->least.size[level][ring];
 }
 
 /* The ring halved so many times, but not below its least. */
@@ -483,8 +480,8 @@ static void find_good(const search *s, const replay_machine *machine, replay_siz
     replay_machine m = *machine;
     m.rings = sizes->free;
     sizes->with_good = sizes->with_free;
-    for (uint32_t i = 0; i < PTO_MAX_LEVELS * PTRACE_RING_KINDS; i++) {
-        const uint32_t l = i / PTRACE_RING_KINDS, r = i % PTRACE_RING_KINDS;
+    for (uint32_t i = 0; i < PTO_MAX_LEVELS * PTO_RINGS; i++) {
+        const uint32_t l = i / PTO_RINGS, r = i % PTO_RINGS;
         uint32_t low = 0, high = 0; /* of times: `low` are well */
         while (sizes->free.size[l][r] >> high > smallest_of(sizes, l, r)) {
             high++;
@@ -523,14 +520,13 @@ bool replay_rings_find(const replay_plan *plan, const replay_machine *machine, r
         good = sizes->with_free.end != REPLAY_NO_MEMORY;
     }
     if (good && sizes->with_free.end == REPLAY_DONE) {
-        const uint32_t all = (1u << PTRACE_RING_KINDS) - 1;
+        const uint32_t all = (1u << PTO_RINGS) - 1;
         s.ways = REPLAY_WAYS;
         find_all(&s, &sizes->free, all);
         wait_always(&s);
         s.ways = ALL_WAYS;
         sizes->least = machine->rings;
-        find_all(&s, &sizes->least,
-                 all & ~(1u << PTRACE_RING_EDGE_REFS | 1u << PTRACE_RING_MAP_ENTRIES));
+        find_all(&s, &sizes->least, all & ~(1u << PTO_RING_DEPS | 1u << PTO_RING_MAP));
         m.way = REPLAY_AS_NEEDED;
         finish(&s, &m, false, &sizes->free, &sizes->with_free);
         finish(&s, &m, true, &sizes->least, &sizes->with_least);

@@ -32,24 +32,24 @@ static bool make_level(replay_room *r, uint32_t number)
         return true;
     }
     r->n_levels = number + 1;
-    l->bounded_heap = size[PTRACE_RING_HEAP] != 0;
-    l->bounded_args = size[PTRACE_RING_ARG_BYTES] != 0;
-    l->bounded_edges = size[PTRACE_RING_EDGE_REFS] != 0;
+    l->bounded_heap = size[PTO_RING_HEAP] != 0;
+    l->bounded_args = size[PTO_RING_ARGS] != 0;
+    l->bounded_edges = size[PTO_RING_DEPS] != 0;
     if (l->bounded_heap) {
-        const uint32_t runs = count_runs(nodes, size[PTRACE_RING_SLOTS]);
+        const uint32_t runs = count_runs(nodes, size[PTO_RING_WINDOW]);
         l->runs = malloc(runs * sizeof *l->runs);
         if (!l->runs) {
             return false;
         }
-        ptoi_heap_init(&l->heap, size[PTRACE_RING_HEAP], PTOI_HEAP_WARM, l->runs, runs);
+        ptoi_heap_init(&l->heap, size[PTO_RING_HEAP], PTOI_HEAP_WARM, l->runs, runs);
     }
-    ptoi_ring_init(&l->args, l->bounded_args ? size[PTRACE_RING_ARG_BYTES] / 16 : 1);
-    ptoi_ring_init(&l->edges, l->bounded_edges ? size[PTRACE_RING_EDGE_REFS] : 1);
+    ptoi_ring_init(&l->args, l->bounded_args ? size[PTO_RING_ARGS] / 16 : 1);
+    ptoi_ring_init(&l->edges, l->bounded_edges ? size[PTO_RING_DEPS] : 1);
     return true;
 }
 
 bool replay_room_make(replay_room *room, const replay_plan *plan, const replay_rings *rings,
-                      uint64_t (*most)[PTRACE_RING_KINDS])
+                      uint64_t (*most)[PTO_RINGS])
 {
     *room = (replay_room){.plan = plan, .rings = rings, .most = most};
     room->claims = calloc((size_t)plan->n_nodes + 1, sizeof *room->claims);
@@ -76,26 +76,25 @@ uint32_t replay_room_find(const replay_room *room, uint32_t node, replay_place *
     const uint64_t *size = room->rings->size[n->level];
     const replay_level *l = &room->level[n->level];
     *place = (replay_place){0, {0, 0}};
-    if (size[PTRACE_RING_SLOTS] && l->head - l->retired >= size[PTRACE_RING_SLOTS]) {
-        return PTRACE_RING_SLOTS;
+    if (size[PTO_RING_WINDOW] && l->head - l->retired >= size[PTO_RING_WINDOW]) {
+        return PTO_RING_WINDOW;
     }
     if (l->bounded_heap && !ptoi_heap_fits(&l->heap, n->heap, &place->heap_at)) {
-        return PTRACE_RING_HEAP;
+        return PTO_RING_HEAP;
     }
     if (l->bounded_args && n->args && !ptoi_ring_fits(&l->args, n->args, &place->args)) {
-        return PTRACE_RING_ARG_BYTES;
+        return PTO_RING_ARGS;
     }
-    if (size[PTRACE_RING_MAP_ENTRIES] && n->entries &&
-        l->entries + n->entries > size[PTRACE_RING_MAP_ENTRIES]) {
-        return PTRACE_RING_MAP_ENTRIES;
+    if (size[PTO_RING_MAP] && n->entries && l->entries + n->entries > size[PTO_RING_MAP]) {
+        return PTO_RING_MAP;
     }
-    return PTRACE_RING_KINDS;
+    return PTO_RINGS;
 }
 
 bool replay_room_is_barrier(const replay_room *room, uint32_t node)
 {
     const replay_node *n = &room->plan->nodes[node];
-    const uint64_t entries = room->rings->size[n->level][PTRACE_RING_MAP_ENTRIES];
+    const uint64_t entries = room->rings->size[n->level][PTO_RING_MAP];
     return entries && n->entries > entries;
 }
 
@@ -121,7 +120,7 @@ bool replay_room_take_edges(replay_room *room, uint32_t node, uint32_t edges)
         return false;
     }
     room->claims[node].edges_end = ptoi_ring_take(&l->edges, piece, edges);
-    note_most(room, level, PTRACE_RING_EDGE_REFS, ptoi_ring_used(&l->edges));
+    note_most(room, level, PTO_RING_DEPS, ptoi_ring_used(&l->edges));
     return true;
 }
 
@@ -134,17 +133,17 @@ void replay_room_enter(replay_room *room, uint32_t node, replay_place place)
     if (l->bounded_heap) {
         claim->heap_at = place.heap_at;
         ptoi_heap_take(&l->heap, place.heap_at, n->heap);
-        note_most(room, n->level, PTRACE_RING_HEAP, l->heap.used);
+        note_most(room, n->level, PTO_RING_HEAP, l->heap.used);
     }
     if (l->bounded_args) {
         claim->args_end = ptoi_ring_take(&l->args, place.args, n->args);
-        note_most(room, n->level, PTRACE_RING_ARG_BYTES, ptoi_ring_used(&l->args) * 16);
+        note_most(room, n->level, PTO_RING_ARGS, ptoi_ring_used(&l->args) * 16);
     }
     l->entries += n->entries;
     claim->has_entries = n->entries > 0;
     l->head++;
-    note_most(room, n->level, PTRACE_RING_SLOTS, l->head - l->retired);
-    note_most(room, n->level, PTRACE_RING_MAP_ENTRIES, l->entries);
+    note_most(room, n->level, PTO_RING_WINDOW, l->head - l->retired);
+    note_most(room, n->level, PTO_RING_MAP, l->entries);
     if (!room->scoped) {
         l->released = l->head;
     }

@@ -40,8 +40,8 @@ typedef struct replay_place {
 typedef struct replay_room {
     const replay_plan *plan;
     const replay_rings *rings;
-    uint64_t (*most)[PTRACE_RING_KINDS]; /* by level: that were in use */
-    replay_claim *claims;                /* by node */
+    uint64_t (*most)[PTO_RINGS]; /* by level: that were in use */
+    replay_claim *claims;        /* by node */
     replay_level level[PTO_MAX_LEVELS];
     uint32_t n_levels;
     bool scoped; /* a scope is open: what is entered is held */
@@ -49,10 +49,10 @@ typedef struct replay_room {
 
 /* False if there is no memory; to be freed all the same. */
 bool replay_room_make(replay_room *room, const replay_plan *plan, const replay_rings *rings,
-                      uint64_t (*most)[PTRACE_RING_KINDS]);
+                      uint64_t (*most)[PTO_RINGS]);
 void replay_room_free(replay_room *room);
 
-/* The ring that is short for the node; PTRACE_RING_KINDS if none is, and its place. */
+/* The ring that is short for the node; PTO_RINGS if none is, and its place. */
 uint32_t replay_room_find(const replay_room *room, uint32_t node, replay_place *place);
 
 /* Edges to tasks that are not complete; and room for so many, if there is. */

@@ -291,13 +291,13 @@ static bool find_room(sim *s, uint32_t node, replay_place *place)
         replay_room_recycle(&s->room, level);
     }
     uint32_t what = replay_room_find(&s->room, node, place);
-    if (what != PTRACE_RING_KINDS && s->machine->way != REPLAY_EAGERLY) {
+    if (what != PTO_RINGS && s->machine->way != REPLAY_EAGERLY) {
         replay_room_recycle(&s->room, level);
         what = replay_room_find(&s->room, node, place);
     }
-    if (what == PTRACE_RING_MAP_ENTRIES) {
+    if (what == PTO_RING_MAP) {
         if (replay_room_is_barrier(&s->room, node)) {
-            what = s->left ? what : PTRACE_RING_KINDS;
+            what = s->left ? what : PTO_RINGS;
         } else {
             if (s->mood == WORKS) { /* it is short, even if there is nothing to wait for */
                 s->result->waits[level][what]++;
@@ -308,10 +308,10 @@ static bool find_room(sim *s, uint32_t node, replay_place *place)
             what = replay_room_find(&s->room, node, place);
         }
     }
-    if (what == PTRACE_RING_KINDS) {
+    if (what == PTO_RINGS) {
         return true;
     }
-    if (what < PTRACE_RING_EDGE_REFS && (l->retired == l->head || l->retired >= l->released)) {
+    if (what < PTO_RING_DEPS && (l->retired == l->head || l->retired >= l->released)) {
         stall(s, level, what, node);
         return false;
     }
@@ -331,7 +331,7 @@ static bool find_edges(sim *s, uint32_t node)
     }
     replay_room_recycle_completed(&s->room, level);
     if (!replay_room_take_edges(&s->room, node, edges)) {
-        begin_wait(s, WAITS_EDGES, level, PTRACE_RING_EDGE_REFS);
+        begin_wait(s, WAITS_EDGES, level, PTO_RING_DEPS);
         return false;
     }
     return true;

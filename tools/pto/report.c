@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "rings.h"
 #include "run.h"
 #include "words.h"
 
@@ -99,51 +100,42 @@ static void print_speed(const workload_job *job, const run_result *r)
 
 /* A table: how much of each bound was ever used, by level, and how often a submit had to wait. */
 
-enum { MARKS = 5, LEVEL_WIDTH = 5 };
+enum { LEVEL_WIDTH = 5, BYTES_WIDTH = 20, COUNT_WIDTH = 15 };
 
-typedef struct mark {
-    const char *name;
-    int width;
-    bool is_bytes;
-    uint64_t peak, bound, waits;
-} mark;
-
-static void marks_of(const pto_level_stats *l, mark marks[MARKS])
+/* Which ring stands in a column: the heap comes first. */
+static uint32_t ring_in(uint32_t column)
 {
-    marks[0] = (mark){"heap", 20, true, l->heap_peak, l->heap_bytes, l->stalls_heap};
-    marks[1] = (mark){"tasks", 15, false, l->tasks_peak, l->window, l->stalls_window};
-    marks[2] = (mark){"arguments", 19, true, l->args_peak, l->arg_bytes, l->stalls_args};
-    marks[3] = (mark){"edges", 15, false, l->deps_peak, l->deps, l->stalls_deps};
-    marks[4] = (mark){"map", 15, false, l->map_peak, l->map_entries, l->stalls_map};
+    return column == 0 ? PTO_RING_HEAP : column <= PTO_RING_HEAP ? column - 1 : column;
+}
+
+static int width_of(uint32_t ring)
+{
+    return ring_is_bytes(ring) ? BYTES_WIDTH : COUNT_WIDTH;
 }
 
 /* "1.25 of 8 MiB": the unit once, if both have the same. */
-static void print_mark(const mark *m)
+static void print_ring(uint32_t ring, const pto_ring_stats *stats)
 {
+    const words peak = ring_amount(ring, stats->peak), size = ring_amount(ring, stats->size);
+    const char *unit = strchr(peak.s, ' '), *other = strchr(size.s, ' ');
+    const bool same = stats->peak == 0 || (unit && other && !strcmp(unit, other));
     char cell[80];
-    if (m->is_bytes) {
-        const words peak = words_bytes(m->peak), bound = words_bytes(m->bound);
-        const char *unit = strchr(peak.s, ' '), *other = strchr(bound.s, ' ');
-        const bool same = m->peak == 0 || (unit && other && !strcmp(unit, other));
-        snprintf(cell, sizeof cell, "%.*s of %s",
-                 (int)(same ? strcspn(peak.s, " ") : strlen(peak.s)), peak.s, bound.s);
-    } else {
-        snprintf(cell, sizeof cell, "%" PRIu64 " of %" PRIu64, m->peak, m->bound);
-    }
-    printf(" %*s", m->width, cell);
+    snprintf(cell, sizeof cell, "%.*s of %s", (int)(same ? strcspn(peak.s, " ") : strlen(peak.s)),
+             peak.s, size.s);
+    printf(" %*s", width_of(ring), cell);
 }
 
-static void print_waits(const mark marks[MARKS])
+static void print_waits(const pto_level_stats *level)
 {
     uint64_t all = 0;
-    for (size_t i = 0; i < MARKS; i++) {
-        all += marks[i].waits;
+    for (uint32_t r = 0; r < PTO_RINGS; r++) {
+        all += level->ring[r].waits;
     }
     if (all) {
         label("");
         printf("%-*s", LEVEL_WIDTH, "waits");
-        for (size_t i = 0; i < MARKS; i++) {
-            printf(" %*" PRIu64, marks[i].width, marks[i].waits);
+        for (uint32_t i = 0; i < PTO_RINGS; i++) {
+            printf(" %*" PRIu64, width_of(ring_in(i)), level->ring[ring_in(i)].waits);
         }
         puts("");
     }
@@ -151,26 +143,23 @@ static void print_waits(const mark marks[MARKS])
 
 static void print_memory(const pto_runtime_stats *s)
 {
-    mark marks[MARKS];
-    marks_of(&s->level[0], marks);
     label("memory");
     printf("%-*s", LEVEL_WIDTH, "level");
-    for (size_t i = 0; i < MARKS; i++) {
-        printf(" %*s", marks[i].width, marks[i].name);
+    for (uint32_t i = 0; i < PTO_RINGS; i++) {
+        printf(" %*s", width_of(ring_in(i)), ring_words_of[ring_in(i)].key);
     }
     puts("");
     for (uint32_t l = 0; l < s->levels; l++) {
-        if (!s->level[l].tasks_peak) {
+        if (!s->level[l].ring[PTO_RING_WINDOW].peak) {
             continue;
         }
-        marks_of(&s->level[l], marks);
         label("");
         printf("%-*" PRIu32, LEVEL_WIDTH, l);
-        for (size_t i = 0; i < MARKS; i++) {
-            print_mark(&marks[i]);
+        for (uint32_t i = 0; i < PTO_RINGS; i++) {
+            print_ring(ring_in(i), &s->level[l].ring[ring_in(i)]);
         }
         puts("");
-        print_waits(marks);
+        print_waits(&s->level[l]);
     }
     if (s->overlap_budget_hits) {
         row("overlap", "%" PRIu64 " questions were answered the safe way", s->overlap_budget_hits);

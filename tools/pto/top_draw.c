@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "json_write.h"
+#include "rings.h"
 #include "top.h"
 #include "words.h"
 
@@ -106,39 +107,28 @@ static void draw_head(FILE *out, const top_view *v)
     }
 }
 
-static words amount(pto_ring ring, uint64_t value)
-{
-    words w;
-    if (ring == PTO_RING_HEAP || ring == PTO_RING_ARGS) {
-        return words_bytes(value);
-    }
-    snprintf(w.s, sizeof w.s, "%" PRIu64, value);
-    return w;
-}
-
-static const char *const ring_names[] = {"tasks", "heap", "arguments", "edges", "map"};
-
 static void draw_rings(FILE *out, const top_view *v)
 {
     fprintf(out, "\nlevel %-10s %*s %10s %10s %10s  waits\n", "ring", bar_width(v), "", "in use",
             "of", "peak");
     for (uint32_t l = 0; l < v->now->levels; l++) {
         const peek_level *level = &v->now->level[l];
-        if (l && !level->peak[PTO_RING_WINDOW]) {
+        if (l && !level->rings.ring[PTO_RING_WINDOW].peak) {
             continue; /* nobody was ever there */
         }
-        for (pto_ring ring = PTO_RING_WINDOW; ring < PTO_RING_BUFFERS; ring++) {
+        for (uint32_t r = 0; r < PTO_RINGS; r++) {
+            const pto_ring_stats *ring = &level->rings.ring[r];
             char number[16] = "";
-            if (ring == PTO_RING_WINDOW) {
+            if (r == 0) {
                 snprintf(number, sizeof number, "%u", l);
             }
-            fprintf(out, "%-5s %-10s ", number, ring_names[ring]);
-            bar(out, v, level->used[ring], level->size[ring]);
-            const uint64_t waits = level->stalls[ring];
-            const bool grew = waits > v->before->level[l].stalls[ring];
-            fprintf(out, " %10s %10s %10s  %s%" PRIu64 "%s\n", amount(ring, level->used[ring]).s,
-                    amount(ring, level->size[ring]).s, amount(ring, level->peak[ring]).s,
-                    grew ? paint(v, WORDS_BAD) : "", waits, grew ? paint(v, WORDS_PLAIN) : "");
+            fprintf(out, "%-5s %-10s ", number, ring_words_of[r].key);
+            bar(out, v, ring->used, ring->size);
+            const bool grew = ring->waits > v->before->level[l].rings.ring[r].waits;
+            fprintf(out, " %10s %10s %10s  %s%" PRIu64 "%s\n", ring_amount(r, ring->used).s,
+                    ring_amount(r, ring->size).s, ring_amount(r, ring->peak).s,
+                    grew ? paint(v, WORDS_BAD) : "", ring->waits,
+                    grew ? paint(v, WORDS_PLAIN) : "");
         }
         if (level->since) {
             fprintf(out, "%s      all but tasks as of %" PRIu64 " task%s ago%s\n",
@@ -208,12 +198,13 @@ static void json_rings(const top_view *v)
     for (uint32_t l = 0; l < v->now->levels; l++) {
         const peek_level *level = &v->now->level[l];
         json_begin(NULL, '{');
-        for (pto_ring ring = PTO_RING_WINDOW; ring < PTO_RING_BUFFERS; ring++) {
-            json_begin(ring_names[ring], '{');
-            json_count("used", level->used[ring]);
-            json_count("size", level->size[ring]);
-            json_count("peak", level->peak[ring]);
-            json_count("waits", level->stalls[ring]);
+        for (uint32_t r = 0; r < PTO_RINGS; r++) {
+            const pto_ring_stats *ring = &level->rings.ring[r];
+            json_begin(ring_words_of[r].key, '{');
+            json_count("used", ring->used);
+            json_count("size", ring->size);
+            json_count("peak", ring->peak);
+            json_count("waits", ring->waits);
             json_finish('}');
         }
         json_count("tasks_since", level->since);

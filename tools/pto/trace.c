@@ -9,6 +9,7 @@
 #include <pto/trace.h>
 
 #include "commands.h"
+#include "rings.h"
 #include "trace.h"
 #include "words.h"
 
@@ -73,6 +74,17 @@ static const char *meta(const ptoi_ptrace *trace, const char *key, char *text, s
     return text;
 }
 
+/* "edges          4: 3 RAW, 0 WAR, 1 WAW, 0 after" */
+static void print_kinds(const char *what, uint64_t all, const uint64_t *counts,
+                        const char *const *texts, uint32_t kinds)
+{
+    printf("%-14s %" PRIu64, what, all);
+    for (uint32_t i = 0; i < kinds; i++) {
+        printf("%s %" PRIu64 " %s", i ? "," : ":", counts[i], texts[i]);
+    }
+    putchar('\n');
+}
+
 static void print_totals(const ptoi_ptrace *trace, const trace_stats *s)
 {
     char a[64], b[64], c[64], d[64];
@@ -83,12 +95,11 @@ static void print_totals(const ptoi_ptrace *trace, const trace_stats *s)
            strcmp(workers, "1") == 0 ? "" : "s",
            trace_plain(meta(trace, "scheduler", c, sizeof c)).s,
            trace_plain(meta(trace, "cpu", d, sizeof d)).s);
-    printf("tasks          %" PRIu64 ": %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64
-           " skipped, %" PRIu64 " not ended\n",
-           trace->n_tasks, s->outcomes[0], s->outcomes[1], s->outcomes[2], s->outcomes[3]);
-    printf("edges          %" PRIu64 ": %" PRIu64 " RAW, %" PRIu64 " WAR, %" PRIu64 " WAW, %" PRIu64
-           " after\n",
-           trace->n_edges, s->edges[0], s->edges[1], s->edges[2], s->edges[3]);
+    print_kinds("tasks", trace->n_tasks, s->outcomes, ptoi_ptrace_outcomes, PTRACE_OUTCOMES);
+    if (s->inlined) {
+        printf("ran inline     %" PRIu64 " of them, in their submit\n", s->inlined);
+    }
+    print_kinds("edges", trace->n_edges, s->edges, ptoi_ptrace_edges, PTRACE_EDGE_KINDS);
     printf("makespan       %s, from the first submit to the last end\n", time_of(makespan).s);
     printf("work           %s in kernels: %.2f at once\n", time_of(s->work).s,
            makespan ? (double)s->work / (double)makespan : 0);
@@ -180,45 +191,42 @@ static bool print_lanes(const ptoi_ptrace *trace, const trace_stats *s)
     return true;
 }
 
-static void print_stalls(const ptoi_ptrace *trace)
+/* Waits for room, and how full the rings were. */
+static void print_rings(const ptoi_ptrace *trace)
 {
-    static const char *const rings[] = {
-#define RING_TEXT(name, text) text,
-        PTRACE_RING_MAP(RING_TEXT)
-#undef RING_TEXT
-    };
     struct {
-        uint64_t count, total, longest, most;
-    } stalls[PTO_MAX_LEVELS][PTRACE_RING_KINDS];
+        uint64_t waits, total, longest, most;
+    } rings[PTO_MAX_LEVELS][PTO_RINGS];
     uint64_t all = 0;
-    memset(stalls, 0, sizeof stalls);
+    memset(rings, 0, sizeof rings);
     for (uint64_t i = 0; i < trace->n_events; i++) {
         const ptrace_event *e = &trace->events[i];
-        if (e->kind < PTRACE_RING_KINDS) {
+        const uint32_t ring = ptrace_room_ring(e->kind);
+        if (ring < PTO_RINGS) {
             const uint64_t ns = ptoi_ptrace_span(e->begin, e->end);
             all++;
-            stalls[e->level][e->kind].count++;
-            stalls[e->level][e->kind].total += ns;
-            if (ns > stalls[e->level][e->kind].longest) {
-                stalls[e->level][e->kind].longest = ns;
+            rings[e->level][ring].waits++;
+            rings[e->level][ring].total += ns;
+            if (ns > rings[e->level][ring].longest) {
+                rings[e->level][ring].longest = ns;
             }
         }
     }
     for (uint64_t i = 0; i < trace->n_rings; i++) {
         const ptrace_ring_sample *r = &trace->rings[i];
-        if (r->used > stalls[r->level][r->ring].most) {
-            stalls[r->level][r->ring].most = r->used;
+        if (r->used > rings[r->level][r->ring].most) {
+            rings[r->level][r->ring].most = r->used;
         }
     }
-    printf("\nring                       stalls     total   longest      most seen of capacity\n");
+    printf("\nring               waits for room     total   longest      most seen of capacity\n");
     for (uint64_t i = 0; i < trace->n_caps; i++) {
         const ptrace_cap *c = &trace->caps[i];
-        if (stalls[c->level][c->ring].count || stalls[c->level][c->ring].most) {
+        if (rings[c->level][c->ring].waits || rings[c->level][c->ring].most) {
             printf("  %-5s of level %-2" PRIu32 "      %8" PRIu64 " %9s %9s %14" PRIu64
                    " of %" PRIu64 "\n",
-                   rings[c->ring], c->level, stalls[c->level][c->ring].count,
-                   time_of(stalls[c->level][c->ring].total).s,
-                   time_of(stalls[c->level][c->ring].longest).s, stalls[c->level][c->ring].most,
+                   ring_words_of[c->ring].trace, c->level, rings[c->level][c->ring].waits,
+                   time_of(rings[c->level][c->ring].total).s,
+                   time_of(rings[c->level][c->ring].longest).s, rings[c->level][c->ring].most,
                    c->capacity);
         }
     }
@@ -239,7 +247,7 @@ static int report(const char *path)
         print_totals(&trace, &stats);
         print_kernels(&stats);
         good = print_path(&trace, &stats) && print_lanes(&trace, &stats);
-        print_stalls(&trace);
+        print_rings(&trace);
         trace_stats_free(&stats);
     }
     ptoi_ptrace_close(&trace);

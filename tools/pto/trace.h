@@ -19,7 +19,8 @@ typedef struct trace_kernel {
 } trace_kernel;
 
 typedef struct trace_stats {
-    uint64_t outcomes[4]; /* by ptrace_outcome */
+    uint64_t outcomes[PTRACE_OUTCOMES];
+    uint64_t inlined; /* tasks that submit ran */
     uint64_t edges[PTRACE_EDGE_KINDS];
     uint64_t begin, end;   /* from the first submit to the last end */
     uint64_t work;         /* all that kernels ran, added up */

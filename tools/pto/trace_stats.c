@@ -121,6 +121,7 @@ bool trace_count(const ptoi_ptrace *trace, trace_stats *stats)
     for (uint64_t i = 0; i < trace->n_tasks; i++) {
         const ptrace_task *t = &trace->tasks[i];
         stats->outcomes[t->outcome]++;
+        stats->inlined += (t->flags & PTRACE_INLINE) != 0;
         stats->blocked += t->blocked;
         stats->begin = t->called < stats->begin ? t->called : stats->begin;
         if (t->end != PTRACE_UNKNOWN && t->end > stats->end) {

@@ -132,10 +132,10 @@ class Lanes extends View {
         for (let i = after(this.from, 0); i < n && eventStart[i] < this.to;) {
             const a = Math.max(left, Math.floor(this.x(eventStart[i]) * ratio));
             const b = Math.max(a + 1, Math.ceil(this.x(eventEnd[i]) * ratio));
-            if (eventKind[i] < 5) {
-                pixels.fill(a, b, y0, y1, colours.stallBits);
-                pixels.hatch(a, b, y0, y1, colours.stallLineBits, 7);
-            } else if (eventKind[i] === 5) {
+            if (IS_ROOM[eventKind[i]]) {
+                pixels.fill(a, b, y0, y1, colours.roomBits);
+                pixels.hatch(a, b, y0, y1, colours.roomLineBits, 7);
+            } else if (eventKind[i] === EVENT.WAIT) {
                 pixels.hatch(a, b, y0, y1, colours.faintBits, 6);
             } else {
                 pixels.hatch(a, b, y0, y1, colours.lineBits, 4);
@@ -303,8 +303,7 @@ class Lanes extends View {
             c.fillRect(58, y + 4, this.width - 58, 1);
         }
         for (const {ring, y, high} of this.ringPlaces) {
-            const at = y - this.scroll + AXIS,
-                  size = ring.ring === 1 || ring.ring === 2 ? bytesText : amount;
+            const at = y - this.scroll + AXIS, size = (value) => ringText(ring.ring, value);
             c.font = "12px " + font;
             c.fillStyle = colours.ink;
             if (!ring.most) {

@@ -48,7 +48,7 @@ class App {
         const name = program.split("/").pop();
         document.title = `${name} · timeline`;
         $("title").textContent = name;
-        const workers = model.lanes.filter((lane) => lane.kind === 1).length;
+        const workers = model.lanes.filter((lane) => lane.kind === LANE.WORKER).length;
         const facts = [
             [amount(model.tasks), "tasks"], [duration(model.makespan), ""],
             [workers, workers === 1 ? "worker" : "workers"],

@@ -150,9 +150,6 @@ function sortByTime(section, word, skip) {
     return items;
 }
 
-const STALLS = ["task slots", "heap", "arguments", "edges", "map entries"];
-const RING_NAMES = ["slots", "heap", "arguments", "edges", "map entries"];
-
 class Model {
     constructor(trace) {
         this.trace = trace;
@@ -180,8 +177,8 @@ class Model {
         const {EVENTS} = this.trace;
         for (let i = 0; i < EVENTS.count; i++) {
             // Sleep and idle waits go on behind the last task: not worth a longer picture.
-            const end = EVENTS.time(i, 2), stall = (EVENTS.u32(i, 5) & 0xffff) < STALLS.length;
-            this.last = stall && end > this.last ? end : this.last;
+            const end = EVENTS.time(i, 2), room = IS_ROOM[EVENTS.u32(i, 5) & 0xffff];
+            this.last = room && end > this.last ? end : this.last;
         }
         this.makeEvents();
         this.makeRings();
@@ -196,12 +193,13 @@ class Model {
     countKernels() {
         const t = this.trace, k = t.KERNELS.count;
         const time = new Float64Array(k + 1), count = new Uint32Array(k + 1);
-        let busy = 0, ran = 0, first = Infinity, end = 0, failed = 0, skipped = 0;
+        let busy = 0, ran = 0, first = Infinity, end = 0, failed = 0, skipped = 0, inlined = 0;
         for (let i = 0; i < this.tasks; i++) {
             const kernel = t.kernel(i) === NONE ? k : t.kernel(i), outcome = t.outcome(i);
             count[kernel]++;
-            failed += outcome === 1;
-            skipped += outcome === 2;
+            failed += outcome === OUTCOME.FAILED;
+            skipped += outcome === OUTCOME.SKIPPED;
+            inlined += t.ranInline(i);
             const start = t.start(i);
             if (start === start && t.lane(i) !== NONE) {
                 const d = Math.max(0, this.endOf(i) - start);
@@ -212,7 +210,8 @@ class Model {
                 end = Math.max(end, start + d);
             }
         }
-        Object.assign(this, {busy, ran, failed, skipped, kernelTime: time, kernelCount: count});
+        Object.assign(this, {busy, ran, failed, skipped, inlined,
+                             kernelTime: time, kernelCount: count});
         this.makespan = ran ? end - Math.min(first, t.called(0) || first) : 0;
         // The kernels that take the most time are told apart best.
         const order = Array.from({length: k}, (_, i) => i).filter((i) => count[i])
@@ -245,7 +244,7 @@ class Model {
         this.lanes = queues.map((queue, lane) => ({
             lane,
             name: t.laneNames[lane] || "",
-            kind: t.LANES.count ? t.LANES.u32(lane, 1) : 1,
+            kind: t.LANES.count ? t.LANES.u32(lane, 1) : LANE.WORKER,
             lost: t.LANES.count ? t.LANES.u64(lane, 4) : 0,
             rows: this.stack(queue),
             busy: 0,
@@ -258,7 +257,7 @@ class Model {
             }
         }
         // What the orchestrator does between: its calls of submit.
-        const orchestrator = this.lanes.find((lane) => lane.kind === 0);
+        const orchestrator = this.lanes.find((lane) => lane.kind === LANE.ORCHESTRATOR);
         if (orchestrator) {
             const calls = sortByTime(t.TASKS, 2);
             // Without the time that it stood still for lack of room: that is an event.
@@ -269,7 +268,7 @@ class Model {
         }
     }
 
-    /* As flat arrays, lane by lane: stalls and parks come in hundreds of thousands. One lies in
+    /* As flat arrays, lane by lane: waits and sleep come in hundreds of thousands. One lies in
      * another, sleep in a wait; here they are pieces that do not overlap, each of the innermost. */
     makeEvents() {
         const {EVENTS} = this.trace, order = sortByTime(EVENTS, 0);

@@ -23,8 +23,8 @@ class Colours {
             this[name + "Bits"] = packed(hex(name));
         }
         const paper = hex("paper");
-        this.stallBits = packed(dark ? [0x2e, 0x26, 0x12] : [0xff, 0xef, 0xc9]);
-        this.stallLineBits = packed(dark ? [0x86, 0x6a, 0x2c] : [0xcf, 0xa3, 0x45]);
+        this.roomBits = packed(dark ? [0x2e, 0x26, 0x12] : [0xff, 0xef, 0xc9]);
+        this.roomLineBits = packed(dark ? [0x86, 0x6a, 0x2c] : [0xcf, 0xa3, 0x45]);
         this.main = [];
         for (let c = 0; c < CLASSES; c++) {
             this.main.push(c === CLASSES - 1 ? OTHERS : HUES[c % HUES.length]);

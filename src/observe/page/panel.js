@@ -25,36 +25,10 @@ function facts(...pairs) {
                                                              h("dd", null, value)]));
 }
 
-const EDGE_KINDS = [
-    ["RAW", "reads what the other wrote"],
-    ["WAR", "overwrites what the other still had to read"],
-    ["WAW", "overwrites what the other wrote"],
-    ["after", "was told to come after it"],
-];
-const VERDICTS = [ // by the stage of the overlap test that decided
-    "a region without elements cannot meet another",
-    "the two lie in different memory",
-    "seen from where the two begin and end",
-    "both are gapless, and their byte ranges meet",
-    "the two are the very same bytes",
-    "one is gapless, and the other's rows reach into it",
-    "both are boxes in one grid of strides, and the boxes meet",
-    "as two arithmetic progressions they have bytes in common",
-    "a search over all their dims found a byte in common",
-    "not proved: the search ran out of its budget, and the safe answer is that they meet",
-];
-const DTYPES = ["?", "float32", "float16", "int32", "int16", "int8", "uint8", "bfloat16", "int64",
-                "uint64", "float64", "bool"];
-const DTYPE_BYTES = [1, 4, 2, 4, 2, 1, 1, 2, 8, 8, 8, 1];
-const ACCESS = ["?", "input", "output", "in/out", "scalar"];
-const TYPES = ["cube", "vector", "ai_cpu", "accelerator"];
-const OUTCOMES = ["", "failed", "skipped: something it reads from had failed",
-                  "had not ended when the trace did"];
-
 function edgeTitle(model, e) {
     const {trace} = model, from = trace.from(e);
-    const kind = EDGE_KINDS[trace.edgeKind(e)] || ["?"];
-    return `${kind[0]}: ${from === NONE ? "before the trace" : trace.kernelName(from)} → ` +
+    const kind = EDGE_NAMES[trace.edgeKind(e)] || "?";
+    return `${kind}: ${from === NONE ? "before the trace" : trace.kernelName(from)} → ` +
         trace.kernelName(trace.to(e));
 }
 
@@ -92,14 +66,16 @@ class Panel {
             h("h2", null, this.swatch(model.classOf(i)), " ", t.kernelName(i)),
             h("p.soft", null, h("span.mono", null, `task ${i}`), " · submitted at ",
               h("span.mono", null, t.siteName(i))),
-            outcome ? h("p.bad", null, OUTCOMES[outcome] || "ended in an unknown way") : null,
+            outcome === OUTCOME.DONE ? null
+                : h("p.bad", null, OUTCOME_WORDS[outcome] || "ended in an unknown way"),
+            t.ranInline(i) ? h("p.soft", null, "ran inline: submit itself ran it") : null,
             this.times(i),
             this.edge(),
             h("h3", null, "Facts"),
             facts(["lane", lane === NONE ? "never ran" : t.laneNames[lane]],
                   ["started at", duration(t.start(i))],
                   ["handle", `${t.id(i)}`],
-                  ["type", TYPES[type] || "unknown"],
+                  ["type", TYPE_NAMES[type] || "unknown"],
                   ["ring level", `${t.level(i)}`]),
             h("h3", null, `Arguments (${t.args(i)})`),
             Array.from({length: t.args(i)}, (_, a) => this.argument(t.firstArg(i) + a, a)),
@@ -111,7 +87,7 @@ class Panel {
     times(i) {
         const {model, app: {colours}} = this, s = model.split(i);
         const parts = [
-            ["blocked", "no room in a ring", colours.bad, s.blocked],
+            ["blocked", "waits for room", colours.bad, s.blocked],
             ["submit", "being submitted", colours.faint, s.submit],
             ["waiting", "waiting for others", colours.warn, s.waiting],
             ["queued", "ready, no worker free", colours.soft, s.queued],
@@ -145,9 +121,9 @@ class Panel {
 
     argument(a, number) {
         const {ARGS} = this.trace, access = ARGS.u8(a, 23);
-        const words = this.access(a) + (access & 128 ? ", takes no part in ordering " : " ");
+        const words = this.access(a) + (access & PTRACE_NODEP ? ", takes no part in ordering " : " ");
         const head = [h("b", null, `${number} `), h("span.soft", null, words)];
-        if ((access & 127) === 4) {
+        if ((access & ~PTRACE_NODEP) === ACCESS.SCALAR) {
             return h("div.tensor", null, head, h("span.mono", null, this.scalar(a)));
         }
         return h("div.tensor", null,
@@ -156,21 +132,21 @@ class Panel {
     }
 
     access(a) {
-        return ACCESS[this.trace.ARGS.u8(a, 23) & 127] || "?";
+        return ACCESS_NAMES[this.trace.ARGS.u8(a, 23) & ~PTRACE_NODEP] || "?";
     }
 
     /* As a C programmer would write it: float32[16, 512]. */
     type(a) {
-        const name = DTYPES[this.trace.ARGS.u8(a, 21)] || "?";
+        const name = DTYPE_NAMES[this.trace.ARGS.u8(a, 21)] || "?";
         return `${name}[${this.dims(a, false).join(", ")}]`;
     }
 
     scalar(a) {
         const {ARGS} = this.trace, dtype = ARGS.u8(a, 21), bits = ARGS.exact(a, 0);
-        if (dtype === 10) {
+        if (dtype === DTYPE.FLOAT64) {
             return `${new Float64Array(BigUint64Array.of(bits).buffer)[0]}`;
         }
-        return `${dtype === 8 ? BigInt.asIntN(64, bits) : bits}`;
+        return `${dtype === DTYPE.INT64 ? BigInt.asIntN(64, bits) : bits}`;
     }
 
     dims(a, second) {
@@ -185,7 +161,7 @@ class Panel {
 
     where(a) {
         const {ARGS} = this.trace, segment = ARGS.u8(a, 20), at = ARGS.exact(a, 0).toString(16);
-        return segment === 255 ? `at 0x${at}` : `heap ${segment} + 0x${at}`;
+        return segment === PTRACE_USER ? `at 0x${at}` : `heap ${segment} + 0x${at}`;
     }
 
     edges(title, i, into) {
@@ -198,7 +174,7 @@ class Panel {
             const more = {"data-edge": e, "aria-pressed": `${e === app.edge}`,
                           onclick: () => app.selectEdge(e)};
             return h("button.row", more,
-                     h("span.kind", null, (EDGE_KINDS[t.edgeKind(e)] || ["?"])[0]),
+                     h("span.kind", null, EDGE_NAMES[t.edgeKind(e)] || "?"),
                      h("span", null, other === NONE ? "a task before the trace"
                                                     : `${t.kernelName(other)} ${other}`),
                      h("span", null, e === last ? "last to end" : ""));
@@ -219,17 +195,18 @@ class Panel {
             return null;
         }
         const from = t.from(e), to = t.to(e), verdict = t.verdict(e);
-        const [kind, why] = EDGE_KINDS[t.edgeKind(e)] || ["?", "depends on it"];
+        const kind = EDGE_NAMES[t.edgeKind(e)] || "?";
+        const why = EDGE_WORDS[t.edgeKind(e)] || "depends on it";
         const region = (who, a, task) => a === NONE || task === NONE ? null
             : h("div.tensor", null,
                 h("div", null, h("span.soft", null, `${who}: argument ${a - t.firstArg(task)}, `),
                   h("span.mono", null, `${this.access(a)} ${this.type(a)}`)),
                 h("div.soft.mono", null, `strides ${this.strides(a)} · ${this.where(a)}`),
                 h("div.soft.mono", null, this.reach(a)));
-        const because = t.edgeKind(e) === 3
+        const because = t.edgeKind(e) === EDGE.AFTER
             ? "Memory plays no part: the program asked for this order (pto_after)."
-            : verdict === 255 ? "The two regions are the same."
-            : `They share bytes: ${VERDICTS[verdict] || "decided in a way unknown to this page"}.`;
+            : verdict === PTRACE_SAME_REGION ? "The two regions are the same."
+            : `They overlap: ${STAGE_WORDS[verdict] || "decided in a way unknown to this page"}.`;
         return [
             h("h3", null, "Why this edge"),
             h("div.box", {"data-of": "edge"},
@@ -344,13 +321,13 @@ class Panel {
     // ---- the run ------------------------------------------------------------------------------
 
     run() {
-        const {model, trace: t} = this, {EVENTS} = t, stalls = new Map();
+        const {model, trace: t} = this, {EVENTS} = t, waits = new Map();
         for (let i = 0; i < EVENTS.count; i++) {
             const kind = EVENTS.u32(i, 5) & 0xffff, time = EVENTS.time(i, 2) - EVENTS.time(i, 0);
-            const entry = stalls.get(kind) || {count: 0, time: 0};
+            const entry = waits.get(kind) || {count: 0, time: 0};
             entry.count++;
             entry.time += time > 0 ? time : 0;
-            stalls.set(kind, entry);
+            waits.set(kind, entry);
         }
         const when = new Date(t.origin / 1e6), known = t.origin && !isNaN(when);
         const begun = known ? `${when.toISOString().replace("T", " ").slice(0, 19)} UTC`
@@ -362,12 +339,13 @@ class Panel {
                   ["tasks", amount(model.tasks)],
                   ["failed", amount(model.failed)],
                   ["skipped", amount(model.skipped)],
+                  ["ran inline", amount(model.inlined)],
                   ["edges", amount(t.EDGES.count)],
                   ["kernel time", duration(model.busy)],
                   ["at once, on average", three(model.busy / Math.max(model.makespan, 1))],
                   ["records lost", t.lost ? amount(t.lost) : "none"]),
-            h("h3", null, "Stalls, waits and sleep"),
-            stalls.size ? facts(...[...stalls].sort((a, b) => a[0] - b[0]).map(([kind, entry]) =>
+            h("h3", null, "Waits and sleep"),
+            waits.size ? facts(...[...waits].sort((a, b) => a[0] - b[0]).map(([kind, entry]) =>
                 [EVENT_WORDS[kind] || `event ${kind}`,
                  `${amount(entry.count)} times, ${duration(entry.time)}`]))
                 : h("p.soft", null, "None."),

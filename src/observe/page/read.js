@@ -3,11 +3,7 @@
  * Nothing is copied out of the records: a section is a window on the bytes, and its fields are read
  * by the functions below. Times are numbers of nanoseconds; NaN: not known. */
 
-const NONE = 0xffffffff;
-const SECTIONS = { // the kind in the file, and the bytes of a record that we know
-    META: [1, 1], STRINGS: [2, 1], KERNELS: [3, 8], SITES: [4, 8], LANES: [5, 24], TASKS: [6, 96],
-    EDGES: [7, 20], ARGS: [8, 32], DIMS: [9, 8], EVENTS: [10, 32], RINGS: [11, 24], CAPS: [12, 16],
-};
+const NONE = PTRACE_NONE;
 
 class TraceError extends Error {}
 
@@ -68,7 +64,7 @@ class Section {
         this.count = count;
         this.bytes = bytes.subarray(at, at + item * count);
         this.item = item;
-        if (SECTIONS[name][1] > 1) {
+        if (SECTION_BYTES[SECTION_KINDS[name]] > 1) {
             this.words = new Uint32Array(bytes.buffer, bytes.byteOffset + at, item * count / 4);
             this.stride = item / 4;
         }
@@ -122,9 +118,9 @@ class Trace {
         const head = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
         const u32 = (at) => head.getUint32(at, true);
         const u64 = (at) => u32(at) + u32(at + 4) * 4294967296;
-        if (u32(8) !== 1) {
-            this.fail(
-                `The trace is of version ${u32(8)} of the format; this page reads version 1.`);
+        if (u32(8) !== PTRACE_VERSION) {
+            this.fail(`The trace is of version ${u32(8)} of the format; this page reads version ` +
+                      `${PTRACE_VERSION}.`);
         }
         const said = u64(24), sections = u32(12), table = u64(16);
         if (said !== bytes.length) {
@@ -139,7 +135,8 @@ class Trace {
         this.lost = u64(40);
         this.late = []; // names of sections that have not come yet
         const room = table + sections * 24 <= here;
-        for (const [name, [kind, item]] of Object.entries(SECTIONS)) {
+        for (const [name, kind] of Object.entries(SECTION_KINDS)) {
+            const item = SECTION_BYTES[kind];
             this[name] = new Section(name, bytes, 0, item, 0);
             for (let s = 0; s < (room ? sections : 0); s++) {
                 const at = table + 24 * s;
@@ -295,6 +292,7 @@ class Trace {
     args(i) { return this.TASKS.u32(i, 22) & 0xffff; }
     level(i) { return this.TASKS.u32(i, 22) >>> 16 & 0xff; }
     outcome(i) { return this.TASKS.u32(i, 22) >>> 24; }
+    ranInline(i) { return (this.TASKS.u32(i, 23) & PTRACE_INLINE) !== 0; }
     duration(i) { return Math.max(0, this.end(i) - this.start(i)) || 0; }
     kernelName(i) {
         const k = this.kernel(i);

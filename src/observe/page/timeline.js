@@ -5,9 +5,9 @@ class Timeline extends Lanes {
     /* Failed tasks are marked at any zoom. */
     paintOutcomes(c, colours) {
         const {trace} = this.model;
-        this.failures ||= this.model.failed ? Array.from({length: this.model.tasks}, (_, i) => i)
-                                                  .filter((i) => trace.outcome(i) === 1)
-                                            : [];
+        const all = this.model.failed ? this.model.tasks : 0;
+        this.failures ||= Array.from({length: all}, (_, i) => i)
+            .filter((i) => trace.outcome(i) === OUTCOME.FAILED);
         c.fillStyle = c.strokeStyle = colours.bad;
         for (const i of this.failures.slice(0, 2000)) {
             const box = this.boxOf(i);
@@ -161,7 +161,7 @@ class Timeline extends Lanes {
         c.fillRect(x1, AXIS, 1, this.height);
         let busy = 0, lanes = 0;
         for (const {lane} of this.places) {
-            lanes += lane.kind === 1;
+            lanes += lane.kind === LANE.WORKER;
             for (const row of lane.rows) {
                 const times = new Float64Array(row.classes.length);
                 row.measure(a, b, row.after(a), times);
@@ -363,7 +363,7 @@ class Timeline extends Lanes {
             ];
         } else if (hit.ring) {
             const i = this.sampleAt(hit.ring, hit.t), used = i < 0 ? 0 : hit.ring.used[i];
-            const size = hit.ring.ring === 1 || hit.ring.ring === 2 ? bytesText : amount;
+            const size = (value) => ringText(hit.ring.ring, value);
             text = [hit.ring.name, `${size(used)} of ${size(hit.ring.capacity)} in use`];
         }
         this.app.hover(hit.task === undefined || hit.call ? NONE : hit.task);

@@ -1,7 +1,6 @@
 /* view.js - what part of the run is in sight, and where on the canvas things are. */
 
 const GUTTER = 132, AXIS = 26, RING = 44, IDLE_RING = 12, CALLS = 14;
-const EVENT_WORDS = [...STALLS.map((s) => "stalled: no room for " + s), "waiting", "asleep"];
 
 class View {
     constructor(app, canvas, overview) {

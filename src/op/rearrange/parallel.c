@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/os.h"
+#include "base/thread.h"
 #include "op/rearrange/rearrange.h"
 
 enum { MOST_THREADS = 256 };

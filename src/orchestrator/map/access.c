@@ -146,33 +146,33 @@ ask_near(pto_tensormap *map, uint32_t region, pto_map_access access, ptoi_emit e
     return count;
 }
 
-static inline void ask(pto_tensormap *map, const ptoi_found *found, pto_map_access access,
-                       ptoi_emit emit, void *context)
+/* The same for a place, known or not. */
+static inline size_t ask(pto_tensormap *map, const ptoi_found *found, pto_map_access access,
+                         ptoi_emit emit, void *context)
 {
-    size_t count = 0;
     if (found->empty) {
-        return;
+        return 0;
     }
     if (found->region == PTOI_NONE) {
         uint32_t space = ptoi_space_find(map, &found->place.space);
-        if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE) {
-            count = ask_index(map, space, &found->place.layout, PTOI_NONE, access, emit, context);
+        if (space == PTOI_NONE || map->spaces[space].root == PTOI_NONE) {
+            return 0;
         }
-    } else {
-        const ptoi_region *r = &map->regions[found->region];
-        count = ask_region(map, r, access, emit, context);
-        if (r->near != PTOI_NEAR_NONE) {
-            count += ask_near(map, found->region, access, emit, context);
-        }
+        return ask_index(map, space, &found->place.layout, PTOI_NONE, access, emit, context);
     }
-    map->stats.lookups++;
-    map->stats.hits += count;
+    const ptoi_region *r = &map->regions[found->region];
+    size_t count = ask_region(map, r, access, emit, context);
+    if (r->near != PTOI_NEAR_NONE) {
+        count += ask_near(map, found->region, access, emit, context);
+    }
+    return count;
 }
 
 void ptoi_access_ask(pto_tensormap *map, const ptoi_found *found, pto_map_access access,
                      ptoi_emit emit, void *context)
 {
-    ask(map, found, access, emit, context);
+    map->stats.hits += ask(map, found, access, emit, context);
+    map->stats.lookups += !found->empty;
 }
 
 /* ---- Remembering ---- */
@@ -240,6 +240,8 @@ void ptoi_access_cover(pto_tensormap *map, const pto_tensor *t, pto_map_task sin
 
 /* ---- A whole task ---- */
 
+#define FEW 16 /* parameters whose regions are kept from the first walk to the second */
+
 typedef struct hit_list {
     pto_map_hit *hits;
     size_t max, count;
@@ -258,130 +260,96 @@ static inline void emit_hit(void *context, uint64_t task, uint32_t l, uint32_t e
     list->count += live;
 }
 
-/* The same for a task that is in the map already, by earlier calls. */
+/* The same for a task that earlier calls may have put into the map: it does not wait for itself. */
 static void emit_other(void *context, uint64_t task, uint32_t l, uint32_t e, pto_map_access access,
                        bool live)
 {
     emit_hit(context, task, l, e, access, live && task != ((hit_list *)context)->self);
 }
 
-/* Any task: asks about all parameters, then remembers them. Regions may come and go meanwhile. */
-static __attribute__((noinline)) pto_status submit_any(pto_tensormap *map,
-                                                       const pto_map_param *params, size_t n_params,
-                                                       pto_map_task task, hit_list *list)
+/* Asks about any parameter, and takes one from *entries if it needs no entry. */
+static __attribute__((noinline)) pto_status
+ask_param(pto_tensormap *map, const pto_map_param *param, hit_list *list, size_t *entries)
 {
+    if (!param->tensor) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "submit: the tensor of parameter %u is NULL",
+                         list->param);
+    }
+    if (param->access != PTO_MAP_READ && param->access != PTO_MAP_WRITE) {
+        return ptoi_fail(PTO_BAD_ACCESS, "submit: access %d of parameter %u", (int)param->access,
+                         list->param);
+    }
     ptoi_found found;
-    size_t entries = 0;
-    pto_status s;
+    const pto_status s = find(map, param->tensor, &found);
+    if (s == PTO_OK) {
+        (void)ask(map, &found, param->access, emit_other, list);
+        *entries -= found.empty;
+    }
+    return s;
+}
+
+/* Adds the readers that a write waits for, and returns the number of hits. Out of line, so that the
+ * walk over the parameters keeps its registers. */
+static __attribute__((noinline)) size_t ask_readers(pto_tensormap *map, const ptoi_region *r,
+                                                    pto_map_hit *hits, size_t max, size_t count,
+                                                    uint32_t param)
+{
+    hit_list list = {hits, max, count, 0, param};
+    (void)ptoi_answer_readers(map, r, emit_hit, &list);
+    return list.count;
+}
+
+/* Records regions that may have moved since they were asked about: finds each again. */
+static __attribute__((noinline)) void record_again(pto_tensormap *map, const pto_map_param *params,
+                                                   size_t n_params, pto_map_task task)
+{
     for (size_t i = 0; i < n_params; i++) {
-        if (!params[i].tensor) {
-            return ptoi_fail(PTO_NULL_ARGUMENT, "submit: the tensor of parameter %zu is NULL", i);
-        }
-        if (params[i].access != PTO_MAP_READ && params[i].access != PTO_MAP_WRITE) {
-            return ptoi_fail(PTO_BAD_ACCESS, "submit: access %d of parameter %zu",
-                             (int)params[i].access, i);
-        }
-        s = find(map, params[i].tensor, &found);
-        if (s != PTO_OK) {
-            return s;
-        }
-        list->param = (uint32_t)i;
-        ask(map, &found, params[i].access, emit_other, list);
-        entries += !found.empty;
-    }
-    if (list->count > list->max) {
-        return PTO_OK;
-    }
-    s = ptoi_entry_reserve(map, task.level, entries);
-    if (s != PTO_OK) {
-        return s;
-    }
-    for (size_t i = 0; i < n_params; i++) {
+        ptoi_found found;
         (void)find(map, params[i].tensor, &found); /* it was sound a moment ago */
         if (!found.empty) {
             ptoi_access_record(map, &found, params[i].access, task);
         }
     }
-    return PTO_OK;
 }
 
-/* The readers that a write waits for, apart: it leaves the loop below all its registers. Takes and
- * returns the number of hits. */
-static __attribute__((noinline)) size_t hit_readers(pto_tensormap *map, const ptoi_region *r,
-                                                    pto_map_hit *hits, size_t max, size_t count,
-                                                    uint32_t param)
+/* Records the first accesses of a task, to known regions that nothing overlaps. */
+static inline void record_known(pto_tensormap *map, const pto_map_param *params,
+                                const uint32_t *regions, size_t n_params, pto_map_task task)
 {
-    hit_list list = {hits, max, count, 0, param};
-    ptoi_answer_readers(map, r, emit_hit, &list);
-    return list.count;
-}
-
-#define FEW 16
-
-/* The task that is hoped for: few parameters, all of regions known that nothing else overlaps. Then
- * what is asked and remembered is in the regions themselves, and nothing moves between the two.
- * Says false, with nothing done, if it is another one. */
-static inline bool submit_known(pto_tensormap *map, const pto_map_param *params, size_t n_params,
-                                pto_map_task task, hit_list *out)
-{
-    uint32_t known[FEW];
     ptoi_level *level = &map->level[task.level];
-    hit_list list = *out; /* no one else sees it, so it stays in registers */
-    size_t superseded = 0;
-    if (n_params > FEW || n_params == 0 || is_newest(map, task) ||
-        ptoi_entry_room(level) < n_params) {
-        return false;
+    ptoi_entry_begin(map, task);
+    const uint32_t first = level->first;
+    for (size_t i = 0; i < n_params; i++) {
+        const uint32_t e = first + (uint32_t)i;
+        ptoi_entry_at(level, e)->first = first;
+        ptoi_entry_write(level, e, &map->regions[regions[i]], regions[i], params[i].access, task);
     }
-    /* All buckets first: what has to come from afar then comes at the same time. */
+    level->head = first + (uint32_t)n_params;
+}
+
+/* Finds where the search for each region begins. All buckets are read before the first region, so
+ * that their cache misses overlap. False if a parameter is wrong, which ask_param reports. */
+static inline bool read_buckets(const pto_tensormap *map, const pto_map_param *params,
+                                size_t n_params, uint32_t *regions)
+{
     for (size_t i = 0; i < n_params; i++) {
         if (UNLIKELY(!params[i].tensor || (unsigned)params[i].access > PTO_MAP_READ)) {
             return false;
         }
-        known[i] = ptoi_recall_begin(map, params[i].tensor);
-        if (UNLIKELY(known[i] == PTOI_NONE)) {
-            return false;
-        }
-        __builtin_prefetch(&map->regions[known[i]]);
-        __builtin_prefetch(&map->regions[known[i]].alias);
-    }
-    for (size_t i = 0; i < n_params; i++) {
-        uint32_t region = ptoi_recall_end(map, params[i].tensor, known[i]);
-        if (UNLIKELY(region == PTOI_NONE)) {
-            return false;
-        }
-        const ptoi_region *r = &map->regions[region];
-        if (UNLIKELY(r->near != PTOI_NEAR_NONE)) {
-            return false;
-        }
-        known[i] = region;
-        size_t before = list.count;
-        list.param = (uint32_t)i;
-        ask_region(map, r, PTO_MAP_READ, emit_hit, &list);
-        if (params[i].access == PTO_MAP_WRITE) {
-            if (r->read_levels) {
-                list.count = hit_readers(map, r, list.hits, list.max, list.count, list.param);
-            }
-            superseded += list.count - before;
+        regions[i] = ptoi_recall_begin(map, params[i].tensor);
+        if (regions[i] != PTOI_NONE) {
+            __builtin_prefetch(&map->regions[regions[i]]);
+            __builtin_prefetch(&map->regions[regions[i]].alias);
         }
     }
-    out->count = list.count;
-    if (UNLIKELY(list.count > list.max)) {
-        return true;
-    }
-    ptoi_entry_begin(map, task);
-    const uint32_t first = level->first;
-    for (size_t i = 0; i < n_params; i++) {
-        ptoi_entry_at(level, first + (uint32_t)i)->first = first;
-        ptoi_entry_write(level, first + (uint32_t)i, &map->regions[known[i]], known[i],
-                         params[i].access, task);
-    }
-    level->head = first + (uint32_t)n_params;
-    map->hot.params += n_params;
-    map->hot.hits += list.count;
-    map->hot.superseded += superseded;
     return true;
 }
 
+/* Two walks over the parameters: the first asks, the second records, so that a task does not meet
+ * itself. A known region that nothing overlaps is found once. Asking about any other region may
+ * evict idle ones, and recording it may reuse them: then regions have *moved*, and the second walk
+ * finds all of them again. A task that has accesses in the map already takes this way too, since
+ * only ask_param leaves out the task itself. */
 pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params, size_t n_params,
                                 pto_map_task task, pto_map_hit *hits, size_t max_hits,
                                 size_t *n_hits)
@@ -398,12 +366,35 @@ pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params,
         return s;
     }
 
-    hit_list list = {hits, max_hits, 0, task.id, 0};
-    if (!submit_known(map, params, n_params, task, &list)) {
-        list.count = 0;
-        s = submit_any(map, params, n_params, task, &list);
-        if (s != PTO_OK) {
-            return s;
+    uint32_t regions[FEW];
+    hit_list list = {hits, max_hits, 0, task.id, 0}; /* never passed on: it stays in registers */
+    size_t entries = n_params, superseded = 0;
+    bool moved = n_params == 0 || n_params > FEW || is_newest(map, task) ||
+                 !read_buckets(map, params, n_params, regions);
+    for (size_t i = 0; i < n_params; i++) {
+        const uint32_t region = UNLIKELY(moved)
+                                    ? PTOI_NONE
+                                    : ptoi_recall_end(map, params[i].tensor, regions[i]);
+        list.param = (uint32_t)i;
+        if (UNLIKELY(region == PTOI_NONE || map->regions[region].near != PTOI_NEAR_NONE)) {
+            hit_list any = list;
+            moved = true;
+            s = ask_param(map, &params[i], &any, &entries);
+            if (s != PTO_OK) {
+                return s;
+            }
+            list.count = any.count;
+            continue;
+        }
+        const ptoi_region *r = &map->regions[region];
+        const size_t before = list.count;
+        regions[i] = region;
+        (void)ask_region(map, r, PTO_MAP_READ, emit_hit, &list);
+        if (params[i].access == PTO_MAP_WRITE) {
+            if (r->read_levels) {
+                list.count = ask_readers(map, r, list.hits, list.max, list.count, list.param);
+            }
+            superseded += list.count - before;
         }
     }
     *n_hits = list.count;
@@ -411,6 +402,19 @@ pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params,
         return ptoi_fail(PTO_BUFFER_TOO_SMALL, "submit: %zu hits for an array of %zu", list.count,
                          max_hits);
     }
+    s = ptoi_entry_reserve(map, task.level, entries);
+    if (UNLIKELY(s != PTO_OK)) {
+        return s;
+    }
+    if (UNLIKELY(moved)) {
+        record_again(map, params, n_params, task);
+        map->stats.lookups += entries;
+    } else {
+        record_known(map, params, regions, n_params, task);
+        map->hot.params += n_params;
+        map->hot.superseded += superseded;
+    }
+    map->hot.hits += list.count;
     ptoi_map_debug_check(map);
     return PTO_OK;
 }

@@ -64,7 +64,7 @@ void ptoi_heap_give_back(ptoi_heap *heap, uint64_t at, uint64_t bytes);
 
 bool ptoi_heap_check(const ptoi_heap *heap);
 
-static inline ptoi_run *ptoi_heap_newest(ptoi_heap *heap)
+static inline ptoi_run *ptoi_heap_newest(const ptoi_heap *heap)
 {
     return &heap->runs[heap->newest & heap->mask];
 }

@@ -3,7 +3,8 @@
  * any size, the same on every machine.
  *
  *     make_ptrace cholesky TILES WORKERS OUT     (TILES^3 / 6 tasks: 182 for a million)
- *     make_ptrace layers LAYERS WORKERS OUT      (14 kernels, a failure and what it poisons, stalls)
+ *     make_ptrace layers LAYERS WORKERS OUT      (14 kernels, a failure and what it poisons, waits
+ *                                                 for room, tasks that ran inline)
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -20,6 +21,7 @@ typedef struct task_record {
     uint32_t kernel, site, lane, first_edge, edges, first_arg;
     uint16_t args;
     uint8_t level, outcome;
+    uint32_t flags; /* 1: submit ran it */
 } task_record;
 
 typedef struct edge_record {
@@ -378,8 +380,11 @@ static void layers(uint32_t n)
     SUBMIT(SAMPLE, 0), use(x, IN), number(0.7);
 #undef SUBMIT
     free(x), free(h), free(q), free(cache), free(e);
-    /* One kernel fails near the end, and what read from it is skipped. */
     size_t count = sections[TASKS].count;
+    for (size_t i = 0; i < count; i++) {
+        task_at(i)->flags = task_at(i)->kernel == k[ROUTE];
+    }
+    /* One kernel fails near the end, and what read from it is skipped. */
     task_at(count - count / 6)->outcome = 1;
     for (size_t i = count - count / 6 + 1; i < count; i++) {
         task_record *t = task_at(i);
@@ -473,7 +478,7 @@ static void run(uint32_t workers, uint32_t slots, uint64_t heap_bytes, uint32_t 
     for (uint32_t e = 0; e < edges; e++) {
         out[first[edge_at(e)->from + 1]++] = edge_at(e)->to;
     }
-    uint64_t now = 40000, next_submit = now, stalled = UNKNOWN, used = 0, live_edges = 0;
+    uint64_t now = 40000, next_submit = now, waits_since = UNKNOWN, used = 0, live_edges = 0;
     uint64_t sampled = 0;
     uint32_t submitted = 0, retired = 0, busy = 0;
     bool for_heap = false;
@@ -482,17 +487,17 @@ static void run(uint32_t workers, uint32_t slots, uint64_t heap_bytes, uint32_t 
             task_record *t = task_at(submitted);
             for_heap = used + bytes[submitted] > heap_bytes;
             if (submitted - retired >= slots || for_heap) {
-                stalled = stalled == UNKNOWN ? now : stalled;
+                waits_since = waits_since == UNKNOWN ? now : waits_since;
                 next_submit = UNKNOWN;
             } else {
-                t->called = stalled == UNKNOWN ? now : stalled;
+                t->called = waits_since == UNKNOWN ? now : waits_since;
                 t->blocked = now - t->called;
                 t->submitted = now + 150 + (uint64_t)(120 * chance());
                 t->lane = NONE;
                 t->ready = UNKNOWN;
-                if (stalled != UNKNOWN) {
-                    event(stalled, now, 0, for_heap ? 1 : 0, for_heap ? bytes[submitted] : 1);
-                    stalled = UNKNOWN;
+                if (waits_since != UNKNOWN) {
+                    event(waits_since, now, 0, for_heap ? 1 : 0, for_heap ? bytes[submitted] : 1);
+                    waits_since = UNKNOWN;
                 }
                 for (uint32_t e = 0; e < t->edges; e++) {
                     /* Not ended yet: it is waited for. */

@@ -433,6 +433,21 @@ def lost_records_and_failures_are_said(b):
     clean(b)
 
 
+@test
+def tasks_that_ran_inline_are_told_apart(b):
+    trace, where = trace_of("layers", 12)
+    show(b, where)
+    inline = [i for i, t in enumerate(trace.tasks) if t[17] & 1]
+    other = next(i for i, t in enumerate(trace.tasks) if not t[17])
+    check(inline, "no task ran inline")
+    equal(b.run("pto.model.inlined"), len(inline))
+    b.run(f"pto.select({inline[0]}, true)")
+    check("ran inline" in text(b, "#side-task"), text(b, "#side-task"))
+    b.run(f"pto.select({other}, true)")
+    check("ran inline" not in text(b, "#side-task"), text(b, "#side-task"))
+    clean(b)
+
+
 # ---- the graph ----------------------------------------------------------------------------------
 
 @test

@@ -2,7 +2,7 @@
 import base64
 import struct
 
-TASK = struct.Struct("<8Q6IHBB4x")
+TASK = struct.Struct("<8Q6IHBBI")
 EDGE = struct.Struct("<IIBBHII")
 NONE = 0xFFFFFFFF
 UNKNOWN = 0xFFFFFFFFFFFFFFFF

@@ -1,0 +1,11 @@
+/* thread.h - starting a thread. */
+#ifndef PTOI_THREADS_H
+#define PTOI_THREADS_H
+
+#include <pthread.h>
+
+/* Starts a thread that no signal is delivered to: handlers run on the program's own threads. Returns
+ * 0 or an error number. */
+int ptoi_os_thread(pthread_t *thread, void *(*run)(void *), void *context);
+
+#endif /* PTOI_THREADS_H */

@@ -1,0 +1,62 @@
+#include "orchestrator/inline.h"
+
+#include "observe/log.h"
+#include "orchestrator/retire.h"
+#include "orchestrator/wait.h"
+
+#define CATCH_UP_TICKS 10000 /* to wait for other brief tasks: some microseconds */
+#define WARY 64              /* calls that are timed if there is reason to */
+#define LEARN_NS 20000       /* since the runtime was created: enough to learn what a tick is */
+
+/* Runs brief tasks until all of the level are complete, or that takes too long. Returns whether they
+ * are. */
+static bool catch_up(pto_runtime *rt)
+{
+    const ptoi_track *t = rt->now;
+    const uint64_t since = ptoi_ticks();
+    bool longer = false;
+    do {
+        (void)ptoi_help(rt, UINT64_MAX, PTOI_LENGTH_BRIEF, &longer);
+        ptoi_retire_completed(rt, rt->level);
+    } while (!longer && t->completed != t->head && ptoi_ticks() - since < CATCH_UP_TICKS);
+    return t->completed == t->head;
+}
+
+/* One offloaded task would force its whole chain off this thread. So if the others are brief as
+ * well, catch up with them; not too often, and ever more seldom if it is in vain. A short task is not
+ * tried again. But others have enough to do, so one of theirs is run. */
+bool ptoi_inline_blocked(pto_runtime *rt, ptoi_inline_wish wish)
+{
+    if (wish == PTOI_INLINE_SHORT) {
+        (void)ptoi_help(rt, 1, PTOI_LENGTH_SHORT, NULL);
+        return false;
+    }
+    if (rt->order < rt->at_once.catch_at) {
+        return false;
+    }
+    uint64_t patience = catch_up(rt) ? rt->at_once.least : 2 * rt->at_once.patience;
+    patience = patience < rt->at_once.most ? patience : rt->at_once.most;
+    rt->at_once.patience = patience;
+    rt->at_once.catch_at = rt->order + patience;
+    return true;
+}
+
+void ptoi_inline_check_clock(pto_runtime *rt)
+{
+    const uint64_t now = ptoi_ticks(), brief = ptoi_get32(&rt->view.header->brief_ticks);
+    if (now - rt->at_once.looked > brief * PTOI_CLOCK_EVERY * PTOI_SHORT) {
+        rt->calls->wary = WARY;
+        rt->calls->untimed = 0;
+    }
+    rt->at_once.looked = now;
+}
+
+void ptoi_inline_learn_ticks(pto_runtime *rt)
+{
+    const uint64_t ns = ptoi_os_clock() - rt->at_once.created_ns;
+    const double ticks = (double)(ptoi_ticks() - rt->at_once.created_ticks);
+    if (ns >= LEARN_NS) {
+        const double most = (double)rt->settings.config.brief_ns * ticks / (double)ns + 1;
+        ptoi_set32(&rt->view.header->brief_ticks, most < UINT32_MAX ? (uint32_t)most : UINT32_MAX);
+    }
+}

@@ -1,0 +1,22 @@
+/* names.h - submit sites, kernels and their strings, in the window. */
+#ifndef PTOI_NAMES_H
+#define PTOI_NAMES_H
+
+#include "orchestrator/runtime.h"
+
+/* Strings, and site 0: not known. */
+void ptoi_names_create(pto_runtime *rt);
+pto_status ptoi_names_reserve(pto_runtime *rt);
+
+/* The number of a place in the program, which is put into entry `at` of the cache. */
+uint32_t ptoi_site_find(pto_runtime *rt, const char *file, int line, uint32_t at);
+
+static inline uint32_t ptoi_site_of(pto_runtime *rt, const char *file, int line)
+{
+    const uint32_t at = ((uint32_t)((uintptr_t)file >> 3) ^ (uint32_t)line) % 256;
+    return __builtin_expect(rt->site_cache[at].file == file && rt->site_cache[at].line == line, 1)
+               ? rt->site_cache[at].site
+               : ptoi_site_find(rt, file, line, at);
+}
+
+#endif /* PTOI_NAMES_H */

@@ -1,0 +1,29 @@
+/* rings.c - see rings.h. */
+#include "orchestrator/rings.h"
+
+void ptoi_rings_publish_sizes(pto_runtime *rt, uint32_t level)
+{
+    for (uint32_t r = 0; r < PTO_RINGS; r++) {
+        ptoi_set64(&rt->track[level].progress->ring[r].size,
+                   ptoi_rings_read(rt, level, (pto_ring)r).size);
+    }
+}
+
+/* ---- Words ---- */
+
+const ptoi_ring_words *ptoi_rings_words(pto_ring ring)
+{
+#define WORDS(NAME, name, key, trace, unit, field, variable)                                       \
+    [PTO_RING_##NAME] = {name, unit, field, variable, field " (" variable ")"},
+    static const ptoi_ring_words words[] = {
+        PTO_LEVEL_RING_MAP(WORDS) /* */
+        WORDS(BUFFERS, "records of tensors", "", "", "tensors", "buffers", "PTO_BUFFERS")};
+#undef WORDS
+    static const ptoi_ring_words unknown = {"unknown ring", "", "", "", ""};
+    return (uint32_t)ring < sizeof words / sizeof *words ? &words[ring] : &unknown;
+}
+
+const char *pto_ring_name(pto_ring ring)
+{
+    return ptoi_rings_words(ring)->name;
+}

@@ -1,0 +1,87 @@
+/* rings.h - the rings of a level: how full they are, what they are called. Orchestrator's side.
+ *
+ * PTO_LEVEL_RING_MAP (pto/observe.h) lists them. A new ring takes a row there and a case in
+ * ptoi_rings_read: statistics, reports, tools and traces loop over the table.
+ */
+#ifndef PTOI_RINGS_H
+#define PTOI_RINGS_H
+
+#include "orchestrator/runtime.h"
+
+/* In the unit of the ring. */
+typedef struct ptoi_ring_fill {
+    uint64_t used, peak, size;
+} ptoi_ring_fill;
+
+static inline ptoi_ring_fill ptoi_rings_read(const pto_runtime *rt, uint32_t level, pto_ring ring)
+{
+    const ptoi_track *t = &rt->track[level];
+    const ptoi_level *map = &rt->map->level[level];
+    const uint64_t unit = sizeof(ptoi_arg_desc);
+    ptoi_ring_fill fill = {0, 0, 0};
+    switch (ring) {
+    case PTO_RING_WINDOW: /* retire.c keeps its peak, in the window alone */
+        fill = (ptoi_ring_fill){t->head - t->retired,
+                                ptoi_get64(&t->progress->ring[PTO_RING_WINDOW].peak),
+                                t->mask + UINT64_C(1)};
+        break;
+    case PTO_RING_HEAP:
+        return (ptoi_ring_fill){t->heap.used, t->heap.peak, t->heap.size};
+    case PTO_RING_ARGS:
+        fill = (ptoi_ring_fill){ptoi_ring_used(&t->args) * unit, t->args.peak * unit,
+                                t->args.size * unit};
+        break;
+    case PTO_RING_DEPS:
+        fill = (ptoi_ring_fill){ptoi_ring_used(&t->deps), t->deps.peak, t->deps.size};
+        break;
+    case PTO_RING_MAP:
+        fill = (ptoi_ring_fill){ptoi_entry_used(map), map->peak, map->mask + UINT64_C(1)};
+        break;
+    case PTO_RING_BUFFERS: /* no ring of a level */
+        break;
+    }
+    /* A ring notes its peak as room comes back: since then more may have been taken. */
+    fill.peak = fill.used > fill.peak ? fill.used : fill.peak;
+    return fill;
+}
+
+/* Stores used and peak of a ring in the window. Not of the task window: readers see it in head and
+ * retired. */
+static inline void ptoi_ring_publish(pto_runtime *rt, uint32_t level, pto_ring ring)
+{
+    ptoi_progress *p = rt->track[level].progress;
+    const ptoi_ring_fill fill = ptoi_rings_read(rt, level, ring);
+    if (ring != PTO_RING_WINDOW) {
+        ptoi_set64(&p->ring[ring].used, fill.used);
+        ptoi_set64(&p->ring[ring].peak, fill.peak);
+    }
+}
+
+/* Of all rings. It runs every 32 tasks: hence code without a loop, with no case left to decide. */
+static inline void ptoi_rings_publish(pto_runtime *rt, uint32_t level)
+{
+#define PTOI_PUBLISH_RING(NAME, ...) ptoi_ring_publish(rt, level, PTO_RING_##NAME);
+    PTO_LEVEL_RING_MAP(PTOI_PUBLISH_RING)
+#undef PTOI_PUBLISH_RING
+}
+
+/* Stores the sizes, which do not change. */
+void ptoi_rings_publish_sizes(pto_runtime *rt, uint32_t level);
+
+/* A submit has to wait for room. */
+static inline void ptoi_rings_count_wait(pto_runtime *rt, uint32_t level, ptoi_shortage what)
+{
+    ptoi_count64(&rt->view.header->progress[level].ring[what].waits, 1);
+}
+
+/* ---- Words: columns of the table, and the option that makes the ring larger ---- */
+
+typedef struct ptoi_ring_words {
+    const char *name, *unit, *field, *variable;
+    const char *option; /* "window (PTO_WINDOW)" */
+} ptoi_ring_words;
+
+/* Of any number: a ring that does not exist is an "unknown ring". */
+const ptoi_ring_words *ptoi_rings_words(pto_ring ring);
+
+#endif /* PTOI_RINGS_H */

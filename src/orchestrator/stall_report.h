@@ -1,0 +1,16 @@
+/* stall_report.h - the last stall, kept for programs and outside readers. */
+#ifndef PTOI_STALL_REPORT_H
+#define PTOI_STALL_REPORT_H
+
+#include "orchestrator/runtime.h"
+
+/* Keeps a stall. count, field, variable and texts of *report need not be set. */
+void ptoi_stall_keep(pto_runtime *rt, pto_stall_report *report, uint32_t kernel, uint32_t site,
+                     uint32_t scope);
+
+/* Keeps that so much never fits into this ring, whatever becomes of the tasks in it. Returns
+ * PTO_TOO_LARGE; the caller sets the message. */
+pto_status ptoi_stall_too_large(pto_runtime *rt, uint32_t level, ptoi_shortage what,
+                                uint64_t wanted, uint64_t enough);
+
+#endif /* PTOI_STALL_REPORT_H */

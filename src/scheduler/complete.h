@@ -1,0 +1,75 @@
+/* complete.h - a task is complete: count it, close its list, and send on who waited. What every task
+ * goes through is inline. */
+#ifndef PTOI_COMPLETE_H
+#define PTOI_COMPLETE_H
+
+#include "scheduler/scheduler.h"
+#include "scheduler/step.h"
+
+/* The line of a worker; of the program's threads if `worker` is NULL. */
+static inline ptoi_worker_line *ptoi_line_of(const ptoi_scheduler *s, const ptoi_worker *worker)
+{
+    return worker ? worker->line : &s->view.workers[s->n_workers + PTOI_LINE_OTHERS];
+}
+
+/* The list of a task was closed: wakes who sleeps for it, and resolves the tasks in the list. The
+ * first that the worker can run becomes its next, the others are offered. */
+void ptoi_completed(ptoi_scheduler *s, ptoi_worker *worker, ptoi_ref ref, uint32_t list);
+
+/* The end of a task of a traced run, and its beginning if it ran here. Before it is closed: the slot
+ * is still its own, and whoever begins because of it begins later. */
+void ptoi_log_completed(ptoi_scheduler *s, const ptoi_worker *worker, uint32_t task,
+                        ptoi_outcome outcome);
+
+static inline void ptoi_count_completed(ptoi_scheduler *s, ptoi_worker *worker,
+                                        ptoi_outcome outcome)
+{
+    if (!worker) {
+        pthread_mutex_lock(&s->lock);
+    }
+    ptoi_tally *tally = &ptoi_line_of(s, worker)->tally;
+    ptoi_release64(&tally->completed, ptoi_get64(&tally->completed) + 1); /* W7 */
+    if (outcome != PTOI_DONE) {
+        ptoi_count64(outcome == PTOI_FAILED ? &tally->failed : &tally->skipped, 1);
+    }
+    if (!worker) {
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+/* Completes a task. `worker` is NULL on a thread of the program. */
+static inline void ptoi_complete(ptoi_scheduler *s, ptoi_worker *worker, uint32_t task,
+                                 ptoi_outcome outcome)
+{
+    const ptoi_view *view = &s->view;
+    const ptoi_slot *slot = &view->slots[task];
+    const uint64_t seq = ptoi_get64(&slot->seq);
+    const uint32_t level = ptoi_slot_header_of(slot).level;
+    ptoi_count_completed(s, worker, outcome);
+    const uint32_t list = ptoi_step_complete(view, task, ptoi_lap(view, level, seq), outcome);
+    if (__builtin_expect(list != PTOI_LIST_EMPTY || ptoi_see64(&view->sched->awaited),
+                         0)) { /* W9 */
+        ptoi_completed(s, worker, ptoi_ref_make(seq, level, false), list);
+    }
+}
+
+/* The kernel of a task has ended, or the task is skipped: completes it, or lets the scheduler's
+ * thread do so. */
+static inline void ptoi_finish(ptoi_scheduler *s, ptoi_worker *worker, uint32_t task,
+                               ptoi_outcome outcome)
+{
+    if (__builtin_expect(s->watched, 0)) {
+        ptoi_log_completed(s, worker, task, outcome);
+    }
+    if (s->place == PTO_PLACE_THREAD) {
+        s->view.states[task].outcome = (uint8_t)outcome;
+        ptoi_queue_push(&s->done, task);
+        if (ptoi_see32(&s->view.sched->resting)) {
+            ptoi_park_wake(&s->own.parker);
+        }
+    } else {
+        ptoi_complete(s, worker, task, outcome);
+    }
+}
+
+#endif /* PTOI_COMPLETE_H */

@@ -1,0 +1,45 @@
+/* inbox.h - taking new tasks out of the inbox, in order of submission. */
+#ifndef PTOI_INBOX_H
+#define PTOI_INBOX_H
+
+#include "scheduler/park.h"
+#include "scheduler/step.h"
+
+/* The next new task that can run, PTOI_NONE if there is none. The others it meets join their lists.
+ * *head caches inbox_head: it may be behind, never ahead. *backoff is the pause before the inbox is
+ * read again (ptoi_park_back_off). */
+static inline uint32_t ptoi_inbox_claim(const ptoi_view *view, uint64_t *head, uint32_t *backoff)
+{
+    ptoi_a64 *claimed = &view->sched->inbox_claimed;
+    uint64_t at = ptoi_get64(claimed);
+    for (;;) {
+        if (at >= *head) {
+            ptoi_park_back_off(*backoff);
+            *head = ptoi_acquire64(&view->header->inbox_head); /* pairs W1 */
+            if (*backoff) {
+                *backoff = ptoi_park_next_backoff(*backoff, at < *head ? *head - at : 0);
+            }
+            if (at >= *head) {
+                return PTOI_NONE;
+            }
+        }
+        /* Read before it is ours. If another thread is faster the entry may be overwritten, and
+         * then the compare-and-swap fails. */
+        const uint32_t task = ptoi_get32(&view->inbox[(uint32_t)at & view->inbox_mask]);
+        if (ptoi_cas64(claimed, &at, at + 1)) {
+            ptoi_step_begin(view, task);
+            if (view->slots[task].fanin == 0 || ptoi_step_resolve(view, task, 0)) {
+                return task;
+            }
+            at++;
+        }
+    }
+}
+
+/* Whether there is something to claim, as the last look before sleeping. */
+static inline bool ptoi_inbox_see(const ptoi_view *view)
+{
+    return ptoi_see64(&view->header->inbox_head) != ptoi_see64(&view->sched->inbox_claimed);
+}
+
+#endif /* PTOI_INBOX_H */

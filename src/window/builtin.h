@@ -1,0 +1,36 @@
+/* builtin.h - the kernels that every runtime brings along: what submit gives them, and what workers
+ * call. Submit's part is in orchestrator/work.c and rearrange.c, the kernels are in worker/.
+ */
+#ifndef PTOI_BUILTIN_H
+#define PTOI_BUILTIN_H
+
+#include <pto/work.h>
+
+/* A work request (pto/work.h): these scalars, then the inputs, the outputs and the inouts. */
+enum {
+    PTOI_WORK_OPCODE,
+    PTOI_WORK_INPUTS, /* how many */
+    PTOI_WORK_OUTPUTS,
+    PTOI_WORK_INOUTS,
+    PTOI_WORK_PARAMS,
+    PTOI_WORK_TENSORS = PTOI_WORK_PARAMS + PTO_WORK_PARAMS,
+};
+
+pto_status ptoi_kernel_work(const pto_call *call);
+
+/* A part of a rearrange: two tensors, and a scalar that says which device they are on. */
+enum { PTOI_REARRANGE_DST, PTOI_REARRANGE_SRC, PTOI_REARRANGE_DEVICE, PTOI_REARRANGE_ARGS };
+
+static inline uint64_t ptoi_device_word(pto_device device)
+{
+    return (uint64_t)device.type << 32 | (uint32_t)device.index;
+}
+
+static inline pto_device ptoi_device_of_word(uint64_t word)
+{
+    return (pto_device){(pto_device_type)(word >> 32), (int32_t)(uint32_t)word};
+}
+
+pto_status ptoi_kernel_rearrange(const pto_call *call);
+
+#endif /* PTOI_BUILTIN_H */

@@ -1,0 +1,316 @@
+/* task.h - a task in the window: what each side writes about it, and the protocol between them.
+ *
+ *     written by the orchestrator, before W1        written by the scheduler's side, after W1
+ *     slot     32 bytes: number, slot header,       state   16 bytes: who waits for it, or that it
+ *              where edges and arguments lie                is complete; phase; outcome
+ *     edges     8 bytes each: whom it waits for     wait     8 bytes, while it waits: next in the
+ *                                                           list, and how far its edges are done
+ *
+ * A cache line that travels between cores costs more than anything else in a task. So each side
+ * writes dense arrays of its own, and lines travel one way with several tasks in each.
+ *
+ * A task is known by its ring level and its number there, `seq`. Numbers never repeat. Task `seq`
+ * uses slot seq & mask for one lap of the ring. A reference packs number and level:
+ *
+ *     ref = seq << 4 | level << 1 | poisons          pto_task = seq << 3 | level
+ *
+ * Joining a list and closing it are operations on one word, state.waiters. A consumer either joins
+ * before the list is closed, and is resolved by whoever closes it; or it finds the list closed and
+ * does not wait. There is no count that could disagree with the list.
+ *
+ * The edges of the protocol are listed in window.h. This header compiles as C11 and as CUDA C++.
+ */
+#ifndef PTOI_TASK_H
+#define PTOI_TASK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/mutant.h"
+
+#define PTOI_LINE 64      /* bytes of a cache line */
+#define PTOI_MAX_LEVELS 8 /* of rings: as many as a reference can name */
+
+#define PTOI_NONE UINT32_MAX
+
+/* ---- References ---- */
+
+typedef uint64_t ptoi_ref;
+
+PTOI_INLINE ptoi_ref ptoi_ref_make(uint64_t seq, uint32_t level, bool poisons)
+{
+    return seq << 4 | (uint64_t)level << 1 | (uint64_t)poisons;
+}
+
+PTOI_INLINE uint64_t ptoi_ref_seq(ptoi_ref ref)
+{
+    return ref >> 4;
+}
+
+PTOI_INLINE uint32_t ptoi_ref_level(ptoi_ref ref)
+{
+    return (uint32_t)(ref >> 1) & 7;
+}
+
+PTOI_INLINE bool ptoi_ref_poisons(ptoi_ref ref)
+{
+    return ref & 1;
+}
+
+/* The pto_task of a reference, and of a number. */
+PTOI_INLINE uint64_t ptoi_ref_task(ptoi_ref ref)
+{
+    return ref >> 1;
+}
+
+PTOI_INLINE uint64_t ptoi_task_make(uint64_t seq, uint32_t level)
+{
+    return seq << 3 | level;
+}
+
+/* ---- The list of waiters ---- */
+
+/* state.waiters: the upper half is the lap, the lower half the first task in the list, or one of: */
+#define PTOI_LIST_EMPTY UINT32_MAX            /* no waiters; never stored */
+#define PTOI_LIST_CLOSED (UINT32_MAX - 1)     /* complete */
+#define PTOI_LIST_CLOSED_BAD (UINT32_MAX - 2) /* complete: failed or skipped */
+#define PTOI_SLOTS_MAX (UINT32_MAX - 3)
+
+PTOI_INLINE uint64_t ptoi_list_word(uint32_t lap, uint32_t first)
+{
+    return (uint64_t)lap << 32 | first;
+}
+
+/* Whether the task of this lap is complete, if the slot is still its own. */
+PTOI_INLINE bool ptoi_list_closed(uint64_t waiters, uint32_t lap)
+{
+    if (PTOI_MUTANT(NO_LAP)) {
+        return (uint32_t)waiters >= PTOI_LIST_CLOSED_BAD;
+    }
+    return waiters - ptoi_list_word(lap, PTOI_LIST_CLOSED_BAD) <= 1;
+}
+
+/* Whether it failed or was skipped. Such a task is not recycled while anybody may ask (retire.c). */
+PTOI_INLINE bool ptoi_list_bad(uint64_t waiters, uint32_t lap)
+{
+    return waiters == ptoi_list_word(lap, PTOI_LIST_CLOSED_BAD);
+}
+
+/* The list of the task of this lap, read before it was closed. A word of an earlier lap means that
+ * nobody has joined yet: so submit need not write the word. */
+PTOI_INLINE uint32_t ptoi_list_first(uint64_t waiters, uint32_t lap)
+{
+    return (uint32_t)(waiters >> 32) == lap ? (uint32_t)waiters : PTOI_LIST_EMPTY;
+}
+
+/* ---- The phase ---- */
+
+/* state.phase: these bits, the status given to pto_task_complete, and the low bits of the lap. */
+#define PTOI_PHASE_RUNNING 1u   /* a worker has begun it */
+#define PTOI_PHASE_RETURNED 2u  /* its kernel returned PTO_PENDING */
+#define PTOI_PHASE_COMPLETED 4u /* its kernel ended it, or pto_task_complete did */
+#define PTOI_PHASE_STATUS_SHIFT 4
+#define PTOI_PHASE_STATUS_MASK 255u
+#define PTOI_PHASE_LAP_SHIFT 12
+
+/* The phase of a task that nobody has begun. */
+PTOI_INLINE uint32_t ptoi_phase_begin(uint32_t lap)
+{
+    return lap << PTOI_PHASE_LAP_SHIFT;
+}
+
+/* The phase of the task of this lap; 0 if nobody has claimed it. */
+PTOI_INLINE uint32_t ptoi_phase_of(uint32_t phase, uint32_t lap)
+{
+    return (phase ^ ptoi_phase_begin(lap)) >> PTOI_PHASE_LAP_SHIFT ? 0 : phase;
+}
+
+typedef enum ptoi_outcome {
+    PTOI_DONE,
+    PTOI_FAILED,
+    PTOI_SKIPPED,
+} ptoi_outcome;
+
+/* ---- Slot, state, wait ---- */
+
+/* [o], before W1. The atomic fields may be read while the next task is being written. */
+typedef struct ptoi_slot {
+    ptoi_a64 seq;    /* W4 */
+    ptoi_a64 header; /* W5: a ptoi_slot_header */
+    uint32_t deps;   /* first reference to a producer, in the edge ring of its level */
+    uint32_t fanin;  /* number of references */
+    uint32_t args;   /* first argument, in units of 16 bytes of the argument ring */
+    uint32_t n_args; /* number of arguments */
+} ptoi_slot;
+
+/* The small fields of a task, in one word. */
+typedef struct ptoi_slot_header {
+    uint16_t kernel;
+    uint16_t site;    /* where it was submitted */
+    uint8_t level;    /* ring level */
+    uint8_t type;     /* pto_worker_type */
+    uint8_t poisoned; /* submit knows already that it will be skipped */
+    uint8_t unused;
+} ptoi_slot_header;
+
+/* [s], by the one thread that has the task at the time, from its claim on. (A task that is complete
+ * when submit returns is never claimed. The orchestrating thread writes its state as a worker.) */
+typedef struct ptoi_state {
+    ptoi_a64 waiters; /* W2, W3 */
+    ptoi_a32 phase;   /* W8 */
+    uint8_t poisoned; /* it will be skipped: submit knew, or a producer turned out bad */
+    uint8_t outcome;  /* ptoi_outcome */
+    uint16_t unused;
+} ptoi_state;
+
+/* [s], by the thread that resolves the task, before W3. */
+typedef struct ptoi_wait {
+    uint32_t next;   /* in the list of the producer */
+    uint32_t cursor; /* producers before this one are complete */
+} ptoi_wait;
+
+_Static_assert(sizeof(ptoi_slot) == PTOI_LINE / 2, "two slots fill a cache line");
+_Static_assert(sizeof(ptoi_slot_header) == 8, "a slot header is one word");
+_Static_assert(sizeof(ptoi_state) == 16, "four states fill a cache line");
+
+/* ---- A side's view ---- */
+
+/* Where things lie for one side. `slots`, `states`, `waits` and `orders` share their index. */
+typedef struct ptoi_view_level {
+    ptoi_slot *slots;
+    ptoi_state *states;
+    uint64_t *deps;
+    struct ptoi_arg_desc *args;
+    char *heap;
+    struct ptoi_guard *guards; /* window/guard.h; NULL: memory has no guards */
+    uint64_t *begins;
+    ptoi_a64 *reported;
+    uint32_t mask;
+    uint32_t shift; /* log2 of the slots: seq >> shift counts laps */
+} ptoi_view_level;
+
+typedef struct ptoi_view {
+    struct ptoi_header *header;      /* [o] */
+    struct ptoi_sched_header *sched; /* [s] */
+    ptoi_slot *slots;
+    ptoi_state *states;
+    ptoi_wait *waits;
+    ptoi_a64 *orders; /* [o] W5: tasks submitted before it, and whether submit completed it */
+    ptoi_a32 *inbox;  /* [o] indices of slots */
+    uint64_t first;   /* number of the first task of every level */
+    struct ptoi_worker_line *workers;  /* [s] */
+    struct ptoi_failed *failures;      /* [s] one for each worker line */
+    struct ptoi_kernel_time *times;    /* [s] one for each kernel */
+    char *forms;                       /* [o] records of layout descriptors: tensor/form.h */
+    struct ptoi_site *sites;           /* [o] */
+    struct ptoi_kernel_entry *kernels; /* [o] */
+    char *strings;                     /* [o] */
+    uint32_t inbox_mask;
+    ptoi_view_level level[PTOI_MAX_LEVELS];
+} ptoi_view;
+
+PTOI_INLINE ptoi_slot *ptoi_slot_of(const ptoi_view *view, uint32_t level, uint64_t seq)
+{
+    const ptoi_view_level *l = &view->level[level];
+    return &l->slots[(uint32_t)seq & l->mask];
+}
+
+PTOI_INLINE ptoi_state *ptoi_state_of(const ptoi_view *view, uint32_t level, uint64_t seq)
+{
+    const ptoi_view_level *l = &view->level[level];
+    return &l->states[(uint32_t)seq & l->mask];
+}
+
+PTOI_INLINE uint32_t ptoi_slot_number(const ptoi_view *view, const ptoi_slot *slot)
+{
+    return (uint32_t)(slot - view->slots);
+}
+
+PTOI_INLINE ptoi_slot_header ptoi_slot_header_read(uint64_t word)
+{
+    ptoi_slot_header header;
+    __builtin_memcpy(&header, &word, sizeof header);
+    return header;
+}
+
+/* Pairs W5. */
+PTOI_INLINE ptoi_slot_header ptoi_slot_header_of(const ptoi_slot *slot)
+{
+    return ptoi_slot_header_read(ptoi_acquire64(&slot->header));
+}
+
+/* The same as a word, put together in registers. */
+PTOI_INLINE uint64_t ptoi_slot_header_word(uint32_t kernel, uint32_t site, uint32_t level,
+                                           uint32_t type, bool poisoned)
+{
+    _Static_assert(
+        offsetof(ptoi_slot_header, site) == 2 && offsetof(ptoi_slot_header, level) == 4 &&
+            offsetof(ptoi_slot_header, type) == 5 && offsetof(ptoi_slot_header, poisoned) == 6,
+        "the word is the struct");
+    return kernel | (uint64_t)site << 16 | (uint64_t)level << 32 | (uint64_t)type << 40 |
+           (uint64_t)poisoned << 48;
+}
+
+/* The pto_task in a slot. */
+PTOI_INLINE uint64_t ptoi_task_of(const ptoi_slot *slot)
+{
+    return ptoi_task_make(ptoi_get64(&slot->seq), ptoi_slot_header_of(slot).level);
+}
+
+/* A task that is complete when submit returns (it ran inline, or it only owns memory) is never
+ * published, and no other task refers to it. The orchestrator marks it here. Its state says nothing
+ * then: the scheduler's side has not closed it. */
+PTOI_INLINE uint64_t ptoi_order_word(uint64_t order, bool complete)
+{
+    return order << 1 | (uint64_t)complete;
+}
+
+/* Pairs W5. */
+PTOI_INLINE uint64_t ptoi_order_of(const ptoi_view *view, const ptoi_slot *slot)
+{
+    return ptoi_acquire64(&view->orders[ptoi_slot_number(view, slot)]) >> 1;
+}
+
+PTOI_INLINE bool ptoi_is_marked_complete(const ptoi_view *view, const ptoi_slot *slot)
+{
+    return ptoi_acquire64(&view->orders[ptoi_slot_number(view, slot)]) & 1;
+}
+
+/* Laps of the ring, counted from 1. The count wraps after 2^32 laps, so `seq` is compared as well.
+ * Words of state.waiters do not get that old: see ptoi_scheduler_refresh. */
+PTOI_INLINE uint32_t ptoi_lap(const ptoi_view *view, uint32_t level, uint64_t seq)
+{
+    return (uint32_t)((seq - view->first) >> view->level[level].shift) + 1;
+}
+
+PTOI_INLINE uint32_t ptoi_lap_of_ref(const ptoi_view *view, ptoi_ref ref)
+{
+    return ptoi_lap(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
+}
+
+/* Whether the slot has been given to a later task. Then this one was complete. Pairs W4. */
+PTOI_INLINE bool ptoi_is_recycled(const ptoi_view *view, ptoi_ref ref)
+{
+    const ptoi_slot *slot = ptoi_slot_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
+    return ptoi_acquire64(&slot->seq) != ptoi_ref_seq(ref);
+}
+
+/* Whether a task that was published is complete; *waiters is the word that says so. Pairs W2. */
+PTOI_INLINE bool ptoi_is_complete(const ptoi_view *view, ptoi_ref ref, uint64_t *waiters)
+{
+    const ptoi_state *state = ptoi_state_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
+    *waiters = ptoi_acquire64(&state->waiters);
+    return ptoi_list_closed(*waiters, ptoi_lap_of_ref(view, ref)) || ptoi_is_recycled(view, ref);
+}
+
+/* The same for any task. */
+PTOI_INLINE bool ptoi_task_is_complete(const ptoi_view *view, ptoi_ref ref)
+{
+    uint64_t waiters;
+    return ptoi_is_marked_complete(view,
+                                   ptoi_slot_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref))) ||
+           ptoi_is_complete(view, ref, &waiters);
+}
+
+#endif /* PTOI_TASK_H */
