@@ -27,11 +27,11 @@ file(GLOB parts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/pto/*.c")
 list(REMOVE_ITEM parts "${PROJECT_SOURCE_DIR}/tools/pto/main.c")
 # `pto top` and `pto doctor` look into the window of another process: they know its layout, and bring
 # the one function that checks it.
-# Nor do the reader of traces, and the heap and forms that `pto replay` replays, need anything else
+# Nor do the reader of traces, and the heap and descs that `pto replay` replays, need anything else
 # of the library's inside.
 add_library(pto_tool_parts STATIC ${parts} ${files} "${PROJECT_SOURCE_DIR}/src/window/attach.c"
     "${PROJECT_SOURCE_DIR}/src/observe/ptrace_read.c" "${PROJECT_SOURCE_DIR}/src/orchestrator/ring/heap.c"
-    "${PROJECT_SOURCE_DIR}/src/tensor/form.c")
+    "${PROJECT_SOURCE_DIR}/src/tensor/desc.c")
 target_link_libraries(pto_tool_parts PRIVATE pto_compiler)
 target_include_directories(pto_tool_parts
     PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tools/pto"

@@ -1,4 +1,4 @@
-/* config.c - which value of an option counts: the struct's, the environment's or the default. */
+/* config.c - decides the value of each option: from the struct, the environment or the default. */
 #include "base/config.h"
 
 #include <inttypes.h>
@@ -52,7 +52,7 @@ static uint64_t rounded(const ptoi_option *o, uint64_t value)
     return value;
 }
 
-/* What the struct says for each level; 0: nothing. */
+/* The values that the struct gives for each level; 0: none. */
 static pto_status given_levels(const ptoi_option *o, const pto_config *c, uint64_t *values)
 {
     const uint64_t common = ptoi_option_get(o, c, o->at);
@@ -78,7 +78,7 @@ static pto_status decide_levels(const ptoi_option *o, const char *variable, ptoi
     uint64_t values[PTO_MAX_LEVELS];
     uint64_t listed[PTO_MAX_LEVELS] = {0};
     pto_status status = given_levels(o, c, values);
-    bool open = false; /* whether the struct leaves a level to the variable */
+    bool open = false; /* the struct leaves some level to the variable */
     for (uint32_t level = 0; level < c->levels && status == PTO_OK; level++) {
         open = open || !values[level];
     }
@@ -138,8 +138,8 @@ static pto_status decide_workers(const ptoi_option *o, const char *variable, pto
     }
     if (by_type && (c->workers || c->worker_types)) {
         return ptoi_fail(PTO_BAD_CONFIG,
-                         "config: type_workers has %" PRIu64 " threads, and %s is set too: must "
-                         "be one of them",
+                         "config: type_workers has %" PRIu64 " threads, and %s is set too: set "
+                         "only one of them",
                          by_type, c->workers ? "workers" : "worker_types");
     }
     if (c->worker_types && (!c->workers || none)) {
@@ -164,7 +164,7 @@ static pto_status decide_workers(const ptoi_option *o, const char *variable, pto
     if (variable) {
         return ptoi_option_read_workers(o, variable, s);
     }
-    /* The orchestrating thread needs a core as well. */
+    /* The orchestrating thread needs a core too. */
     const uint64_t cores = ptoi_os_cores();
     const uint64_t others = cores > 2 ? cores - 1 : 1;
     ptoi_settings_add_threads(s, others < PTO_MAX_WORKERS ? others : PTO_MAX_WORKERS,
@@ -213,22 +213,23 @@ static pto_status decide_trace(const ptoi_option *o, const char *variable, ptoi_
     const char *path = s->config.trace;
     s->trace_is_shared = !path;
     if (path && !ptoi_option_is_trace(path)) {
-        return ptoi_fail(PTO_BAD_CONFIG, "config: %s = \"%s\": ends in no format; it takes %s",
+        return ptoi_fail(PTO_BAD_CONFIG, "config: %s = \"%s\": has no known ending; it takes %s",
                          o->field, path, ptoi_option_takes(o).s);
     }
     return path || !variable ? PTO_OK : ptoi_option_read_trace(o, variable, &s->config.trace);
 }
 
-/* Fields are only ever added behind the last one, so a program that was compiled against another
- * version differs in size alone. What an older one lacks is not set. What a newer one has beyond
- * ours must not be set, for we could not do what it asks. (A new field must not fit into the
- * padding behind the last one: the size would not tell whether it is there.) */
+/* New fields are only added at the end. So a program that was compiled against another version has
+ * a struct of another size, and otherwise the same one. Fields that an older struct lacks are not
+ * set. Fields that a newer struct has and we do not know must not be set, since we could not do
+ * what they ask. (A new field must not fit into the padding at the end: then the size would not
+ * show whether it exists.) */
 static pto_status take(const pto_config *given, pto_config *config)
 {
     enum {
-        /* The struct of the first version ended with map_twice; so this stays as it is. */
+        /* The struct of the first version ended with map_twice, so this never changes. */
         FIRST = offsetof(pto_config, map_twice) + sizeof(uint32_t),
-        /* A larger size is garbage, and the bytes it promises may not be there to look at. */
+        /* A larger size is garbage. The bytes it claims might not be readable. */
         LAST = 65536,
     };
     const size_t size = given->size;

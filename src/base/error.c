@@ -1,4 +1,4 @@
-/* error.c - the table of codes in words, and the detail of this thread's last failure. */
+/* error.c - names and texts of status codes, and the detail of this thread's last failure. */
 #include "base/error.h"
 
 #include <pto/kernel.h>
@@ -53,7 +53,7 @@ const char *pto_error_detail(void)
     return detail;
 }
 
-/* The arguments may point into the old detail, so the new one is made beside it. */
+/* Formats into a second buffer, since the arguments may point into the old detail. */
 static PTO_PRINTF(2, 0) pto_status fail(pto_status status, const char *format, va_list args)
 {
     static const char cut[] = "...";

@@ -3,5 +3,5 @@
 #ifdef PTO_MUTANTS
 ptoi_mutant_name ptoi_mutant = PTOI_MUTANT_NONE;
 #else
-typedef int ptoi_nothing_here; /* C has no empty file */
+typedef int ptoi_nothing_here; /* C does not allow an empty file */
 #endif

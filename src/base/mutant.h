@@ -1,7 +1,7 @@
-/* mutant.h - switches that break one thing each, to prove that the tests would notice.
+/* mutant.h - switches that each break one thing, to prove that the tests would notice.
  *
- * Only the library that the mutant tests link (built with PTO_MUTANTS) has them; everywhere else
- * PTOI_MUTANT(...) is a constant 0 and nothing is left of it.
+ * Only the library for the mutant tests (built with PTO_MUTANTS) has them. Everywhere else
+ * PTOI_MUTANT(...) is the constant 0 and compiles to nothing.
  */
 #ifndef PTOI_MUTANT_H
 #define PTOI_MUTANT_H

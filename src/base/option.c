@@ -1,4 +1,4 @@
-/* option.c - the one table of options, and how it is shown. */
+/* option.c - the table of options, and how it is printed. */
 #include "base/option.h"
 
 #include <inttypes.h>
@@ -177,7 +177,7 @@ static void add_workers(ptoi_text *t, const ptoi_settings *s)
     }
 }
 
-/* As a list, without what repeats at its end. */
+/* As a list; trailing values that repeat are left out. */
 static void add_levels(ptoi_text *t, const ptoi_option *o, const pto_config *config)
 {
     uint64_t values[PTO_MAX_LEVELS];
@@ -194,7 +194,7 @@ static void add_levels(ptoi_text *t, const ptoi_option *o, const pto_config *con
     }
 }
 
-/* The value that was decided, as one would write it into the variable. */
+/* The decided value, in the syntax of the variable. */
 static ptoi_text decided(const ptoi_option *o, const ptoi_settings *s)
 {
     ptoi_text t = {.length = 0};
@@ -267,8 +267,8 @@ ptoi_text ptoi_option_takes(const ptoi_option *o)
 
 enum { COLUMNS = 100, INDENT = 22, VALUE = 12 };
 
-/* From column INDENT on, with lines broken between words; a word that no line has room for is
- * broken as well. */
+/* Prints words from column INDENT on, with line breaks between words. A word that fits on no line
+ * is broken too. */
 static void print_words(FILE *out, const char *words)
 {
     int column = INDENT;
@@ -309,7 +309,7 @@ void pto_options_print(FILE *out)
     ptoi_settings set;
     const ptoi_settings *now = &plain;
     if (!out || ptoi_config_resolve_from(NULL, false, &plain) != PTO_OK) {
-        return; /* without a file; the defaults themselves are good */
+        return; /* only if out is NULL: the defaults are valid */
     }
     if (ptoi_config_resolve_from(NULL, true, &set) == PTO_OK) {
         now = &set;

@@ -1,8 +1,8 @@
 /* option.h - the table of options, for the files that read, merge and print them.
  *
  *     option.c       the table; values as text; pto_options_print
- *     option_read.c  variables of the environment into values
- *     config.c       which value counts: ptoi_config_resolve
+ *     option_read.c  parses environment variables
+ *     config.c       decides which value counts: ptoi_config_resolve
  */
 #ifndef PTOI_OPTION_H
 #define PTOI_OPTION_H
@@ -17,7 +17,7 @@ typedef enum ptoi_option_kind {
     PTOI_OPTION_WORKERS, /* threads and their types */
     PTOI_OPTION_TYPES,   /* a set of worker types */
     PTOI_OPTION_PLACE,   /* pto_place */
-    PTOI_OPTION_TRACE,   /* the name of a file */
+    PTOI_OPTION_TRACE,   /* a file name */
 } ptoi_option_kind;
 
 typedef enum ptoi_option_round {
@@ -31,30 +31,30 @@ enum { PTOI_OPTION_LINE = 64 };
 typedef struct ptoi_option {
     const char *variable;
     const char *field;
-    uint16_t at;       /* of the field in pto_config */
-    uint16_t width;    /* of the number in bytes, 4 or 8 */
-    uint16_t level_at; /* of the array with one for each level */
+    uint16_t at;       /* offset of the field in pto_config */
+    uint16_t width;    /* bytes of the number: 4 or 8 */
+    uint16_t level_at; /* offset of the array with a value for each level */
     ptoi_option_kind kind;
     ptoi_option_round round;
-    bool may_be_none;   /* 0 can be said as "none" */
-    uint32_t per_task;  /* the default is at least so many for each task of the window */
-    uint64_t low, high; /* before rounding, which does not lead beyond; high == 0: no numbers */
-    uint64_t otherwise; /* the default; for workers the machine decides */
+    bool may_be_none;   /* 0 is also written "none" */
+    uint32_t per_task;  /* the default is at least this many for each task of the window */
+    uint64_t low, high; /* before rounding, which stays within the range; high == 0: not a number */
+    uint64_t otherwise; /* the default; for workers, the machine decides */
     const char *unit;
     const char *help;
 } ptoi_option;
 
-/* In the order in which they are to be decided: the levels before what exists once for each, the
- * window before what depends on it. */
+/* In the order in which they are decided: the levels before options by level, the window before
+ * options that depend on it. */
 extern const ptoi_option ptoi_options[];
 extern const size_t ptoi_n_options;
 
 extern const char *const ptoi_type_names[PTO_WORKER_TYPES];
 
 enum { PTOI_PLACES = PTO_PLACE_THREAD + 1 };
-extern const char *const ptoi_place_names[PTOI_PLACES]; /* of PTO_PLACE_DEFAULT: NULL */
+extern const char *const ptoi_place_names[PTOI_PLACES]; /* PTO_PLACE_DEFAULT: NULL */
 
-/* The number that lies at a place in the struct: o->at, or that of a level. */
+/* Offset of the option's value for a level. get and set take this offset, or o->at. */
 static inline size_t ptoi_option_level_at(const ptoi_option *o, uint32_t level)
 {
     return o->level_at + (size_t)level * o->width;
@@ -83,8 +83,8 @@ static inline void ptoi_option_set(const ptoi_option *o, pto_config *config, siz
     }
 }
 
-/* Text that is short by purpose, for it goes into details and lines of limited length; what is
- * longer ends in "...". */
+/* Short text, for error details and lines of limited length. Longer text is cut and ends in
+ * "...". */
 typedef struct ptoi_text {
     char s[76];
     size_t length;
@@ -92,14 +92,14 @@ typedef struct ptoi_text {
 
 void ptoi_text_add(ptoi_text *t, const char *format, ...) PTO_PRINTF(2, 3);
 
-/* What the variable accepts, in words. */
+/* A description of the values that the variable accepts. */
 ptoi_text ptoi_option_takes(const ptoi_option *o);
 
-/* The value of a variable, or NULL if it is not set or empty. */
+/* The value of a variable, or NULL if it is unset or empty. */
 const char *ptoi_option_variable(const ptoi_option *o);
 
-/* The value of a variable into what it means: PTO_BAD_CONFIG if it means nothing, or is out of
- * range. Levels: `levels` values. Workers: s->n_workers and s->worker_types, which were empty. */
+/* Parses the value of a variable. PTO_BAD_CONFIG if it is not valid or out of range. Levels: writes
+ * `levels` values. Workers: fills s->n_workers and s->worker_types, which were empty. */
 pto_status ptoi_option_read_number(const ptoi_option *o, const char *variable, uint64_t *value);
 pto_status ptoi_option_read_levels(const ptoi_option *o, const char *variable, uint32_t levels,
                                    uint64_t *values);
@@ -109,13 +109,13 @@ pto_status ptoi_option_read_place(const ptoi_option *o, const char *variable, pt
 
 pto_status ptoi_option_read_trace(const ptoi_option *o, const char *variable, const char **path);
 
-/* Whether the name ends in a format that a trace can be written in, and is more than that. */
+/* Whether the file name has the ending of a trace format, and something before it. */
 bool ptoi_option_is_trace(const char *path);
 
-/* Adds threads that serve `types`; false, and none are added, if they are too many. */
+/* Adds threads that serve `types`. If that makes too many, adds none and returns false. */
 bool ptoi_settings_add_threads(ptoi_settings *s, uint64_t count, uint32_t types);
 
-/* ptoi_config_resolve, which may be told not to look at the environment. */
+/* ptoi_config_resolve, with or without the environment. */
 pto_status ptoi_config_resolve_from(const pto_config *given, bool environment, ptoi_settings *out);
 
 #endif /* PTOI_OPTION_H */

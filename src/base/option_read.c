@@ -1,14 +1,13 @@
-/* option_read.c - variables of the environment into values.
+/* option_read.c - parses environment variables.
  *
  *     number   digits, then k, m, g or t for KiB to TiB, then iB if it counts bytes
- *     levels   number{,number}     the last one serves the levels that are left
+ *     levels   number{,number}     the last one is used for all further levels
  *     types    type{+type}         "all" is a type, too
  *     threads  types[:number]
  *     workers  number | none | threads{,threads}
- *     trace    none | the name of a file
+ *     trace    none | a file name
  *
- * Letters may be large or small. Nothing may be left out and no blanks put in: what looks like a
- * mistake is one.
+ * Upper and lower case are the same. Blanks and empty parts are errors.
  */
 #include "base/option.h"
 
@@ -28,7 +27,7 @@ static word word_of(const char *variable)
     return (word){variable, strlen(variable)};
 }
 
-/* What the user wrote, on one line. */
+/* The user's text, as one line. */
 static ptoi_text quoted(word w)
 {
     ptoi_text t = {.length = 0};
@@ -47,7 +46,7 @@ static pto_status refuse(const ptoi_option *o, const char *variable, word w, con
                      ptoi_option_takes(o).s);
 }
 
-/* Takes the first of the words that a separator stands between. "a," are two, the second empty. */
+/* Splits off the first word before a separator. "a," is two words, the second one empty. */
 static bool split(word *rest, char separator, word *first)
 {
     if (!rest->at) {
@@ -74,7 +73,7 @@ static bool is_word(word w, const char *name)
 
 static const char *number_of(const ptoi_option *o, word w, uint64_t *value)
 {
-    static const char junk[] = "is no number";
+    static const char junk[] = "is not a number";
     static const char units[] = "kmgt";
     if (o->may_be_none && is_word(w, "none")) {
         *value = 0;
@@ -82,7 +81,7 @@ static const char *number_of(const ptoi_option *o, word w, uint64_t *value)
     }
     size_t i = 0;
     uint64_t sum = 0;
-    bool fits = true; /* in 64 bits */
+    bool fits = true; /* the value fits in 64 bits */
     for (; i < w.length && isdigit((unsigned char)w.at[i]); i++) {
         const unsigned digit = (unsigned)(w.at[i] - '0');
         fits = fits && sum <= (UINT64_MAX - digit) / 10;
@@ -139,12 +138,12 @@ static const char *threads_of(const ptoi_option *o, word w, ptoi_settings *s)
         wrong = number_of(o, w, &count) ? "has a bad number of threads" : NULL;
     }
     if (!wrong && !ptoi_settings_add_threads(s, count, set)) {
-        wrong = "is one thread too many, or more";
+        wrong = "makes too many threads";
     }
     return wrong;
 }
 
-/* ---- What config.c asks for ----------------------------------------------------------------- */
+/* ---- Functions for config.c ------------------------------------------------------------------ */
 
 pto_status ptoi_option_read_number(const ptoi_option *o, const char *variable, uint64_t *value)
 {
@@ -212,7 +211,7 @@ pto_status ptoi_option_read_place(const ptoi_option *o, const char *variable, pt
             return PTO_OK;
         }
     }
-    return refuse(o, variable, whole, "is no such place");
+    return refuse(o, variable, whole, "is unknown");
 }
 
 bool ptoi_option_is_trace(const char *path)
@@ -236,5 +235,5 @@ pto_status ptoi_option_read_trace(const ptoi_option *o, const char *variable, co
     }
     *path = variable;
     return ptoi_option_is_trace(variable) ? PTO_OK
-                                          : refuse(o, variable, whole, "ends in no format");
+                                          : refuse(o, variable, whole, "has no known ending");
 }

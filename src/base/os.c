@@ -29,7 +29,8 @@ static void count_fork(void)
 int ptoi_os_count_forks(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static bool counted; /* by the lock; not pthread_once, so that it can be tried again */
+    static bool counted; /* protected by the lock; not pthread_once, so that a failure can be
+                            retried */
     pthread_mutex_lock(&lock);
     int why = counted ? 0 : pthread_atfork(NULL, NULL, count_fork);
     counted = why == 0;
@@ -53,12 +54,12 @@ void ptoi_os_release(void *memory, size_t bytes)
 
 void ptoi_os_want_large_pages(void *memory, size_t bytes)
 {
-    (void)madvise(memory, bytes, MADV_HUGEPAGE); /* if not, then not */
+    (void)madvise(memory, bytes, MADV_HUGEPAGE); /* only a hint */
 }
 
 pto_status ptoi_os_file_create(const char *name, size_t bytes, int *file)
 {
-    struct rlimit limit; /* beyond it the process would get a signal */
+    struct rlimit limit; /* a write beyond this limit would raise a signal */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
         return ptoi_fail(PTO_SYSTEM,
                          "a memory file of %zu bytes, but files may have %llu (ulimit -f)", bytes,
@@ -162,7 +163,8 @@ bool ptoi_os_barrier(void)
 
 uint64_t ptoi_os_cores(void)
 {
-    /* A set that is too small for the machine is refused, without a word on how large is enough. */
+    /* A set that is too small for the machine is refused, and the call does not say what size would
+     * do. */
     for (size_t cores = 1024; cores <= (size_t)1 << 20; cores *= 2) {
         cpu_set_t *set = CPU_ALLOC(cores);
         if (!set) {

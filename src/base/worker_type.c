@@ -1,4 +1,4 @@
-/* kernel.c - names of worker types. */
+/* worker_type.c - names of worker types. */
 #include <pto/kernel.h>
 
 const char *pto_worker_type_name(pto_worker_type type)

@@ -55,7 +55,7 @@ typedef struct chart {
 } chart;
 
 /* A lane is thread `lane + 1`, the rows beside lanes come behind all of them. */
-static uint64_t thread_of(const chart *c, const ptoi_run *r)
+static uint64_t thread_of(const chart *c, const ptoi_task_run *r)
 {
     return r->row ? c->trace->n_lanes + c->rows.beside[r->lane] + r->row : r->lane + UINT64_C(1);
 }
@@ -79,7 +79,7 @@ static void put_name(const chart *c, const char *name)
 static void put_thread(const chart *c, uint32_t lane, uint32_t row)
 {
     const char *name = ptoi_ptrace_string(c->trace, c->trace->lanes[lane].name);
-    const uint64_t thread = thread_of(c, &(ptoi_run){.lane = lane, .row = row});
+    const uint64_t thread = thread_of(c, &(ptoi_task_run){.lane = lane, .row = row});
     const size_t room = strlen(name) + 32;
     char *text = malloc(room);
     if (text && row) {
@@ -132,7 +132,7 @@ static void put_about(const chart *c, const ptrace_task *t)
 
 static void put_tasks(chart *c)
 {
-    for (const ptoi_run *r = c->rows.runs; r < c->rows.runs + c->rows.n_runs; r++) {
+    for (const ptoi_task_run *r = c->rows.runs; r < c->rows.runs + c->rows.n_runs; r++) {
         const ptrace_task *t = &c->trace->tasks[r->task];
         begin(c, "X", "task", thread_of(c, r), r->start);
         put_name(c, ptoi_ptrace_kernel(c->trace, t));
@@ -162,7 +162,7 @@ static void put_flows(chart *c)
             continue;
         }
         /* It binds to the slice that encloses it, whose end is outside. */
-        const ptoi_run *a = &c->rows.runs[from], *b = &c->rows.runs[c->rows.run_of[e->to]];
+        const ptoi_task_run *a = &c->rows.runs[from], *b = &c->rows.runs[c->rows.run_of[e->to]];
         const char *kind = ptoi_ptrace_edges[e->kind];
         begin(c, "s", kind, thread_of(c, a), a->end - (a->end > a->start));
         fprintf(c->out, ",\"name\":\"%s\",\"id\":%" PRIu64 "}", kind, i);

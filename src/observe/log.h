@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/likely.h"
+
 /* ---- The clock ---- */
 
 /* Whether the processor's counter runs evenly, everywhere and always; found out once, before the
@@ -34,7 +36,7 @@ static inline uint64_t ptoi_clock_ns(clockid_t clock)
 static inline uint64_t ptoi_ticks(void)
 {
 #if defined(__x86_64__)
-    if (__builtin_expect(ptoi_ticks_by_counter, 1)) {
+    if (PTOI_LIKELY(ptoi_ticks_by_counter)) {
         return __builtin_ia32_rdtsc();
     }
 #endif
@@ -58,7 +60,7 @@ typedef struct ptoi_log {
 /* Room for `bytes`; NULL, and counted, if there is none. */
 static inline void *ptoi_log_add(ptoi_log *log, size_t bytes)
 {
-    if (__builtin_expect(log->room - log->used < bytes, 0)) {
+    if (PTOI_UNLIKELY(log->room - log->used < bytes)) {
         log->lost++;
         return NULL;
     }

@@ -7,7 +7,7 @@
 
 static int by_lane_and_start(const void *a, const void *b)
 {
-    const ptoi_run *x = a, *y = b;
+    const ptoi_task_run *x = a, *y = b;
     if (x->lane != y->lane) {
         return x->lane < y->lane ? -1 : 1;
     }
@@ -77,7 +77,7 @@ typedef struct maker {
 static uint64_t next_of(const maker *m, uint64_t i)
 {
     const ptrace_task *tasks = m->trace->tasks;
-    const ptoi_run *r = &m->rows->runs[i];
+    const ptoi_task_run *r = &m->rows->runs[i];
     uint64_t next = i + 1 < m->rows->n_runs && r[1].lane == r->lane ? r[1].start : UINT64_MAX;
     uint64_t low = 0, high = m->n_marks;
     while (low < high) {
@@ -119,7 +119,7 @@ static uint32_t stack(maker *m, uint64_t i, uint64_t end)
     uint32_t rows = 0;
     busy->n = idle->n = 0;
     for (; i < end; i++) {
-        ptoi_run *r = &m->rows->runs[i];
+        ptoi_task_run *r = &m->rows->runs[i];
         const uint64_t next = next_of(m, i);
         if (next >= r->end || r->end - next <= PTOI_TICKS_BLUR_NS) {
             r->end = r->end < next ? r->end : next; /* as far as the clock can tell */
@@ -151,8 +151,8 @@ static void find_runs(maker *m)
         const ptrace_task *t = &m->trace->tasks[i];
         m->rows->run_of[i] = PTRACE_NONE;
         if (t->lane != PTRACE_NONE && t->start != PTRACE_UNKNOWN) {
-            m->rows->runs[m->rows->n_runs++] = (ptoi_run){t->start, t->start + ptoi_ptrace_ran(t),
-                                                          t->lane, (uint32_t)i, 0};
+            m->rows->runs[m->rows->n_runs++] = (ptoi_task_run){
+                t->start, t->start + ptoi_ptrace_ran(t), t->lane, (uint32_t)i, 0};
         }
     }
     qsort(m->rows->runs, m->rows->n_runs, sizeof *m->rows->runs, by_lane_and_start);

@@ -10,14 +10,14 @@
 #include "observe/ptrace_read.h"
 
 /* A task that ran. */
-typedef struct ptoi_run {
+typedef struct ptoi_task_run {
     uint64_t start, end;
     uint32_t lane, task;
     uint32_t row; /* 0 is the lane itself, others are for pending tasks */
-} ptoi_run;
+} ptoi_task_run;
 
 typedef struct ptoi_rows {
-    ptoi_run *runs; /* by lane and start */
+    ptoi_task_run *runs; /* by lane and start */
     uint64_t n_runs;
     uint32_t *run_of; /* by task: its run, or PTRACE_NONE */
     uint32_t *beside; /* by lane: rows beside all lanes before it; one more, at the end, for all */

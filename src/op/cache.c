@@ -1,4 +1,4 @@
-/* cache.c - caches of values by key, the least recently used going first, for each device. */
+/* cache.c - LRU caches of values by key, one for each device. */
 #include "op/cache.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 
 enum {
     FIRST_ROOM = 8,
-    MOST_ROOM = 1 << 30, /* a capacity beyond is no promise to have the memory */
+    MOST_ROOM = 1 << 30, /* limit for larger capacities: memory is not promised */
 };
 
 #define NONE PTOI_CACHE_NONE
@@ -25,15 +25,15 @@ enum {
 #define SALT_2 UINT64_C(0xD6E8FEB86659FD93)
 #define STEP UINT64_C(0x9E3779B97F4A7C15)
 
-/* Both halves of the product, for its low bits depend on few bits of the numbers. */
+/* Combines both halves of the product, because its low half depends on few bits of the factors. */
 static uint64_t fold(uint64_t a, uint64_t b)
 {
     unsigned __int128 product = (unsigned __int128)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* A sum of products of two words each, each pair with numbers of its own, so that places matter. No
- * product waits for another one. */
+/* A sum of products of two words each. Each pair has its own salt, so the order of words matters.
+ * No product depends on another one. */
 uint64_t ptoi_hash(const void *key, size_t bytes)
 {
     const char *at = key;
@@ -46,7 +46,7 @@ uint64_t ptoi_hash(const void *key, size_t bytes)
     if (left) {
         size_t first = left < sizeof pair[0] ? 0 : sizeof pair[0];
         pair[0] = pair[1] = 0;
-        if (first) { /* most keys are of whole words: no call for a copy of unknown length */
+        if (first) { /* most keys are whole words: this avoids a memcpy of unknown length */
             memcpy(&pair[0], at, sizeof pair[0]);
         }
         if (left > first) {
@@ -119,7 +119,7 @@ static void use(ptoi_cache *cache, uint32_t i)
     }
 }
 
-/* Takes the entry used longest ago out, and gives its value. */
+/* Removes the least recently used entry, and returns its value. */
 static void *take_oldest(ptoi_cache *cache)
 {
     uint32_t i = cache->oldest;
@@ -143,8 +143,8 @@ static void release(ptoi_cache *cache)
     cache->newest = cache->oldest = cache->free = NONE;
 }
 
-/* Moves all entries to a block with room for so many, which is at least as many as there are, and
- * not 0. On failure nothing changes. */
+/* Moves all entries to a block with `room` entries. `room` is not 0 and not less than the count. On
+ * failure nothing changes. */
 static bool move_to_room(ptoi_cache *cache, uint32_t room)
 {
     uint32_t n_buckets = FIRST_ROOM;
@@ -160,7 +160,7 @@ static bool move_to_room(ptoi_cache *cache, uint32_t room)
     cache->entries = entries;
     cache->buckets = (uint32_t *)(entries + room);
     cache->room = room;
-    cache->n_buckets = 2 * n_buckets; /* so that most chains have one entry at most */
+    cache->n_buckets = 2 * n_buckets; /* so that most chains have at most one entry */
     cache->newest = cache->oldest = cache->free = NONE;
     memset(cache->buckets, 0xff, cache->n_buckets * sizeof *cache->buckets); /* NONE */
     uint32_t n = 0;
@@ -177,7 +177,7 @@ static bool move_to_room(ptoi_cache *cache, uint32_t room)
     return true;
 }
 
-/* The entry for a new key: a free one, if need be of new memory. */
+/* An entry for a new key: a free one; allocates more memory if there is none. */
 static uint32_t take_free(ptoi_cache *cache, uint32_t most)
 {
     if (cache->free == NONE) {
@@ -193,8 +193,8 @@ static uint32_t take_free(ptoi_cache *cache, uint32_t most)
 
 /* ---- Dropping ----------------------------------------------------------------------------- */
 
-/* Those used longest ago, until no more than `left` are left, with the device current. A device
- * that cannot be made so is no reason to keep them. */
+/* Drops the least recently used entries until `left` remain, with the device current. If the device
+ * cannot be made current, they are dropped nevertheless. */
 static pto_status drop_to(ptoi_cache *cache, uint64_t left)
 {
     if (cache->count <= left) {
@@ -216,8 +216,8 @@ static void drop_one(const ptoi_cache *cache, void *value)
     (void)ptoi_device_return(before, s);
 }
 
-/* Builds with PTO_DEBUG_CHECKS look at everything after each change, and stop at the first
- * damage. */
+/* Builds with PTO_DEBUG_CHECKS check all invariants after each change, and abort at the first
+ * broken one. */
 static void debug_check(const ptoi_caches *caches)
 {
 #ifdef PTO_DEBUG_CHECKS
@@ -230,7 +230,7 @@ static void debug_check(const ptoi_caches *caches)
 #endif
 }
 
-/* ---- Of a device -------------------------------------------------------------------------- */
+/* ---- One device --------------------------------------------------------------------------- */
 
 void *ptoi_cache_find(ptoi_cache *cache, const void *key, size_t bytes, uint64_t hash)
 {
@@ -286,7 +286,7 @@ bool ptoi_cache_put(ptoi_cache *cache, const void *key, size_t bytes, uint64_t h
     return true;
 }
 
-/* ---- Of all devices ----------------------------------------------------------------------- */
+/* ---- All devices -------------------------------------------------------------------------- */
 
 static ptoi_cache *cache_of(const ptoi_caches *caches, pto_device device)
 {
@@ -345,7 +345,7 @@ void ptoi_caches_destroy(ptoi_caches *caches)
     free(caches);
 }
 
-/* The first failure of several, in its own words. */
+/* The first of several failures, with its detail. */
 typedef struct trouble {
     pto_status status;
     char words[512];
@@ -388,7 +388,7 @@ pto_status ptoi_caches_resize(ptoi_caches *caches, uint64_t capacity)
         if (cache->count == 0) {
             release(cache);
         } else if (cache->room > capacity) {
-            (void)move_to_room(cache, cache->count); /* without memory for it, the old one serves */
+            (void)move_to_room(cache, cache->count); /* if that fails, the larger block stays */
         }
     }
     debug_check(caches);
@@ -408,12 +408,12 @@ ptoi_cache_stats ptoi_caches_stats(const ptoi_caches *caches, pto_device device)
     return stats;
 }
 
-/* ---- Of a thread -------------------------------------------------------------------------- */
+/* ---- One thread --------------------------------------------------------------------------- */
 
-/* A thread that ends gives its caches to this key's destructor, as a list. The thread that calls
- * exit does not: there end_of_process does it. */
+/* When a thread ends, the destructor of this key frees its list of caches. It does not run for the
+ * thread that calls exit(): end_of_process frees those. */
 static pthread_key_t of_thread;
-static ptoi_a32 key; /* of these; written by `begin` and end_of_process */
+static ptoi_a32 key; /* state of of_thread; written by `begin` and end_of_process */
 enum { KEY_NOT_YET, KEY_THERE, KEY_GONE };
 
 static void end_of_thread(void *list)
@@ -427,7 +427,7 @@ static void end_of_thread(void *list)
     }
 }
 
-/* Also when the library is unloaded: then no thread may come back to it when it ends. */
+/* Also runs when the library is unloaded: no thread may call into it after that. */
 static void end_of_process(void)
 {
     void *list = pthread_getspecific(of_thread);
@@ -437,7 +437,7 @@ static void end_of_process(void)
     (void)pthread_key_delete(of_thread);
 }
 
-/* Whether there is a key. Not pthread_once: what was refused once can be had later. */
+/* Whether the key exists. Not pthread_once, so that a failure can be retried. */
 static bool begin(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -458,7 +458,7 @@ ptoi_caches *ptoi_caches_of_thread(ptoi_caches **place, ptoi_cache_drop *drop)
         return there;
     }
     if (ptoi_acquire32(&key) != KEY_THERE && !begin()) {
-        return NULL; /* nobody would free them */
+        return NULL; /* nothing would free them */
     }
     ptoi_caches *caches = ptoi_caches_create(drop);
     if (!caches) {
@@ -484,7 +484,8 @@ static pto_status broken(const ptoi_cache *cache, const char *invariant, uint64_
                      wanted);
 }
 
-/* How often entry i is in the chain of its bucket, and how many others there have the same key. */
+/* Counts how often entry i is in the chain of its bucket, and how many others there have its
+ * key. */
 static void look_in_chain(const ptoi_cache *cache, uint32_t i, uint32_t *found, uint32_t *same)
 {
     const ptoi_cache_entry *e = &cache->entries[i];
@@ -575,5 +576,5 @@ pto_status ptoi_caches_check(const ptoi_caches *caches)
             return s;
         }
     }
-    return latest ? PTO_OK : ptoi_fail(PTO_CORRUPT, "caches: C5, the latest is none of them");
+    return latest ? PTO_OK : ptoi_fail(PTO_CORRUPT, "caches: C5, `latest` is not in the list");
 }

@@ -1,4 +1,4 @@
-/* cache.h - what an operator has thought of before, found again by the question: a key of bytes.
+/* cache.h - a cache for the results of an operator, found by a key of bytes.
  *
  *   ptoi_caches   of one thread and one operator
  *     |
@@ -7,8 +7,8 @@
  *     +-- ptoi_cache nvidia:1                                      newer, older: by last use
  *     ...
  *
- * Nothing is shared between threads, so nothing is locked. Each device has as many entries as the
- * capacity says; past that, what was used longest ago goes. A hash only chooses a bucket: keys are
+ * Nothing is shared between threads, so nothing is locked. Each device has `capacity` entries;
+ * beyond that, the least recently used one is evicted. A hash only chooses a bucket: keys are
  * compared in full.
  *
  *     static _Thread_local ptoi_caches *plans;          // one for each operator
@@ -21,9 +21,8 @@
  *         mine = !ptoi_cache_put(cache, &key, sizeof key, hash, p);   // then drop it after use
  *     }
  *
- * Values are dropped when they are evicted, replaced or cleared, and when their thread ends, always
- * with their device current (unless making it so fails: then all the same). Dropping one must not
- * come back to the cache.
+ * A value is dropped when it is evicted, replaced or cleared, or when its thread ends. Its device
+ * is current then, unless that fails. The drop function must not use the cache.
  */
 #ifndef PTOI_CACHE_H
 #define PTOI_CACHE_H
@@ -35,8 +34,8 @@
 #include <stdint.h>
 
 enum {
-    PTOI_CACHE_KEY = 256,      /* bytes of a key at most */
-    PTOI_CACHE_CAPACITY = 100, /* entries of a device, unless said otherwise */
+    PTOI_CACHE_KEY = 256,      /* most bytes of a key */
+    PTOI_CACHE_CAPACITY = 100, /* entries for each device, by default */
 };
 
 typedef void ptoi_cache_drop(void *value);
@@ -47,8 +46,8 @@ typedef struct ptoi_cache_entry {
     uint64_t hash;
     void *value;
     uint32_t bytes;        /* of the key */
-    uint32_t chain;        /* the next one of the bucket; of a free entry: the next free one */
-    uint32_t newer, older; /* its neighbours in the order of last use */
+    uint32_t chain;        /* next entry in the bucket, or the next free entry */
+    uint32_t newer, older; /* neighbours in the order of last use */
     unsigned char key[PTOI_CACHE_KEY];
 } ptoi_cache_entry;
 
@@ -65,41 +64,41 @@ typedef struct ptoi_cache_entry {
 typedef struct ptoi_cache {
     pto_device device;
     uint32_t count; /* entries in use */
-    uint32_t room;  /* entries there is memory for; grows up to the capacity */
+    uint32_t room;  /* allocated entries; grows up to the capacity */
     uint32_t n_buckets;
     uint32_t newest, oldest, free;
-    ptoi_cache_entry *entries; /* and the buckets behind them, in one block */
+    ptoi_cache_entry *entries; /* one block: the entries, then the buckets */
     uint32_t *buckets;
     uint64_t hits, misses, evictions;
-    struct ptoi_caches *caches; /* it is one of these */
-    struct ptoi_cache *next;    /* of another device */
+    struct ptoi_caches *caches; /* the set that it belongs to */
+    struct ptoi_cache *next;    /* the cache of another device */
 } ptoi_cache;
 
 typedef struct ptoi_caches {
-    ptoi_cache *first, *latest; /* latest: the one asked for last */
+    ptoi_cache *first, *latest; /* latest: the one used last */
     ptoi_cache_drop *drop;
-    uint64_t capacity; /* of each device */
-    /* For those of a thread: where it keeps the pointer to this, and what else it keeps. */
+    uint64_t capacity; /* for each device */
+    /* For the caches of a thread: its pointer to this set, and its next set. */
     struct ptoi_caches **place;
     struct ptoi_caches *next;
 } ptoi_caches;
 
 typedef struct ptoi_cache_stats {
     uint64_t hits, misses;
-    uint64_t evictions; /* for want of room, or by a smaller capacity; not by clear */
-    uint64_t entries;   /* now */
+    uint64_t evictions; /* for lack of room, or by a smaller capacity; not by clear */
+    uint64_t entries;   /* current number */
     uint64_t capacity;
 } ptoi_cache_stats;
 
-/* ---- Of a thread -------------------------------------------------------------------------- */
+/* ---- One thread --------------------------------------------------------------------------- */
 
-/* The caches of the calling thread, made when first asked for. `place` is a _Thread_local pointer,
- * NULL at first, one for each operator; it is set here, and NULL again once the thread ends. Those
- * of the thread that calls exit() go then. NULL if there is no memory: the functions about one
- * cache take a NULL, and nothing is found and nothing kept. */
+/* The caches of the calling thread, created on first use. `place` is a _Thread_local pointer, one
+ * for each operator, and NULL at first. It is set here, and NULL again when the thread ends. exit()
+ * frees the caches of the calling thread. Returns NULL if there is no memory. The functions for one
+ * cache accept NULL: then nothing is found and nothing is stored. */
 ptoi_caches *ptoi_caches_of_thread(ptoi_caches **place, ptoi_cache_drop *drop);
 
-/* The cache of a device, made when first asked for; NULL if there is no memory, or no caches. */
+/* The cache of a device, created on first use; NULL if there is no memory, or `caches` is NULL. */
 ptoi_cache *ptoi_caches_at(ptoi_caches *caches, pto_device device);
 
 static inline ptoi_cache *ptoi_cache_here(ptoi_caches **place, ptoi_cache_drop *drop,
@@ -108,38 +107,36 @@ static inline ptoi_cache *ptoi_cache_here(ptoi_caches **place, ptoi_cache_drop *
     return ptoi_caches_at(*place ? *place : ptoi_caches_of_thread(place, drop), device);
 }
 
-/* ---- Of a device -------------------------------------------------------------------------- */
+/* ---- One device --------------------------------------------------------------------------- */
 
 uint64_t ptoi_hash(const void *key, size_t bytes);
 
-/* The value of a key, which is from now on the one used last; NULL if there is none. It is good
- * until the next call about this cache. `hash` is ptoi_hash of the key, or whatever else equal
- * keys have in common. */
+/* The value of a key, or NULL. It becomes the most recently used one, and is valid until the next
+ * call for this cache. `hash` is ptoi_hash of the key, or any other function of it. */
 void *ptoi_cache_find(ptoi_cache *cache, const void *key, size_t bytes, uint64_t hash);
 
-/* Keeps a value, which is then the one used last; an older one of the same key is dropped.
- * False: it is not kept and still the caller's (no capacity, no memory, or a key of more than
- * PTOI_CACHE_KEY bytes). */
+/* Stores a value as the most recently used one. An older value of the same key is dropped. False:
+ * the value is not stored and still belongs to the caller (no capacity, no memory, or a key of more
+ * than PTOI_CACHE_KEY bytes). */
 bool ptoi_cache_put(ptoi_cache *cache, const void *key, size_t bytes, uint64_t hash, void *value);
 
-/* ---- Of all devices ----------------------------------------------------------------------- */
+/* ---- All devices -------------------------------------------------------------------------- */
 
 /* Caches that belong to no thread; NULL if there is no memory. */
 ptoi_caches *ptoi_caches_create(ptoi_cache_drop *drop);
-void ptoi_caches_destroy(ptoi_caches *caches); /* NULL is fine */
+void ptoi_caches_destroy(ptoi_caches *caches); /* NULL is allowed */
 
-/* Drops all of one device, or of all devices (NULL). Counts stay. The first failure to make a
- * device current is returned, after everything is dropped. */
+/* Drops all values of one device, or of all devices (NULL). Keeps the statistics. Returns the first
+ * failure to make a device current, after all values are dropped. */
 pto_status ptoi_caches_clear(ptoi_caches *caches, const pto_device *device);
 
-/* How many entries each device may have from now on; those beyond are evicted. As for failures, the
- * same. */
+/* Sets the capacity for each device, and evicts entries beyond it. Returns failures like clear. */
 pto_status ptoi_caches_resize(ptoi_caches *caches, uint64_t capacity);
 
-/* What the cache of a device did; of a device that was never asked for: nothing. */
+/* Statistics of a device's cache; zero for a device that was never used. */
 ptoi_cache_stats ptoi_caches_stats(const ptoi_caches *caches, pto_device device);
 
-/* PTO_CORRUPT if an invariant does not hold. */
+/* PTO_CORRUPT if an invariant is broken. */
 pto_status ptoi_caches_check(const ptoi_caches *caches);
 
 #endif /* PTOI_CACHE_H */

@@ -1,4 +1,4 @@
-/* device.c - the devices of the process, and the one that is current on a thread. */
+/* device.c - the devices of the process, and the current device of a thread. */
 #include "op/device.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static pto_status host_alloc(void *self, uint64_t bytes, void **memory)
     uint64_t rounded = (bytes + HOST_ALIGNMENT - 1) & ~(uint64_t)(HOST_ALIGNMENT - 1);
     *memory = rounded < bytes ? NULL : aligned_alloc(HOST_ALIGNMENT, rounded);
     if (!*memory) {
-        return ptoi_fail(PTO_OUT_OF_MEMORY, "no %" PRIu64 " bytes on the host", bytes);
+        return ptoi_fail(PTO_OUT_OF_MEMORY, "cannot allocate %" PRIu64 " bytes on the host", bytes);
     }
     return PTO_OK;
 }
@@ -50,16 +50,16 @@ const pto_device_ops ptoi_device_host = {
 
 /* ---- The table ---------------------------------------------------------------------------- */
 
-/* What was said about one device. It never changes and is never freed: whoever found it may go on
- * using it, whatever is added meanwhile. */
+/* One registration of a device. It never changes and is never freed, so a reader may keep using it
+ * while others are added. */
 typedef struct known {
     pto_device_ops ops;
-    const struct known *next; /* of the same type, and older */
+    const struct known *next; /* older, of the same type */
     int32_t index;
 } known;
 
-/* The latest addition of each type: a pointer. Written by whoever adds (cas), read by whoever looks
- * (acquire): the node is whole when it can be seen. */
+/* The newest registration of each type, as a pointer. Adding: cas. Reading: acquire, so a node is
+ * complete when it is visible. */
 static ptoi_a64 latest[PTOI_DEVICE_TYPES];
 
 static const known *newest(pto_device_type type)
@@ -67,7 +67,7 @@ static const known *newest(pto_device_type type)
     return (const known *)(uintptr_t)ptoi_acquire64(&latest[type]);
 }
 
-/* An addition hides older ones of the same index, for it stands before them. */
+/* A newer registration comes first, so it hides older ones of the same index. */
 static const known *find(const known *from, int32_t index)
 {
     const known *k = from;
@@ -97,8 +97,8 @@ pto_status ptoi_device_check(const char *what, pto_device device)
 static pto_status check_ops(const pto_device_ops *ops)
 {
     if (ops->size != sizeof *ops) {
-        return ptoi_fail(PTO_BAD_CONFIG, "device add: size of ops is %zu, it should be %zu",
-                         ops->size, sizeof *ops);
+        return ptoi_fail(PTO_BAD_CONFIG, "device add: ops->size is %zu, expected %zu", ops->size,
+                         sizeof *ops);
     }
     if (!ops->alloc != !ops->free) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "device add: ops->%s is NULL, ops->%s is not",
@@ -120,7 +120,7 @@ pto_status pto_device_add(pto_device device, const pto_device_ops *ops)
     uint64_t head = ptoi_acquire64(&latest[device.type]);
     const known *old = find((const known *)(uintptr_t)head, device.index);
     if (old && memcmp(&old->ops, ops, sizeof *ops) == 0) {
-        return PTO_OK; /* who adds it before each use shall not make the list longer */
+        return PTO_OK; /* programs that register before each use must not grow the list */
     }
     known *k = malloc(sizeof *k);
     if (!k) {
@@ -154,7 +154,7 @@ pto_status pto_device_get(pto_device device, pto_device_ops *ops)
     return PTO_OK;
 }
 
-/* ---- The current one ---------------------------------------------------------------------- */
+/* ---- The current device ------------------------------------------------------------------- */
 
 _Thread_local ptoi_device_now ptoi_device_here;
 

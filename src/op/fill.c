@@ -1,4 +1,4 @@
-/* fill.c - the operator that makes all elements one number. */
+/* fill.c - the operator that sets all elements to one number. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,8 +11,8 @@
 
 /* ---- The number as an element ------------------------------------------------------------- */
 
-/* The bits of a double among those of an IEEE number of 16 bits with so many bits of fraction. The
- * nearest one is taken, of two as near the even one; what is too large becomes infinite. */
+/* Converts a double to an IEEE number of 16 bits with `fraction_bits` bits of fraction. Rounds to
+ * the nearest, ties to even. Numbers that are too large become infinite. */
 static uint16_t round_to_16(double value, int32_t fraction_bits)
 {
     const int32_t bias = (1 << (14 - fraction_bits)) - 1;
@@ -23,28 +23,28 @@ static uint16_t round_to_16(double value, int32_t fraction_bits)
     const int32_t exponent = (int32_t)(bits >> 52 & 0x7ff) - 1023;
     const uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
     if (exponent == 1024 && fraction) {
-        return (uint16_t)(sign | infinite | 1U << (fraction_bits - 1)); /* no number, and quiet */
+        return (uint16_t)(sign | infinite | 1U << (fraction_bits - 1)); /* a quiet NaN */
     }
     if (exponent > bias) {
         return (uint16_t)(sign | infinite);
     }
     if (exponent < -bias - fraction_bits) {
-        return (uint16_t)sign; /* less than half of the smallest one */
+        return (uint16_t)sign; /* less than half of the smallest subnormal */
     }
-    /* Numbers below the smallest normal one lose a bit more for each power of two. */
+    /* Subnormal numbers lose one more bit for each power of two. */
     int32_t below = exponent < 1 - bias ? 1 - bias - exponent : 0;
     int32_t lost = 52 - fraction_bits + below;
     uint64_t whole = fraction | UINT64_C(1) << 52, half = UINT64_C(1) << (lost - 1);
     uint64_t kept = whole >> lost, rest = whole & (2 * half - 1);
     kept += rest > half || (rest == half && (kept & 1));
-    /* A carry out of the fraction goes on into the exponent, where it belongs. The leading 1 of a
-     * normal number adds the one that is missing there. */
+    /* A carry out of the fraction correctly increments the exponent. The leading 1 of a normal
+     * number adds the 1 that is missing in `scale`. */
     uint32_t scale = below ? 0 : (uint32_t)(exponent + bias - 1) << fraction_bits;
     return (uint16_t)(sign | (scale + (uint32_t)kept));
 }
 
-/* The bounds are what C can convert: beyond them, toward zero, lies the first number that fails.
- * All but INT64_MIN - 1 are exact in a double; hence the 'or equal'. */
+/* The bounds for the conversion in C: beyond them, toward zero, is the first number that fails. All
+ * but INT64_MIN - 1 are exact as doubles, hence the 'or equal'. */
 static bool fits(pto_dtype dtype, double value)
 {
     switch (dtype) {
@@ -136,7 +136,7 @@ static pto_status fill_cpu(const pto_op_call *call)
     }
     int64_t shape[PTO_MAX_DIMS];
     for (int32_t d = 0; d < dst->ndim; d++) {
-        shape[d] = dst->strides[d] ? dst->shape[d] : 1; /* the same place again needs no more */
+        shape[d] = dst->strides[d] ? dst->shape[d] : 1; /* stride 0: all elements share one place */
     }
     ptoi_copy(dst->ndim, shape, (char *)dst->storage + dst->offset * (int64_t)extent.size,
               dst->strides, &element, still, (uint32_t)extent.size);

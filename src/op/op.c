@@ -1,4 +1,5 @@
-/* op.c - operators: making one, filling its table, and running it where its tensors are. */
+/* op.c - operators: creating them, registering implementations, and running them on the device of
+ * their tensors. */
 #include "op/op.h"
 
 #include <inttypes.h>
@@ -64,7 +65,7 @@ static pto_status check_register(const pto_op *op, pto_op_fn fn, bool replace)
         return ptoi_fail(PTO_NULL_ARGUMENT, "op register: op is NULL");
     }
     if (!fn && !replace) {
-        return ptoi_fail(PTO_NULL_ARGUMENT, "%s: fn is NULL, and nothing is to be replaced",
+        return ptoi_fail(PTO_NULL_ARGUMENT, "%s: fn is NULL, which is allowed only with replace",
                          op->name);
     }
     return PTO_OK;
@@ -76,7 +77,7 @@ static void set(pto_op *op, pto_device_type type, pto_op_fn fn, bool replace)
     if (replace) {
         ptoi_release64(&op->table[type], wanted);
     } else {
-        (void)ptoi_cas64(&op->table[type], &none, wanted); /* what is there stays */
+        (void)ptoi_cas64(&op->table[type], &none, wanted); /* an existing entry stays */
     }
 }
 
@@ -137,7 +138,7 @@ pto_status ptoi_op_find(const pto_op *op, pto_device device, pto_op_fn *fn)
 
 /* ---- Running ------------------------------------------------------------------------------ */
 
-/* The place of a tensor among those of a call, the outputs first. */
+/* Names a tensor of a call by its position; outputs come first. */
 static const char *place_text(const pto_op_call *call, size_t at, char text[48])
 {
     bool output = at < call->n_outputs;
@@ -146,7 +147,7 @@ static const char *place_text(const pto_op_call *call, size_t at, char text[48])
     return text;
 }
 
-/* A tensor is on another device than the first one, or that one cannot be. */
+/* A tensor is on another device than the first one, or the device is not valid. */
 static pto_status refuse_device(const pto_op_call *call, size_t at, pto_device device)
 {
     char here[48], first[48], what[256];
@@ -160,7 +161,7 @@ static pto_status refuse_device(const pto_op_call *call, size_t at, pto_device d
                      call->device.index, here, pto_device_name(device.type), device.index);
 }
 
-/* The one device that all tensors are on. */
+/* Finds the device that all tensors are on. */
 static pto_status find_device(pto_op_call *call)
 {
     if (call->n_outputs + call->n_inputs == 0) {

@@ -1,6 +1,6 @@
-/* op.h - the table behind an operator: one function for each type of device, one load to find it.
+/* op.h - the table of an operator: one function for each device type, found with one load.
  *
- * A built-in operator is a static object that needs nothing done at start:
+ * A built-in operator is a static object without initialization at start:
  *
  *     static pto_op rearrange = PTOI_OP_INIT("rearrange", rearrange_cpu);
  *     pto_op *pto_rearrange_op(void) { return &rearrange; }
@@ -13,14 +13,14 @@
 #include "base/atomic.h"
 #include "op/device.h"
 
-/* A function lies in a number, so that it is found and changed in one piece. */
+/* A function pointer is stored as a number, so that it is read and replaced atomically. */
 _Static_assert(sizeof(pto_op_fn) == sizeof(uint64_t), "a function fits into an atomic number");
 
 struct pto_op {
     const char *name;
     bool built_in;
-    /* By device type; 0: no implementation. Written by whoever registers (release), read by whoever
-     * runs (acquire): what was set up before registering is there for the function. */
+    /* By device type; 0: no implementation. Registering: release. Running: acquire, so the function
+     * sees everything that was set up before it was registered. */
     ptoi_a64 table[PTOI_DEVICE_TYPES];
 };
 
@@ -29,7 +29,7 @@ struct pto_op {
         .name = (op_name), .built_in = true, .table = {[PTO_DEVICE_CPU] = {(uint64_t)(cpu_fn)}},   \
     }
 
-/* pto_op_lookup for one device, whose index the words name, too. */
+/* pto_op_lookup for one device; the error detail also names its index. */
 pto_status ptoi_op_find(const pto_op *op, pto_device device, pto_op_fn *fn);
 
 #endif /* PTOI_OP_H */

@@ -59,15 +59,15 @@ pto_status ptoi_buffer_check_external(const pto_runtime *rt, const char *who, co
 bool ptoi_buffer_unpack(const pto_runtime *rt, const ptoi_slot *slot, const ptoi_arg_desc *arg,
                         pto_tensor *t)
 {
-    const ptoi_form *form = ptoi_arg_form(&rt->view, arg);
-    int64_t size = (int64_t)pto_dtype_size(form->dtype), low = 0, high = size;
+    const ptoi_desc *desc = ptoi_arg_layout(&rt->view, arg);
+    int64_t size = (int64_t)pto_dtype_size(desc->dtype), low = 0, high = size;
     bool empty = false; /* then it lies nowhere */
     memset(t, 0, sizeof *t);
-    t->ndim = form->ndim;
-    t->dtype = form->dtype;
+    t->ndim = desc->ndim;
+    t->dtype = desc->dtype;
     for (int32_t d = 0; d < t->ndim; d++) {
-        t->shape[d] = form->dims[d];
-        t->strides[d] = form->dims[t->ndim + d];
+        t->shape[d] = desc->dims[d];
+        t->strides[d] = desc->dims[t->ndim + d];
         empty |= t->shape[d] == 0;
     }
     for (int32_t d = 0; !empty && d < t->ndim; d++) { /* it is sound, so nothing overflows */
@@ -122,8 +122,8 @@ static __attribute__((noinline, cold)) pto_status refuse_buffer(pto_runtime *rt,
 /* A record for a new buffer. */
 static inline pto_status create_buffer(pto_runtime *rt, uint64_t bytes, ptoi_buffer **made)
 {
-    if (__builtin_expect(
-            rt->depth == 0 || bytes > rt->now->heap.size || rt->n_buffers == rt->max_buffers, 0)) {
+    if (PTOI_UNLIKELY(rt->depth == 0 || bytes > rt->now->heap.size ||
+                      rt->n_buffers == rt->max_buffers)) {
         return refuse_buffer(rt, bytes);
     }
     ptoi_buffer *b = &rt->buffers[rt->n_buffers++];
@@ -135,7 +135,7 @@ static inline pto_status create_buffer(pto_runtime *rt, uint64_t bytes, ptoi_buf
     };
     ptoi_header *h = rt->view.header;
     ptoi_set64(&h->buffers, rt->n_buffers);
-    if (__builtin_expect(rt->n_buffers > ptoi_get64(&h->buffers_peak), 0)) {
+    if (PTOI_UNLIKELY(rt->n_buffers > ptoi_get64(&h->buffers_peak))) {
         ptoi_set64(&h->buffers_peak, rt->n_buffers);
     }
     *made = b;
@@ -240,7 +240,7 @@ static inline bool is_as_before(const pto_tensor *before, pto_dtype dtype, int32
     return true;
 }
 
-/* Two words at a time: as they will be read by who compares forms (ptoi_form_is), right after. */
+/* Two words at a time: as they will be read by who compares layout descriptors (ptoi_desc_matches), right after. */
 static inline void copy_tensor(pto_tensor *to, const pto_tensor *from)
 {
     _Static_assert(sizeof *to % sizeof(ptoi_words) == 0, "it is made of pairs of words");
@@ -260,17 +260,17 @@ pto_status pto_temp(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const int64_
     if (!t) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "temp: t is NULL");
     }
-    if (__builtin_expect(!is_as_before(&rt->temp, dtype, ndim, shape), 0)) {
+    if (PTOI_UNLIKELY(!is_as_before(&rt->temp, dtype, ndim, shape))) {
         pto_tensor made;
         PTO_TRY(dense(dtype, ndim, shape, &made));
         rt->temp = made;
-        rt->temp_form = 0;
+        rt->temp_desc = 0;
     }
-    if (__builtin_expect(rt->temp_form == 0, 0)) { /* it has no number before its first use */
-        rt->temp_form = rt->temp.storage_bytes ? ptoi_form_find(&rt->map->forms, &rt->temp) : 0;
+    if (PTOI_UNLIKELY(rt->temp_desc == 0)) { /* it has no number before its first use */
+        rt->temp_desc = rt->temp.storage_bytes ? ptoi_desc_find(&rt->map->descs, &rt->temp) : 0;
     }
     PTO_TRY(create_buffer(rt, rt->temp.storage_bytes, &b));
-    b->form = (uint16_t)rt->temp_form;
+    b->desc = (uint16_t)rt->temp_desc;
     copy_tensor(t, &rt->temp);
     t->owner = ptoi_buffer_owner(rt, b);
     t->generation = (uint32_t)b->life;

@@ -44,7 +44,7 @@ typedef struct ptoi_draft {
     bool managed;  /* some parameter is */
     bool homeless; /* it would bring memory to a buffer of an outer lifetime */
     bool has_after;
-    bool crowded; /* forms that have no number yet may have to stand with the arguments */
+    bool crowded; /* descriptors that have no id yet may have to stand with the arguments */
 
     /* Found by reserve; holds as long as nothing is taken or recycled on the level. */
     bool barrier;     /* alone: all before it are complete, and it will be before submit returns */
@@ -71,7 +71,7 @@ static inline void ptoi_draft_begin(ptoi_draft *d, pto_runtime *rt, uint32_t lev
     d->heap_bytes = d->heap_at = d->units = 0;
     d->n_args = 0;
     d->n_accesses = d->n_fresh = 0;
-    d->crowded = ptoi_forms_are_few(&rt->map->forms, n_params);
+    d->crowded = ptoi_descs_may_run_out(&rt->map->descs, n_params);
     d->managed = d->homeless = d->has_after = d->poisoned = d->barrier = false;
     d->deps = (ptoi_piece){0, 0};
     d->edges = (ptoi_edges){.refs = rt->edges};

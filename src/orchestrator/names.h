@@ -14,7 +14,7 @@ uint32_t ptoi_site_find(pto_runtime *rt, const char *file, int line, uint32_t at
 static inline uint32_t ptoi_site_of(pto_runtime *rt, const char *file, int line)
 {
     const uint32_t at = ((uint32_t)((uintptr_t)file >> 3) ^ (uint32_t)line) % 256;
-    return __builtin_expect(rt->site_cache[at].file == file && rt->site_cache[at].line == line, 1)
+    return PTOI_LIKELY(rt->site_cache[at].file == file && rt->site_cache[at].line == line)
                ? rt->site_cache[at].site
                : ptoi_site_find(rt, file, line, at);
 }

@@ -101,7 +101,7 @@ static inline pto_status read_tensor(ptoi_draft *d, const pto_param *p, size_t i
     } else if (PTOI_UNLIKELY(near_heap(d->rt, t))) {
         PTO_TRY(ptoi_draft_blame(i, ptoi_buffer_check_external(d->rt, "submit", t)));
     }
-    d->units += PTOI_UNLIKELY(d->crowded) && !ptoi_form_find(&d->rt->map->forms, t)
+    d->units += PTOI_UNLIKELY(d->crowded) && !ptoi_desc_find(&d->rt->map->descs, t)
                     ? ptoi_arg_units(t->ndim)
                     : 1;
     d->n_args++;

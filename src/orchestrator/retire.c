@@ -176,7 +176,7 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
         const uint64_t begin = t->retired;
         ptoi_ring_give_back(&t->args, ptoi_note_of(t, n - 1)->args_end);
         t->retired = n;
-        if (__builtin_expect(rt->trace != NULL, 0)) {
+        if (PTOI_UNLIKELY(rt->trace != NULL)) {
             ptoi_trace_retired(rt, level, begin, n);
         }
     }

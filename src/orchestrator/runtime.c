@@ -161,7 +161,7 @@ static pto_status create_map(pto_runtime *rt)
         m.level_entries[l] = c->level_map_entries[l];
     }
     PTO_TRY(pto_tensormap_init(&rt->map, &m));
-    ptoi_map_adopt(rt->map, rt->view.forms);
+    ptoi_map_adopt(rt->map, rt->view.descs);
     for (uint32_t l = 0; l < rt->levels; l++) {
         PTO_TRY(pto_tensormap_sync_validity(rt->map, l, rt->track[l].completed));
         ptoi_set64(&rt->view.header->progress[l].head, rt->track[l].head);

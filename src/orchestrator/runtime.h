@@ -28,7 +28,7 @@
 #include "orchestrator/ring/ring.h"
 #include "window/caller.h"
 
-#define PTOI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#include "base/likely.h"
 
 /* What the orchestrator notes about a task, beside its slot: one line of cache. */
 typedef struct ptoi_note {
@@ -117,7 +117,7 @@ typedef struct ptoi_buffer {
     uint64_t fresh; /* the submit that is about to give it memory */
     uint32_t version;
     uint32_t base; /* the lifetime it belongs to: place in the stack where that begins */
-    uint16_t form; /* of all of it, in order: the number, if it is known; else 0 */
+    uint16_t desc; /* of all of it, in order: the number, if it is known; else 0 */
     uint8_t level; /* of the owner */
     bool told;     /* the submit that `fresh` says tells the map of all of it, as of fresh memory */
     bool unmapped; /* the map has never heard of it: all who used it were run at once */
@@ -166,7 +166,7 @@ struct pto_runtime {
     pto_tensormap *map;
     ptoi_buffer *buffers;
     uint32_t n_buffers, max_buffers;
-    uint32_t temp_form; /* of the last temporary: the number, or 0 */
+    uint32_t temp_desc; /* of the last temporary: the number, or 0 */
     pto_tensor temp;    /* itself, but for its memory */
     uint32_t served;    /* types that anybody serves */
     ptoi_scheduler *scheduler;
@@ -229,7 +229,7 @@ struct pto_runtime {
     size_t bytes;
     size_t scope_bytes, buffer_bytes, edge_bytes, access_bytes, note_bytes, held_bytes;
     ptoi_note *notes;
-    ptoi_run *runs; /* of the heaps, and as many to try things on */
+    ptoi_heap_run *runs; /* of the heaps, and as many to try things on */
     size_t run_bytes;
     uint64_t *held_until;
 };
@@ -245,9 +245,8 @@ pto_status ptoi_runtime_refuse(const pto_runtime *rt, const char *who);
 
 static inline pto_status ptoi_runtime_enter(const pto_runtime *rt, const char *who)
 {
-    if (__builtin_expect(rt && ptoi_get64(&rt->thread) == ptoi_os_self() && !rt->inside &&
-                             rt->forks == ptoi_os_forks,
-                         1)) {
+    if (PTOI_LIKELY(rt && ptoi_get64(&rt->thread) == ptoi_os_self() && !rt->inside &&
+                    rt->forks == ptoi_os_forks)) {
         return PTO_OK;
     }
     return ptoi_runtime_refuse(rt, who);

@@ -21,8 +21,8 @@
 #include "orchestrator/draft.h"
 #include "orchestrator/inline.h"
 #include "orchestrator/map/answer.h"
-#include "orchestrator/map/near.h"
-#include "orchestrator/map/recall.h"
+#include "orchestrator/map/desc_cache.h"
+#include "orchestrator/map/links.h"
 #include "orchestrator/names.h"
 #include "orchestrator/retire.h"
 #include "orchestrator/trace.h"
@@ -73,8 +73,8 @@ static __attribute__((noinline)) uint32_t find_whole(const pto_runtime *rt, cons
     if ((uint32_t)t->ndim > PTO_MAX_DIMS || b->bytes == 0) {
         return 0;
     }
-    const uint32_t form = ptoi_form_find(&rt->map->forms, t);
-    return ptoi_form_record(rt->map->forms.records, form)->dense == b->bytes ? form : 0;
+    const uint32_t desc = ptoi_desc_find(&rt->map->descs, t);
+    return ptoi_desc_at(rt->map->descs.records, desc)->dense == b->bytes ? desc : 0;
 }
 
 /* The layout of a tensor that is all of its buffer, in order; 0 if it is anything else, or has no
@@ -84,8 +84,8 @@ static inline uint32_t whole_form(const pto_runtime *rt, const ptoi_buffer *b, c
     if (PTOI_UNLIKELY(t->storage_bytes != b->bytes || t->offset != 0 || t->storage)) {
         return 0;
     }
-    return b->form && ptoi_form_is(ptoi_form_record(rt->map->forms.records, b->form), t)
-               ? b->form
+    return b->desc && ptoi_desc_matches(ptoi_desc_at(rt->map->descs.records, b->desc), t)
+               ? b->desc
                : find_whole(rt, b, t);
 }
 
@@ -123,15 +123,15 @@ static __attribute__((noinline)) bool meet_readers(pto_runtime *rt, const ptoi_r
 static inline uint32_t resolve_fresh(const pto_runtime *rt, const pto_tensor *t, ptoi_buffer *b,
                                      uint64_t kind, resolved *f)
 {
-    const uint32_t form = whole_form(rt, b, t);
+    const uint32_t desc = whole_form(rt, b, t);
     if (PTOI_UNLIKELY(kind != PTO_PARAM_OUTPUT || b->fresh == rt->attempt || b->base != rt->base)) {
         return 0;
     }
     b->fresh = rt->attempt;
-    b->form = (uint16_t)form;
+    b->desc = (uint16_t)desc;
     b->at = f->heap_bytes; /* in the block */
     f->heap_bytes += ptoi_buffer_block(b);
-    return form;
+    return desc;
 }
 
 /* An argument of a task to be run that is written, as others may ask for it later. */
@@ -157,7 +157,7 @@ static inline bool is_read(const pto_tensormap *map, ptoi_region *r)
 
 typedef enum verdict { RESOLVED, UNUSUAL, BLOCKED } verdict;
 
-/* The walk. It comes in two forms, one for each ending; `run` is a constant wherever it is called.
+/* The walk. It comes in two layout descriptors, one for each ending; `run` is a constant wherever it is called.
  *
  *   to publish  edges, argument descriptors and found[] are written: the region of a parameter, the
  *               layout of a fresh buffer, or SCALAR
@@ -171,7 +171,7 @@ static inline __attribute__((always_inline)) verdict resolve(pto_runtime *rt, co
 {
     pto_tensormap *map = rt->map;
     ptoi_track *track = rt->now;
-    ptoi_arg_desc *desc = track->packed + track->args.at;
+    ptoi_arg_desc *out = track->packed + track->args.at;
     pto_arg *arg = rt->calls->args;
     const uint64_t block_at = ptoi_heap_newest(&track->heap)->end; /* where a block mostly goes */
     rt->attempt++;
@@ -186,7 +186,7 @@ static inline __attribute__((always_inline)) verdict resolve(pto_runtime *rt, co
             if (run) {
                 ptoi_arg_scalar(arg, (pto_dtype)p->dtype, p->u64);
             } else {
-                desc = ptoi_write_scalar(desc, p);
+                out = ptoi_write_scalar(out, p);
                 found[i] = SCALAR;
             }
             continue;
@@ -206,35 +206,35 @@ static inline __attribute__((always_inline)) verdict resolve(pto_runtime *rt, co
             managed = b;
             if (!b->seq || b->unmapped) {
                 const bool fresh = !b->seq;
-                const uint32_t form = fresh ? resolve_fresh(rt, t, b, kind, f)
+                const uint32_t desc = fresh ? resolve_fresh(rt, t, b, kind, f)
                                             : whole_form(rt, b, t);
-                if (PTOI_UNLIKELY(!form || (!run && !fresh))) {
+                if (PTOI_UNLIKELY(!desc || (!run && !fresh))) {
                     return UNUSUAL;
                 }
                 f->fresh |= (uint32_t)fresh << i;
                 f->managed |= (uint32_t)!fresh << i;
                 if (!run) {
-                    found[i] = form;
-                    desc++; /* written when the block has its place */
+                    found[i] = desc;
+                    out++; /* written when the block has its place */
                     continue;
                 }
                 const uint64_t segment = fresh ? rt->level : b->level;
                 words[0] = fresh ? block_at + b->at : b->at;
-                words[1] = (uint32_t)t->owner | (uint64_t)form << PTOI_ARG_FORM_SHIFT |
+                words[1] = (uint32_t)t->owner | (uint64_t)desc << PTOI_ARG_DESC_SHIFT |
                            segment << PTOI_ARG_SEGMENT_SHIFT;
-                ptoi_arg_tensor(arg, ptoi_form_record(map->forms.records, form),
+                ptoi_arg_tensor(arg, ptoi_desc_at(map->descs.records, desc),
                                 rt->calls->view->level[segment].heap + words[0]);
-                desc = keep_output(desc, kind, words);
+                out = keep_output(out, kind, words);
                 continue;
             }
             f->managed |= 1u << i;
         }
-        const uint32_t region = ptoi_recall(map, t);
+        const uint32_t region = ptoi_desc_cache_find(map, t);
         if (PTOI_UNLIKELY(region == PTOI_NONE)) {
             return UNUSUAL;
         }
         ptoi_region *r = &map->regions[region];
-        if (PTOI_UNLIKELY(r->near != PTOI_NEAR_NONE)) {
+        if (PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)) {
             return UNUSUAL;
         }
         const bool written = r->writer >= map->level[r->writer_level].watermark;
@@ -256,21 +256,21 @@ static inline __attribute__((always_inline)) verdict resolve(pto_runtime *rt, co
             }
         }
         if (PTOI_UNLIKELY(!r->packed[1])) {
-            const ptoi_arg_desc place = ptoi_write_place(t, managed, r->form);
+            const ptoi_arg_desc place = ptoi_write_place(t, managed, r->desc);
             memcpy(r->packed, &place, sizeof place);
         }
         if (run) {
-            ptoi_arg_tensor(arg, ptoi_form_record(map->forms.records, r->form),
+            ptoi_arg_tensor(arg, ptoi_desc_at(map->descs.records, r->desc),
                             managed ? rt->calls->view->level[managed->level].heap + r->packed[0]
                                     : (char *)(uintptr_t)r->packed[0]);
-            desc = keep_output(desc, kind, r->packed);
+            out = keep_output(out, kind, r->packed);
         } else {
             words[0] = r->packed[0];
             words[1] = r->packed[1] | kind << PTOI_ARG_ACCESS_SHIFT;
-            memcpy(desc++, words, sizeof words);
+            memcpy(out++, words, sizeof words);
         }
     }
-    f->n_args = (uint32_t)(desc - (track->packed + track->args.at));
+    f->n_args = (uint32_t)(out - (track->packed + track->args.at));
     if (!f->fresh) {
         return RESOLVED;
     }
@@ -352,7 +352,7 @@ static __attribute__((noinline, cold)) uint32_t describe_all(pto_runtime *rt,
             continue;
         }
         *at = ptoi_write_place(t, t->owner ? ptoi_buffer_of(rt, t) : NULL,
-                               ptoi_form_find(&rt->map->forms, t));
+                               ptoi_desc_find(&rt->map->descs, t));
         at->access = (uint8_t)params[i].kind;
     }
     return (uint32_t)n;
@@ -446,7 +446,7 @@ static inline void publish(pto_runtime *rt, const request *q, const resolved *f,
         ptoi_buffer *b = ptoi_buffer_of(rt, t);
         b->seq = seq;
         b->unmapped = false;
-        const uint32_t region = ptoi_loose_create(map, t, found[i]);
+        const uint32_t region = ptoi_unindexed_create(map, t, found[i]);
         ptoi_region *r = &map->regions[region];
         ptoi_entry_write(entries, entry++, r, region, PTO_MAP_WRITE, task);
         ptoi_arg_desc arg = ptoi_write_place(t, b, found[i]);
@@ -538,7 +538,7 @@ static __attribute__((noinline)) pto_status submit_slowly(pto_runtime *rt, reque
 /* Whether there is room for a task of the fast path, and nothing else to be looked at. */
 static inline bool is_fast(const pto_runtime *rt, const request *q)
 {
-    return __builtin_expect(q->n_params <= PTOI_FAST_PARAMS && rt->order < rt->now->quick, 1);
+    return PTOI_LIKELY(q->n_params <= PTOI_FAST_PARAMS && rt->order < rt->now->quick);
 }
 
 /* One way: the walk, and one of the three endings. A task that submit wishes to run and that turns out

@@ -67,7 +67,7 @@ static bool reserve_all(ptoi_trace *trace)
     const uint64_t limit = trace->limit, few = 4096;
     const size_t task = sizeof(ptoi_traced) + 8 * sizeof(ptoi_traced_arg);
     bool good = reserve(&trace->tasks, limit, task, true) &&
-                reserve(&trace->forms, limit + few, sizeof(ptrace_arg), false) &&
+                reserve(&trace->descs, limit + few, sizeof(ptrace_arg), false) &&
                 reserve(&trace->dims, limit * 4 + few, sizeof(int64_t), false) &&
                 reserve(&trace->events, limit + few, sizeof(ptrace_event), false) &&
                 reserve(&trace->retires, limit + few, sizeof(ptoi_traced_retire), false) &&
@@ -144,7 +144,7 @@ void ptoi_trace_free(pto_runtime *rt)
     if (!trace) {
         return;
     }
-    ptoi_log *const logs[] = {&trace->tasks,   &trace->forms,   &trace->dims, &trace->events,
+    ptoi_log *const logs[] = {&trace->tasks,   &trace->descs,   &trace->dims, &trace->events,
                               &trace->retires, &trace->samples, &trace->lives};
     for (size_t i = 0; i < sizeof logs / sizeof(ptoi_log *); i++) {
         release(logs[i]);
@@ -160,13 +160,13 @@ void ptoi_trace_free(pto_runtime *rt)
 
 /* ---- Submit ---- */
 
-/* Whether the form has these dims, and all else as wanted. */
-static bool is_form(const ptoi_trace *trace, const ptrace_arg *form, const ptrace_arg *want,
+/* Whether the layout descriptor has these dims, and all else as wanted. */
+static bool is_desc(const ptoi_trace *trace, const ptrace_arg *desc, const ptrace_arg *want,
                     const pto_tensor *t)
 {
-    const int64_t *dims = (const int64_t *)(const void *)trace->dims.memory + form->dims;
-    if (form->bytes != want->bytes || form->segment != want->segment ||
-        form->dtype != want->dtype || form->ndim != want->ndim || form->access != want->access) {
+    const int64_t *dims = (const int64_t *)(const void *)trace->dims.memory + desc->dims;
+    if (desc->bytes != want->bytes || desc->segment != want->segment ||
+        desc->dtype != want->dtype || desc->ndim != want->ndim || desc->access != want->access) {
         return false;
     }
     for (uint32_t k = 0; k < want->ndim; k++) {
@@ -177,10 +177,10 @@ static bool is_form(const ptoi_trace *trace, const ptrace_arg *form, const ptrac
     return true;
 }
 
-static __attribute__((noinline)) uint32_t add_form(ptoi_trace *trace, ptrace_arg form,
+static __attribute__((noinline)) uint32_t add_desc(ptoi_trace *trace, ptrace_arg desc,
                                                    const pto_tensor *t)
 {
-    const size_t n = form.ndim;
+    const size_t n = desc.ndim;
     if (n) {
         int64_t *dims = ptoi_log_add(&trace->dims, 2 * n * sizeof *dims);
         if (!dims) {
@@ -188,17 +188,17 @@ static __attribute__((noinline)) uint32_t add_form(ptoi_trace *trace, ptrace_arg
         }
         memcpy(dims, t->shape, n * sizeof *dims);
         memcpy(dims + n, t->strides, n * sizeof *dims);
-        form.dims = (uint32_t)(dims - (const int64_t *)(const void *)trace->dims.memory);
+        desc.dims = (uint32_t)(dims - (const int64_t *)(const void *)trace->dims.memory);
     }
-    ptrace_arg *at = ptoi_log_add(&trace->forms, sizeof *at);
+    ptrace_arg *at = ptoi_log_add(&trace->descs, sizeof *at);
     if (!at) {
         return PTRACE_NONE;
     }
-    *at = form;
-    return (uint32_t)(at - (const ptrace_arg *)(const void *)trace->forms.memory);
+    *at = desc;
+    return (uint32_t)(at - (const ptrace_arg *)(const void *)trace->descs.memory);
 }
 
-static __attribute__((noinline)) uint32_t search_form(ptoi_trace *trace, const ptrace_arg *want,
+static __attribute__((noinline)) uint32_t search_desc(ptoi_trace *trace, const ptrace_arg *want,
                                                       const pto_tensor *t)
 {
     static const uint64_t odd[] = {UINT64_C(0x9E3779B97F4A7C15), UINT64_C(0xC2B2AE3D27D4EB4F),
@@ -213,31 +213,31 @@ static __attribute__((noinline)) uint32_t search_form(ptoi_trace *trace, const p
         hash += (uint64_t)t->shape[k] * odd[k] + (uint64_t)t->strides[k] * odd[k ^ 3];
     }
     uint32_t *known = &trace->known[(hash * odd[0]) >> 54];
-    const ptrace_arg *forms = (const ptrace_arg *)(const void *)trace->forms.memory;
-    if (*known && is_form(trace, &forms[*known - 1], want, t)) {
+    const ptrace_arg *descs = (const ptrace_arg *)(const void *)trace->descs.memory;
+    if (*known && is_desc(trace, &descs[*known - 1], want, t)) {
         return *known - 1;
     }
-    const uint32_t form = add_form(trace, *want, t);
-    *known = form + 1; /* none is 0 again */
-    return form;
+    const uint32_t desc = add_desc(trace, *want, t);
+    *known = desc + 1; /* none is 0 again */
+    return desc;
 }
 
 /* All about an argument that mostly stays the same from task to task: programs have few shapes, and
  * this one is mostly as it was when the kernel was submitted last. `t` is NULL if it has no shape. */
-static inline uint32_t find_form(ptoi_trace *trace, const ptrace_arg *want, const pto_tensor *t,
+static inline uint32_t find_desc(ptoi_trace *trace, const ptrace_arg *want, const pto_tensor *t,
                                  size_t at)
 {
     uint32_t *guess = &trace->guess[at % PTOI_TRACE_GUESSES];
-    const ptrace_arg *forms = (const ptrace_arg *)(const void *)trace->forms.memory;
-    if (__builtin_expect(*guess && is_form(trace, &forms[*guess - 1], want, t), 1)) {
+    const ptrace_arg *descs = (const ptrace_arg *)(const void *)trace->descs.memory;
+    if (PTOI_LIKELY(*guess && is_desc(trace, &descs[*guess - 1], want, t))) {
         return *guess - 1;
     }
-    const uint32_t form = search_form(trace, want, t);
-    *guess = form + 1;
-    return form;
+    const uint32_t desc = search_desc(trace, want, t);
+    *guess = desc + 1;
+    return desc;
 }
 
-_Static_assert(PTOI_TRACE_FORMS == 1 << (64 - 54), "a hash of ten bits");
+_Static_assert(PTOI_TRACE_DESCS == 1 << (64 - 54), "a hash of ten bits");
 
 static void take_sample(pto_runtime *rt, uint32_t level, uint64_t at)
 {
@@ -287,25 +287,25 @@ static void write_args(ptoi_trace *trace, const ptoi_arg_desc *packed, const pto
     size_t at = (size_t)kernel * 8;
     for (size_t i = 0; i < n; i++, arg++, at++) {
         const pto_param *p = &params[i];
-        ptrace_arg form = {.dims = PTRACE_NONE};
+        ptrace_arg desc = {.dims = PTRACE_NONE};
         if (p->kind == PTO_PARAM_AFTER) {
-            form.access = PTO_PARAM_AFTER;
-            *arg = (ptoi_traced_arg){p->task, find_form(trace, &form, NULL, at), 0};
+            desc.access = PTO_PARAM_AFTER;
+            *arg = (ptoi_traced_arg){p->task, find_desc(trace, &desc, NULL, at), 0};
             continue;
         }
-        form.segment = packed->segment;
-        form.access = packed->access;
+        desc.segment = packed->segment;
+        desc.access = packed->access;
         if (p->kind == PTO_PARAM_SCALAR) {
-            form.dtype = (uint8_t)packed->form;
-            *arg = (ptoi_traced_arg){packed->value, find_form(trace, &form, NULL, at), 0};
+            desc.dtype = (uint8_t)packed->desc;
+            *arg = (ptoi_traced_arg){packed->value, find_desc(trace, &desc, NULL, at), 0};
             packed++;
             continue;
         }
         const pto_tensor *t = p->tensor;
-        form.dtype = (uint8_t)t->dtype;
-        form.ndim = (uint8_t)t->ndim;
-        form.bytes = t->storage_bytes;
-        *arg = (ptoi_traced_arg){packed->value, find_form(trace, &form, t, at),
+        desc.dtype = (uint8_t)t->dtype;
+        desc.ndim = (uint8_t)t->ndim;
+        desc.bytes = t->storage_bytes;
+        *arg = (ptoi_traced_arg){packed->value, find_desc(trace, &desc, t, at),
                                  t->owner ? t->generation : 0};
         packed = ptoi_arg_next(packed);
     }
@@ -338,7 +338,7 @@ void ptoi_trace_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_para
                (ptoi_traced_arg *)(void *)(task + 1), n, task->kernel);
     const uint64_t now = ptoi_ticks(), took = now - trace->called;
     task->took = (uint32_t)took;
-    if (__builtin_expect(took > UINT32_MAX, 0)) {
+    if (PTOI_UNLIKELY(took > UINT32_MAX)) {
         add_event(trace,
                   (ptrace_event){trace->called, now, 0, PTOI_TRACED_LONG, 0, trace->n_tasks});
     }

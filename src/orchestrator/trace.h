@@ -1,6 +1,6 @@
 /* trace.h - recording a run: the places where the runtime calls in.
  *
- *     orchestrator   called ─> submitted         tasks, forms, dims: what was submitted
+ *     orchestrator   called ─> submitted         tasks, descs, dims: what was submitted
  *                    room, wait, retired         events, retires
  *                    scopes, memory              lives
  *                    every so often, at waits    samples of the rings
@@ -38,7 +38,7 @@ typedef struct ptoi_traced {
 /* An argument: what changes from task to task. `after` is one, too. */
 typedef struct ptoi_traced_arg {
     uint64_t where;
-    uint32_t form; /* in the log of forms: the rest of it, as of a ptrace_arg */
+    uint32_t desc; /* in the log of descriptors: the rest of it, as of a ptrace_arg */
     uint32_t buffer;
 } ptoi_traced_arg;
 
@@ -71,20 +71,20 @@ typedef struct ptoi_traced_sample {
     uint32_t level;
 } ptoi_traced_sample;
 
-#define PTOI_TRACE_FORMS 1024  /* a power of two */
+#define PTOI_TRACE_DESCS 1024  /* a power of two */
 #define PTOI_TRACE_GUESSES 256 /* likewise */
 
 typedef struct ptoi_trace {
     uint64_t called;                    /* ticks: when the submit under way began */
     ptoi_log tasks;                     /* ptoi_traced and ptoi_traced_arg */
-    ptoi_log forms;                     /* ptrace_arg; where and buffer are not set */
+    ptoi_log descs;                     /* ptrace_arg; where and buffer are not set */
     ptoi_log dims;                      /* int64_t */
     ptoi_log events;                    /* ptrace_event, times in ticks */
     ptoi_log retires;                   /* ptoi_traced_retire */
     ptoi_log samples;                   /* ptoi_traced_sample */
     ptoi_log lives;                     /* ptrace_life, times in ticks */
-    uint32_t known[PTOI_TRACE_FORMS];   /* by hash: such a form, plus one */
-    uint32_t guess[PTOI_TRACE_GUESSES]; /* by kernel and argument: its last form, plus one */
+    uint32_t known[PTOI_TRACE_DESCS];   /* by hash: such a descriptor, plus one */
+    uint32_t guess[PTOI_TRACE_GUESSES]; /* by kernel and argument: its last descriptor, plus one */
     uint32_t n_tasks;
     uint32_t moved[PTO_MAX_LEVELS]; /* tasks submitted and recycled since the last sample */
 

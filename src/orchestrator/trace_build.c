@@ -134,19 +134,19 @@ static pto_status index_tasks(maker *m)
 static void take_args(maker *m, const ptoi_traced *traced, uint32_t i, ptrace_arg *args,
                       uint32_t *n_args, ptoi_afters *afters, uint32_t *n_afters)
 {
-    const ptrace_arg *forms = (const ptrace_arg *)(const void *)m->log->forms.memory;
+    const ptrace_arg *descs = (const ptrace_arg *)(const void *)m->log->descs.memory;
     const ptoi_traced_arg *arg = ptoi_traced_args(traced);
     m->tasks[i].first_arg = *n_args;
     for (uint32_t a = 0; a < traced->args; a++, arg++) {
-        if (arg->form == PTRACE_NONE) {
-            continue; /* there was no room for its form, which was counted */
+        if (arg->desc == PTRACE_NONE) {
+            continue; /* there was no room for its descriptor, which was counted */
         }
-        if (forms[arg->form].access == PTO_PARAM_AFTER) {
+        if (descs[arg->desc].access == PTO_PARAM_AFTER) {
             afters->from[(*n_afters)++] = index_of_task(m, arg->where);
             afters->n[i]++;
             continue;
         }
-        args[*n_args] = forms[arg->form];
+        args[*n_args] = descs[arg->desc];
         args[*n_args].where = arg->where;
         args[(*n_args)++].buffer = arg->buffer;
     }
@@ -287,7 +287,7 @@ static PTO_PRINTF(2, 3) uint32_t add_text(texts *t, const char *format, ...)
 
 static uint64_t lost_by_orchestrator(const ptoi_trace *log)
 {
-    return log->tasks.lost + log->forms.lost + log->dims.lost + log->events.lost +
+    return log->tasks.lost + log->descs.lost + log->dims.lost + log->events.lost +
            log->retires.lost + log->samples.lost + log->lives.lost;
 }
 

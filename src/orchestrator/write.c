@@ -28,19 +28,19 @@ static void settle_managed(ptoi_draft *d)
 
 /* Any tensor as an argument, with its layout if that has no number. */
 static ptoi_arg_desc *write_tensor(ptoi_arg_desc *at, const pto_param *p, const ptoi_buffer *b,
-                                   uint32_t form)
+                                   uint32_t desc)
 {
     const pto_tensor *t = p->tensor;
-    *at = ptoi_write_place(t, b, form);
+    *at = ptoi_write_place(t, b, desc);
     at->access = (uint8_t)((uint32_t)p->kind | (p->nodep ? PTOI_ARG_NODEP : 0));
     if (pto_tensor_numel(t) == 0) { /* it is nowhere */
         at->value = 0;
         at->segment = PTOI_SEGMENT_USER;
     }
-    if (form) {
+    if (desc) {
         return at + 1;
     }
-    ptoi_form_write((ptoi_form *)(void *)(at + 1), t);
+    ptoi_desc_write((ptoi_desc *)(void *)(at + 1), t);
     return at + ptoi_arg_units(t->ndim);
 }
 
@@ -54,7 +54,7 @@ static void write_args(ptoi_draft *d)
             at = ptoi_write_scalar(at, p);
         } else if (p->kind != PTO_PARAM_AFTER) {
             at = write_tensor(at, p, p->tensor->owner ? ptoi_buffer_of(d->rt, p->tensor) : NULL,
-                              ptoi_form_number(&d->rt->map->forms, p->tensor));
+                              ptoi_desc_intern(&d->rt->map->descs, p->tensor));
         }
     }
     d->units = (uint64_t)(at - begin);

@@ -49,21 +49,21 @@ static inline ptoi_arg_desc *ptoi_write_scalar(ptoi_arg_desc *at, const pto_para
 {
     *at = (ptoi_arg_desc){.value = p->u64,
                           .segment = PTOI_SEGMENT_USER,
-                          .form = (uint16_t)p->dtype,
+                          .desc = (uint16_t)p->dtype,
                           .access = PTO_PARAM_SCALAR};
     return at + 1;
 }
 
 /* A tensor with elements as an argument, but for its access. `b` is the buffer of a managed one,
- * which has its memory by now; `form` is the number of its layout, or 0. */
+ * which has its memory by now; `desc` is the number of its layout, or 0. */
 static inline ptoi_arg_desc ptoi_write_place(const pto_tensor *t, const ptoi_buffer *b,
-                                             uint32_t form)
+                                             uint32_t desc)
 {
     const uint64_t offset = (uint64_t)t->offset * ptoi_dtype_bytes(t->dtype);
     return (ptoi_arg_desc){
         .value = (b ? b->at : (uint64_t)(uintptr_t)t->storage) + offset,
         .buffer = b ? (uint32_t)t->owner : 0,
-        .form = (uint16_t)form,
+        .desc = (uint16_t)desc,
         .segment = b ? (uint8_t)b->level : PTOI_SEGMENT_USER,
     };
 }

@@ -47,8 +47,7 @@ static inline void ptoi_complete(ptoi_scheduler *s, ptoi_worker *worker, uint32_
     const uint32_t level = ptoi_slot_header_of(slot).level;
     ptoi_count_completed(s, worker, outcome);
     const uint32_t list = ptoi_step_complete(view, task, ptoi_lap(view, level, seq), outcome);
-    if (__builtin_expect(list != PTOI_LIST_EMPTY || ptoi_see64(&view->sched->awaited),
-                         0)) { /* W9 */
+    if (PTOI_UNLIKELY(list != PTOI_LIST_EMPTY || ptoi_see64(&view->sched->awaited))) { /* W9 */
         ptoi_completed(s, worker, ptoi_ref_make(seq, level, false), list);
     }
 }
@@ -58,7 +57,7 @@ static inline void ptoi_complete(ptoi_scheduler *s, ptoi_worker *worker, uint32_
 static inline void ptoi_finish(ptoi_scheduler *s, ptoi_worker *worker, uint32_t task,
                                ptoi_outcome outcome)
 {
-    if (__builtin_expect(s->watched, 0)) {
+    if (PTOI_UNLIKELY(s->watched)) {
         ptoi_log_completed(s, worker, task, outcome);
     }
     if (s->place == PTO_PLACE_THREAD) {

@@ -99,7 +99,7 @@ static inline void ptoi_park_sleep(ptoi_parker *parker)
     ptoi_worker_line *line = parker->line;
     ptoi_count64(&line->parks, 1);
     ptoi_set64(&line->since, ptoi_os_clock());
-    if (__builtin_expect(parker->unsure, 0) && !PTOI_MUTANT(NO_NAP)) {
+    if (PTOI_UNLIKELY(parker->unsure) && !PTOI_MUTANT(NO_NAP)) {
         ptoi_os_nap(&line->parked, PTOI_ASLEEP);
         ptoi_park_withdraw(parker);
         return;

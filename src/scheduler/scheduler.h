@@ -77,7 +77,7 @@ void ptoi_scheduler_wake(ptoi_scheduler *s, uint32_t types);
 /* A traced run logs when the scheduler's thread found a task ready, before it is offered. */
 static inline void ptoi_scheduler_log_ready(const ptoi_scheduler *s, uint32_t task)
 {
-    if (__builtin_expect(s->watched, 0) && s->own.log) {
+    if (PTOI_UNLIKELY(s->watched) && s->own.log) {
         const ptoi_slot *slot = &s->view.slots[task];
         ptoi_log_ran(s->own.log,
                      (ptoi_ran){ptoi_task_of(slot), ptoi_ticks(), 0, PTOI_RAN_READY, 0});

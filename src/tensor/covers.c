@@ -1,18 +1,19 @@
-/* covers.c - does a layout contain every byte of another?
+/* covers.c - decides whether a layout contains every byte of another one.
  *
- * A nested a is peeled from its outermost dim, of rows s bytes apart, inwards. `at` is where b
- * starts, counted from the start of what is left of a; b ends inside of that, or the answer is no.
- *   drop     A dim of b whose stride is a multiple of s only moves what is inside by whole rows.
- *            Rows are alike and b ends inside of the last, so step 0 stands for all steps.
- *   descend  What is left of b lies within one row: the question is one about that row.
- *   no       b starts in the gap between two rows; or it goes on beyond the gap and has no gap of
- *            its own as wide, so that a byte of it falls in there.
+ * A nested layout `a` is processed from its outermost dim inwards; its rows are s bytes apart. `at`
+ * is the start of b, counted from the start of the remaining part of a. b must end inside that
+ * part, or the answer is no.
+ *   drop     A dim of b whose stride is a multiple of s moves the inner dims by whole rows only.
+ *            All rows are alike and b ends inside the last one, so step 0 stands for all steps.
+ *   descend  The rest of b lies within one row: the question becomes one about that row.
+ *   no       b starts in the gap between two rows; or it extends beyond the gap and has no gap of
+ *            its own that is as wide, so a byte of b lies in the gap.
  *   residue  One dim left on both sides: no step of b may leave the run, modulo s (progression.c).
- * What none of them decides is taken apart: each step of the largest dim of b is a question of its
- * own. Tiles, panels and halos of one matrix never come that far.
+ * If none of these decides, each step of the largest dim of b becomes a question of its own. Tiles,
+ * panels and halos of one matrix never get that far.
  *
- * An a that overlaps itself has no rows to peel: each run of b is looked for by search.c, whole,
- * then in halves. Every step counts against the budget.
+ * A layout that overlaps itself has no rows. Then search.c looks for each run of b: the whole run,
+ * then its halves. Every step counts against the budget.
  */
 #include "overlap.h"
 #include "progression.h"
@@ -20,13 +21,13 @@
 
 typedef struct cover {
     const ptoi_layout *a, *b;
-    uint64_t span[PTO_MAX_DIMS + 1]; /* of a's dims from j on, with the run */
+    uint64_t span[PTO_MAX_DIMS + 1]; /* span[j]: of a's dims from j on, including the run */
     uint64_t run;                    /* of b */
-    bool counted;                    /* a has no fewer bytes than b */
+    bool counted;                    /* a was found to have no fewer bytes than b */
     ptoi_effort effort;
 } cover;
 
-/* The dims of b still to deal with, and the bytes from the first to the last that they touch. */
+/* The dims of b that are left, and the bytes from the first to the last that they touch. */
 typedef struct rest {
     uint32_t k;
     uint64_t len;
@@ -39,7 +40,7 @@ static void raise_stage(cover *c, pto_overlap_stage stage)
 }
 
 /* Whether `len` bytes at `at` lie in a's dims from j on. Rows may touch, but the runs within a row
- * of the innermost dim do not: a stretch is two runs at most, so this splits no more than once in
+ * of the innermost dim do not. So a range spans at most two runs, and this splits at most once in
  * each dim. */
 static bool run_inside(const cover *c, uint32_t j, uint64_t at, uint64_t len)
 {
@@ -58,7 +59,7 @@ static bool run_inside(const cover *c, uint32_t j, uint64_t at, uint64_t len)
     return at + len <= c->a->run;
 }
 
-/* The bytes of a nested layout; no more than its length. */
+/* The number of bytes of a nested layout. It is at most the length. */
 static uint64_t bytes_of(const ptoi_layout *l)
 {
     uint64_t bytes = l->run;
@@ -68,7 +69,7 @@ static uint64_t bytes_of(const ptoi_layout *l)
     return bytes;
 }
 
-/* Before anything is taken apart: what is larger does not fit in. */
+/* Asked before b is split: a layout with more bytes cannot fit. */
 static bool too_large(cover *c)
 {
     bool no = !c->counted && c->b->nested && bytes_of(c->b) > bytes_of(c->a);
@@ -76,8 +77,7 @@ static bool too_large(cover *c)
     return no;
 }
 
-/* Whether all of b, as far as it is in `b`, lies in a's dims from j on. Each call of its own goes
- * one dim of b deeper. */
+/* Whether the dims of `b` lie in a's dims from j on. Each recursion has one dim of b less. */
 static ptoi_verdict inside(cover *c, uint32_t j, rest *b, uint64_t at)
 {
     for (; j < c->a->k; j++) {
@@ -107,7 +107,7 @@ static ptoi_verdict inside(cover *c, uint32_t j, rest *b, uint64_t at)
             return PTOI_NO;
         }
         if (b->k == 1 && j + 1 == c->a->k) {
-            /* Step 0 lies in a run, or b is longer than a run: in_row + run(b) > run(a). */
+            /* Step 0 lies in a run, unless in_row + run(b) > run(a). */
             uint64_t run = c->a->run;
             if (in_row + c->run > run) {
                 return PTOI_NO;
@@ -143,7 +143,7 @@ static ptoi_verdict inside(cover *c, uint32_t j, rest *b, uint64_t at)
 
 /* ---- a overlaps itself ------------------------------------------------------------------ */
 
-/* Whether one run of a starts in first .. last (from its lowest byte on). */
+/* Whether a run of a starts in first .. last, counted from the lowest byte of a. */
 static ptoi_verdict run_starts(cover *c, uint64_t first, uint64_t last)
 {
     if (first == 0) {
@@ -157,8 +157,8 @@ static ptoi_verdict run_starts(cover *c, uint64_t first, uint64_t last)
     return ptoi_sum_solve(&sum, &c->effort);
 }
 
-/* `len` bytes at `at`: in one run of a, or half by half. A single byte has no halves, so this is
- * exact; it goes down by halves, so 64 deep at most. */
+/* Whether `len` bytes at `at` lie in one run of a, or each half does. It is exact, because a single
+ * byte has no halves. The recursion is at most 64 deep. */
 static ptoi_verdict piece_inside(cover *c, uint64_t at, uint64_t len)
 {
     if (c->effort.steps++ >= c->effort.budget) {

@@ -1,4 +1,4 @@
-/* dlpack.c - tensors from and to other libraries, through the structs of DLPack. */
+/* dlpack.c - imports and exports tensors as DLPack structs. */
 #include <pto/dlpack.h>
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "tensor.h"
 
-/* The ABI is fixed by others: every field must lie where they put it. */
+/* DLPack fixes the ABI: every field must be at its offset there. */
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(sizeof(pto_dl_device) == 8, "DLDevice");
 _Static_assert(sizeof(pto_dl_dtype) == 4, "DLDataType");
@@ -77,13 +77,13 @@ static pto_status import_device(const char *op, pto_dl_device dl, pto_device *de
         return ptoi_fail(PTO_BAD_DEVICE, "%s: device_id %" PRId32 " is negative", op, dl.device_id);
     }
     device->type = dl.device_type == DL_CUDA ? PTO_DEVICE_NVIDIA : PTO_DEVICE_CPU;
-    /* The id of pinned memory names the GPU that pinned it. */
+    /* For pinned memory, device_id names the GPU that pinned it. */
     device->index = dl.device_type == DL_CUDA_HOST ? 0 : dl.device_id;
     return PTO_OK;
 }
 
-/* The bytes from the lowest to the highest element become the storage. DLPack names none; what it
- * does name, the place of element [0, 0, ...], is then `offset` elements into it. */
+/* DLPack has no storage, only the address of element [0, 0, ...]. So the bytes from the lowest to
+ * the highest element become the storage, and that element is `offset` elements into it. */
 static pto_status span_storage(const char *op, const pto_dl_tensor *dl, int64_t numel,
                                pto_tensor *t)
 {
@@ -96,7 +96,7 @@ static pto_status span_storage(const char *op, const pto_dl_tensor *dl, int64_t 
     bool wrapped = __builtin_add_overflow((uintptr_t)dl->data, dl->byte_offset, &first) ||
                    dl->byte_offset > INT64_MAX;
     for (int32_t d = 0; d < t->ndim && numel; d++) {
-        int64_t reach; /* 0 for a single element, whatever its stride */
+        int64_t reach; /* 0 for a single element, for any stride */
         wrapped |= __builtin_mul_overflow(t->shape[d] - 1, t->strides[d], &reach);
         wrapped |= reach < 0 ? __builtin_add_overflow(low, reach, &low)
                              : __builtin_add_overflow(high, reach, &high);
@@ -107,7 +107,7 @@ static pto_status span_storage(const char *op, const pto_dl_tensor *dl, int64_t 
         wrapped |= __builtin_add_overflow(count, 1, &count);
         wrapped |= __builtin_mul_overflow(count, size, &bytes);
         wrapped |= __builtin_mul_overflow(low, size, &down);
-        /* Below address 0: as good a wrap as one at the other end. */
+        /* An address below 0 is a wrap too. */
         wrapped |= !wrapped && first < 0 - (uint64_t)down;
     }
     if (wrapped) {
@@ -119,7 +119,7 @@ static pto_status span_storage(const char *op, const pto_dl_tensor *dl, int64_t 
                          ptoi_dims_text(t->ndim, t->shape, shape),
                          ptoi_dims_text(t->ndim, t->strides, strides));
     }
-    /* In two steps, neither of which may be taken from NULL. */
+    /* Two additions, since neither may be applied to NULL. */
     t->storage = dl->data ? (char *)dl->data + dl->byte_offset + down : NULL;
     t->storage_bytes = (uint64_t)bytes;
     t->offset = numel ? -low : 0;
@@ -181,7 +181,7 @@ pto_status pto_dlpack_import_versioned(const pto_dl_versioned *managed, pto_tens
     if (!managed || !out) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "%s: %s is NULL", op, managed ? "out" : "managed");
     }
-    /* First of all: another major version may lay out the rest in another way. */
+    /* Checked first: another major version may have another layout. */
     if (managed->version.major != PTO_DLPACK_MAJOR) {
         return ptoi_fail(PTO_BAD_DLPACK, "%s: version %" PRIu32 ".%" PRIu32 ", not %d.x", op,
                          managed->version.major, managed->version.minor, PTO_DLPACK_MAJOR);
@@ -204,7 +204,7 @@ void pto_dlpack_release(pto_dl_managed **managed)
     }
 }
 
-/* Of any version: the deleter has its place for good. */
+/* For any version: the deleter is at the same offset in all of them. */
 void pto_dlpack_release_versioned(pto_dl_versioned **managed)
 {
     pto_dl_versioned *m = managed ? *managed : NULL;
@@ -218,12 +218,12 @@ void pto_dlpack_release_versioned(pto_dl_versioned **managed)
 
 /* ---- Export ----------------------------------------------------------------------------- */
 
-/* What an exported tensor keeps besides the struct that the other library sees. */
+/* An exported tensor: the struct that the other library sees, and what belongs to it. */
 typedef struct exported {
     union {
         pto_dl_managed legacy;
         pto_dl_versioned versioned;
-    } seen; /* first, so that the deleters get back to this struct */
+    } seen; /* first, so that the deleters can cast back to this struct */
     void (*done)(void *context);
     void *context;
     int64_t shape[PTO_MAX_DIMS];
@@ -248,7 +248,7 @@ static void delete_versioned(pto_dl_versioned *self)
     finish(self->manager);
 }
 
-/* All but the fields in which the two structs differ. */
+/* Fills all fields that both structs have. */
 static pto_status export_tensor(const char *op, const pto_tensor *t, void (*done)(void *),
                                 void *context, exported **out, pto_dl_tensor *dl)
 {
@@ -278,7 +278,7 @@ static pto_status export_tensor(const char *op, const pto_tensor *t, void (*done
         e->strides[d] = t->strides[d];
     }
     *dl = (pto_dl_tensor){
-        /* The offset stays apart, so that `data` is as aligned as the storage is. */
+        /* The offset is separate, so that `data` is as aligned as the storage. */
         .data = t->storage,
         .device = {t->device.type == PTO_DEVICE_CPU ? DL_CPU : DL_CUDA, t->device.index},
         .ndim = t->ndim,

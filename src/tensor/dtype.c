@@ -21,7 +21,7 @@ static const char *const device_names[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-/* Through size_t, so that a negative number that somebody cast to the enum is out of range too. */
+/* The cast to size_t also catches a negative number that was cast to the enum. */
 size_t pto_dtype_size(pto_dtype dtype)
 {
     return (size_t)dtype < COUNT(dtype_sizes) ? dtype_sizes[(size_t)dtype] : 0;

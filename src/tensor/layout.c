@@ -1,24 +1,22 @@
-/* layout.c - from a tensor to the canonical form of the bytes it touches.
+/* layout.c - converts a tensor to the canonical form of the bytes it touches.
  *
- * The steps, each of which keeps the set of bytes as it is:
- *   flip     a dim of negative stride starts at its other end: the base moves, the stride turns
+ * Each step keeps the set of bytes:
+ *   flip     a dim of negative stride starts at its other end: the base moves, the sign changes
  *   drop     sizes of 1 and strides of 0 add no byte
- *   absorb   s <= run: the runs touch, so the dim is one longer run of (n-1)*s + run
- *   merge    s == q*s' with q <= n': the steps of the outer dim land on the progression of the
- *            inner one, or on its very next place, so both are one dim of n' + q*(n-1) steps
- * Taken in ascending order of stride one pass is enough: absorbing needs the smallest stride,
- * and a merge changes neither the run nor the stride of the dim it goes into.
+ *   absorb   s <= run: the runs touch, so the dim becomes one longer run of (n-1)*s + run
+ *   merge    s == q*s' with q <= n': the steps of the outer dim fall on the progression of the
+ *            inner one, or continue it, so both are one dim of n' + q*(n-1) steps
+ * One pass in ascending order of strides is enough: absorbing needs the smallest stride, and a
+ * merge changes neither the run nor the stride of the inner dim.
  *
- * All of it counts in elements, and only the end multiplies by the size of one: each rule holds in
- * any unit, and in elements the bounds of the storage are one comparison.
+ * All steps count in elements; only the end multiplies by the size of one. Each rule holds in any
+ * unit, and in elements the bounds of the storage are one comparison.
  */
 #include "layout.h"
 
 #include "base/error.h"
+#include "base/likely.h"
 #include "progression.h"
-
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 #define NO_SHIFT 0xff
 #define SHIFT_OF(bytes) ((bytes) == 8 ? 3 : (bytes) == 4 ? 2 : (bytes) == 2 ? 1 : 0)
@@ -31,14 +29,14 @@ static const uint8_t dtype_shift[] = {[PTO_DTYPE_NONE] = NO_SHIFT,
 
 #define DTYPE_COUNT (sizeof dtype_shift / sizeof *dtype_shift)
 
-/* What the walk over the dims adds up, in elements. */
+/* Sums over the dims, in elements. */
 typedef struct reach {
     uint64_t span; /* from the lowest element to the highest */
     uint64_t back; /* from the lowest element to element [0, 0, ...]; back <= span */
-    int64_t numel; /* elements, repeated ones counted; only its overflow matters */
+    int64_t numel; /* elements, counting repeated ones; only its overflow matters */
 } reach;
 
-/* Takes in one dim of n >= 2 steps; false on overflow. *s becomes the stride without its sign. */
+/* Adds one dim of n >= 2 steps. False on overflow. *s becomes the absolute stride. */
 static inline bool reach_add(reach *r, int64_t n, int64_t stride, uint64_t *s)
 {
     uint64_t extent;
@@ -52,8 +50,8 @@ static inline bool reach_add(reach *r, int64_t n, int64_t stride, uint64_t *s)
     return true;
 }
 
-/* What any storage must be: of a size that 63 bits hold, inside of the address space, and
- * somewhere, unless it is managed, which may have no address yet. */
+/* What any storage must satisfy: its size fits in 63 bits, and it lies inside the address space. It
+ * has an address, unless it is managed, which may have none yet. */
 static inline bool storage_sound(const pto_tensor *t)
 {
     uint64_t addr = (uint64_t)(uintptr_t)t->storage;
@@ -61,9 +59,9 @@ static inline bool storage_sound(const pto_tensor *t)
            (addr != 0 || t->owner != 0);
 }
 
-/* Whether every element lies in the storage. A lowest element before it, or a negative offset,
- * makes the subtraction wrap: to at least 2^63 - span, which is more than the elems - 1 - span that
- * it is compared with, as there are less than 2^63 elems. */
+/* Whether every element lies in the storage. If the lowest element is before it, or the offset is
+ * negative, the subtraction wraps to at least 2^63 - span. That is more than elems - 1 - span,
+ * which it is compared with, since there are less than 2^63 elements. */
 static inline bool reach_inside(const reach *r, const pto_tensor *t, unsigned shift)
 {
     uint64_t elems = t->storage_bytes >> shift;
@@ -78,7 +76,7 @@ static inline void place(ptoi_layout *out, const reach *r, const pto_tensor *t, 
     out->len = (r->span + 1) << shift;
 }
 
-/* The way of all that is not plain: no elements, or something wrong. */
+/* Handles all uncommon cases: no elements, or an error. */
 static __attribute__((noinline, cold)) pto_status refuse(const pto_tensor *t, bool *empty)
 {
     *empty = false;
@@ -97,7 +95,7 @@ static __attribute__((noinline, cold)) pto_status refuse(const pto_tensor *t, bo
                      (long long)t->offset, (unsigned long long)t->storage_bytes, t->storage);
 }
 
-/* Builds with PTO_DEBUG_CHECKS look at every layout they make. */
+/* Builds with PTO_DEBUG_CHECKS check every layout they make. */
 static inline pto_status made(const ptoi_layout *out)
 {
 #ifdef PTO_DEBUG_CHECKS
@@ -119,9 +117,9 @@ static bool is_nested(const ptoi_layout *a)
     return nested;
 }
 
-/* Any tensor of sound dtype and ndim: strides of either sign, in any order, rows that overlap.
- * Sizes and strides stand in arrays of their own: copied as pairs, they would be read back before
- * both halves are written, and wait for that. */
+/* Any tensor of valid dtype and ndim: strides of either sign, in any order, rows that overlap.
+ * Sizes and strides are in separate arrays. As pairs they would be read back before both halves are
+ * written, which stalls the load. */
 static __attribute__((noinline)) pto_status layout_general(const pto_tensor *t, ptoi_layout *out,
                                                            bool *empty)
 {
@@ -144,7 +142,7 @@ static __attribute__((noinline)) pto_status layout_general(const pto_tensor *t, 
         if (stride == 0) {
             continue;
         }
-        /* Sorted by counting who is smaller: no branch that depends on the strides. */
+        /* Sorted by counting the smaller strides: no branch depends on the strides. */
         uint32_t before = 0;
         for (uint32_t i = 0; i < count; i++) {
             bool after = any_s[i] <= stride;
@@ -189,7 +187,7 @@ static __attribute__((noinline)) pto_status layout_general(const pto_tensor *t, 
     return made(out);
 }
 
-/* Takes in one more dim of at least two rows, which must lie past all of `span` so far. */
+/* Adds a dim of at least two rows. False unless its stride is past the whole `span` so far. */
 static inline bool row_past(int64_t n, int64_t s, int64_t *span)
 {
     int64_t extent;
@@ -197,14 +195,14 @@ static inline bool row_past(int64_t n, int64_t s, int64_t *span)
            !__builtin_add_overflow(*span, extent, span);
 }
 
-/* The last step of the usual case: bounds, then all but the dims. */
+/* The last step of the common case: checks bounds, then writes all fields but the dims. */
 static inline pto_status place_rows(const pto_tensor *t, ptoi_layout *out, bool *empty, uint32_t k,
                                     int64_t run, int64_t span)
 {
     unsigned shift = dtype_shift[t->dtype];
     uint64_t elems = t->storage_bytes >> shift;
-    if (UNLIKELY((uint64_t)span > elems || (uint64_t)t->offset > elems - (uint64_t)span ||
-                 !storage_sound(t))) {
+    if (PTOI_UNLIKELY((uint64_t)span > elems || (uint64_t)t->offset > elems - (uint64_t)span ||
+                      !storage_sound(t))) {
         return layout_general(t, out, empty);
     }
     uint64_t base = t->owner ? 0 : (uint64_t)(uintptr_t)t->storage;
@@ -217,21 +215,21 @@ static inline pto_status place_rows(const pto_tensor *t, ptoi_layout *out, bool 
     return made(out);
 }
 
-/* The rest of the usual case: the dims from d outwards, none of which is dense with the run. The
- * dim pushed last, which is the only one that can still change, stays in registers. */
+/* The rest of the common case: the dims from d outwards. The first of them is not dense with the
+ * run. The dim pushed last is the only one that can still change, so it stays in registers. */
 static __attribute__((noinline)) pto_status layout_rows(const pto_tensor *t, ptoi_layout *out,
                                                         bool *empty, int32_t d, int64_t run)
 {
     int64_t span = run, top_n = 0, top_s = 0;
     uint64_t size = UINT64_C(1) << dtype_shift[t->dtype];
-    uint32_t k = 0; /* dims pushed; the first k - 1 of them stand in below[], smallest first */
+    uint32_t k = 0; /* dims pushed; the first k - 1 are in below[], smallest first */
     ptoi_dim below[PTO_MAX_DIMS];
     for (; d >= 0; d--) {
         int64_t n = t->shape[d], s = t->strides[d];
         if (n == 1) {
             continue;
         }
-        if (UNLIKELY(!row_past(n, s, &span))) {
+        if (PTOI_UNLIKELY(!row_past(n, s, &span))) {
             return layout_general(t, out, empty);
         }
         if (k > 0) {
@@ -252,13 +250,14 @@ static __attribute__((noinline)) pto_status layout_rows(const pto_tensor *t, pto
     return place_rows(t, out, empty, k, run, span);
 }
 
-/* The usual case in one pass: strides positive, growing from the last dim to the first, each row
- * past the ones before. That is nested, so elements are distinct and their number needs no check of
- * its own; and two dims are one progression only if the outer goes on where the inner ends. */
+/* The common case in one pass: strides are positive and grow from the last dim to the first, and
+ * each row starts past the one before. Such a layout is nested. So elements are distinct, and their
+ * number needs no check of its own. Two dims are one progression only if the outer one continues
+ * where the inner one ends. */
 pto_status ptoi_layout_of(const pto_tensor *t, ptoi_layout *out, bool *empty)
 {
-    if (UNLIKELY(!t || (unsigned)t->dtype - 1u >= DTYPE_COUNT - 1 ||
-                 (uint32_t)t->ndim > PTO_MAX_DIMS)) {
+    if (PTOI_UNLIKELY(!t || (unsigned)t->dtype - 1u >= DTYPE_COUNT - 1 ||
+                      (uint32_t)t->ndim > PTO_MAX_DIMS)) {
         return refuse(t, empty);
     }
     int32_t d = t->ndim - 1;
@@ -266,7 +265,7 @@ pto_status ptoi_layout_of(const pto_tensor *t, ptoi_layout *out, bool *empty)
     for (; d >= 0; d--) {
         int64_t n = t->shape[d];
         if (t->strides[d] == run) {
-            if (UNLIKELY(n <= 0 || __builtin_mul_overflow(run, n, &run))) {
+            if (PTOI_UNLIKELY(n <= 0 || __builtin_mul_overflow(run, n, &run))) {
                 return layout_general(t, out, empty);
             }
         } else if (n != 1) {
@@ -277,7 +276,7 @@ pto_status ptoi_layout_of(const pto_tensor *t, ptoi_layout *out, bool *empty)
         return place_rows(t, out, empty, 0, run, run);
     }
     int64_t n = t->shape[d], s = t->strides[d], span = run;
-    if (UNLIKELY(!row_past(n, s, &span))) {
+    if (PTOI_UNLIKELY(!row_past(n, s, &span))) {
         return layout_general(t, out, empty);
     }
     for (int32_t outer = d - 1; outer >= 0; outer--) {
@@ -302,10 +301,11 @@ bool ptoi_layout_equal(const ptoi_layout *a, const ptoi_layout *b)
     return true;
 }
 
-/* Greedy, outermost dim first: `rel` is the address within the block of dims j and after, always
- * less than its span. Row i = rel / s is the last to start at or before it, and being nested, rows
- * before it end before it. So the byte is in row i, or, if `rel` lies in the gap after that row,
- * it is the first of row i + 1, which exists: after the last row there is no gap. */
+/* Greedy, outermost dim first. `rel` is the address within the block of dims j and after; it is
+ * always less than the span of that block. Row i = rel / s is the last one that starts at or before
+ * `rel`. Rows before it end before `rel`, because the layout is nested. So the byte is in row i; or
+ * `rel` lies in the gap after that row, and the byte is the first one of row i + 1. That row
+ * exists: there is no gap after the last row. */
 bool ptoi_layout_successor(const ptoi_layout *a, uint64_t at, uint64_t *found)
 {
     if (at <= a->lo) {

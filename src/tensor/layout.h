@@ -13,12 +13,12 @@
  *   L3  len == (n1-1)*s1 + ... + (nk-1)*sk + run, lo + len does not wrap, and len < 2^63 if k > 0
  *       (no storage is larger)
  *   L4  nested  <=>  for every j: sj >= (span of the dims after j, with the run)
- *       where span = (nj+1 - 1)*sj+1 + ... + run. In a nested layout each step of an outer dim
- *       moves past all that the inner dims touch: rows are disjoint and in order of address.
+ *       where span = (nj+1 - 1)*sj+1 + ... + run. In a nested layout, each step of an outer dim
+ *       moves past all bytes of the inner dims: rows are disjoint and in order of address.
  *   L5  neighbours do not form one progression: not (s(j) % s(j+1) == 0 and s(j)/s(j+1) <= n(j+1))
  * Dense <=> k == 0.
  *
- * Equal layouts touch equal bytes. The converse holds for nested ones of the same strides.
+ * Equal layouts touch equal bytes. The converse holds for nested layouts with the same strides.
  */
 #ifndef PTOI_LAYOUT_H
 #define PTOI_LAYOUT_H
@@ -27,31 +27,31 @@
 
 typedef struct ptoi_dim {
     uint64_t n; /* steps */
-    uint64_t s; /* bytes from one to the next */
+    uint64_t s; /* bytes from one step to the next */
 } ptoi_dim;
 
 typedef struct ptoi_layout {
-    uint64_t lo;  /* lowest byte: an address, or the place in a managed block */
-    uint64_t len; /* bytes from the lowest to the highest, both counted */
-    uint64_t run; /* bytes that lie together */
-    uint32_t k;   /* dims used */
+    uint64_t lo;  /* lowest byte: an address, or an offset into a managed block */
+    uint64_t len; /* bytes from the lowest to the highest, inclusive */
+    uint64_t run; /* contiguous bytes */
+    uint32_t k;   /* dims in use */
     bool nested;
     ptoi_dim dim[PTO_MAX_DIMS]; /* largest stride first; unset past k */
 } ptoi_layout;
 
-/* The layout of a tensor, which is checked as pto_tensor_check does it in all that decides about
- * bytes (not the device and the kind). *empty: the tensor touches nothing and `out` is unset. `lo`
- * is the absolute address for memory of the user and the distance from the start of the block for
- * managed memory (owner != 0). */
+/* The layout of a tensor. Checks the tensor as pto_tensor_check does, except for fields that do not
+ * matter for bytes (device and kind). *empty: the tensor touches nothing and `out` is not set. `lo`
+ * is the absolute address for user memory, and the offset into the block for managed memory (owner
+ * != 0). */
 pto_status ptoi_layout_of(const pto_tensor *t, ptoi_layout *out, bool *empty);
 
-/* Same bytes by the same description. */
+/* Whether both layouts are described alike. Then they touch the same bytes. */
 bool ptoi_layout_equal(const ptoi_layout *a, const ptoi_layout *b);
 
 /* The lowest byte of a nested layout at or after address `at`; false if there is none. */
 bool ptoi_layout_successor(const ptoi_layout *a, uint64_t at, uint64_t *found);
 
-/* PTO_CORRUPT with a detail if L1 - L5 do not hold. */
+/* PTO_CORRUPT with a detail unless L1 to L5 hold. */
 pto_status ptoi_layout_check(const ptoi_layout *a);
 
 #endif /* PTOI_LAYOUT_H */

@@ -4,11 +4,11 @@
  *
  *     d - run(a) < sum of ia*sa - sum of ib*sb < d + run(b)
  *
- * for some steps ia, ib of their dims: two starts are that close. Each stage answers only where
- * its answer is proved, and else leaves the question to the next, dearer one:
- *   range        the byte ranges are disjoint; or an end of one lies in a dense other, and ends
+ * for some steps ia, ib of their dims: two run starts are that close. Each stage answers only if
+ * its answer is proved. Otherwise the next stage, which is more expensive, takes over:
+ *   range        the byte ranges are disjoint; or an end of one lies in a dense other one, and ends
  *                are always touched
- *   same, dense  nothing to show
+ *   same, dense  always yes
  *   successor    b dense, a nested: the first byte of a at or after b's lowest decides
  *   grid         strides that divide each other: see grid()
  *   progression  at most two strides left after exact reductions: see progression.c
@@ -18,16 +18,15 @@
 
 #include "base/atomic.h"
 #include "base/error.h"
+#include "base/likely.h"
 #include "search.h"
-
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 static inline pto_overlap_result decided(bool yes, pto_overlap_stage stage)
 {
     return (pto_overlap_result){.yes = yes, .stage = stage, .steps = 0};
 }
 
-/* Whether the dims before k, the outer ones, have strides that are multiples of s. */
+/* Whether the outer dims, those before k, have strides that are multiples of s. */
 static inline bool all_multiples(const ptoi_layout *l, uint32_t k, uint64_t s)
 {
     while (k-- > 0) {
@@ -38,17 +37,17 @@ static inline bool all_multiples(const ptoi_layout *l, uint32_t k, uint64_t s)
     return true;
 }
 
-/* Whether both have a byte in common, given a.lo < b.lo; false in *fits: strides do not divide.
+/* Whether both layouts share a byte, given a.lo < b.lo. *fits is false if strides do not divide
+ * each other.
  *
- * From the smallest stride to the largest, lo .. hi is the set of all numbers v such that v * g
- * bytes are what the strides from here on have to make up for, g being the stride before (bytes at
- * first). All of lo .. hi can be had: by induction, as the difference of a step of a and a step of
- * b takes every value from -(nb-1) to na-1. The next stride s is a multiple of g, so only multiples
- * of s/g among the v can go on: again a gapless set. It holds 0: the strides left may stay at step
- * 0, the bytes meet. It is empty, and all strides left are multiples of s: no. Rows may wrap or
- * overlap, that does not matter here.
- * lo > 0 until the answer is yes, and hi * g stays below the highest byte of b - a.lo: no
- * overflow. */
+ * This goes from the smallest stride to the largest. g is the previous stride (1 byte at first). lo
+ * .. hi is the set of all v for which the remaining strides have to make up v * g bytes. The set
+ * has no gaps: by induction, since the difference of a step of a and a step of b takes every value
+ * from -(nb-1) to na-1. The next stride s is a multiple of g. So only v that are multiples of s/g
+ * remain, which is a gapless set again. If it contains 0, the remaining strides may stay at step 0,
+ * and the answer is yes. If it is empty and all remaining strides are multiples of s, the answer is
+ * no. It does not matter whether rows wrap or overlap. lo > 0 until the answer is yes, and hi * g
+ * stays below the highest byte of b - a.lo: no overflow. */
 static inline bool grid(const ptoi_layout *a, const ptoi_layout *b, bool *fits)
 {
     uint64_t d = b->lo - a->lo;
@@ -93,15 +92,17 @@ static inline bool grid(const ptoi_layout *a, const ptoi_layout *b, bool *fits)
     return false;
 }
 
-/* Both lists of strides in one, with b's steps counted from its far end so that all terms add. */
+/* Merges both lists of strides into one. Steps of b are counted from its far end, so that all terms
+ * add. */
 static void sum_of(const ptoi_layout *a, const ptoi_layout *b, ptoi_sum *sum)
 {
     uint64_t d = b->lo - a->lo, far = b->len - b->run;
-    sum->lo = far + d - a->run + 1; /* d >= a.run: grid() has seen to it */
-    sum->hi = far + d + b->run - 1; /* the highest byte of b, from a.lo on */
+    sum->lo = far + d - a->run + 1; /* d >= a.run: grid() made sure of it */
+    sum->hi = far + d + b->run - 1; /* the highest byte of b, counted from a.lo */
     uint32_t m = 0, ia = 0, ib = 0;
     while (ia < a->k && ib < b->k) {
-        ptoi_dim p = a->dim[ia], q = b->dim[ib]; /* no branch on which is larger: who could tell? */
+        ptoi_dim p = a->dim[ia], q = b->dim[ib]; /* no branch on which is larger: it would be
+                                                    unpredictable */
         uint64_t from_a = p.s >= q.s, from_b = q.s >= p.s;
         sum->term[m].c = from_a ? p.s : q.s;
         sum->term[m++].u = (from_a ? p.n - 1 : 0) + (from_b ? q.n - 1 : 0);
@@ -144,7 +145,7 @@ pto_overlap_result ptoi_overlaps(const ptoi_layout *a, const ptoi_layout *b, uin
     if (a->lo == b->lo || a_end == b_end) {
         return decided(true, ptoi_layout_equal(a, b) ? PTO_STAGE_SAME : PTO_STAGE_RANGE);
     }
-    /* The lower one first, whoever asks: the answer does not depend on the order. */
+    /* The lower layout comes first, so the answer does not depend on the order of arguments. */
     const ptoi_layout *low = a->lo < b->lo ? a : b, *high = a->lo < b->lo ? b : a;
     if (low->k == 0) {
         return decided(true, PTO_STAGE_RANGE);
@@ -180,16 +181,16 @@ uint64_t pto_overlap_budget_hits(void)
 const char *pto_overlap_stage_name(pto_overlap_stage stage)
 {
     static const char *const names[] = {
-#define STAGE_NAME(name, text, how) text,
+#define STAGE_NAME(name, text, short_text) text,
         PTO_OVERLAP_STAGE_MAP(STAGE_NAME)
 #undef STAGE_NAME
     };
     return (unsigned)stage < PTO_STAGE_COUNT ? names[stage] : "invalid";
 }
 
-/* Whether addresses in both mean the same. Managed memory: the block and its generation. Memory of
- * the user is one space, whatever the device: with unified addressing a pointer is never valid on
- * two devices for different memory, and the same memory may well be known to both. */
+/* Whether addresses of both tensors are in the same space. Managed memory: the same block and
+ * generation. User memory is one space for all devices: with unified addressing, a pointer never
+ * means different memory on two devices, and two devices may well address the same memory. */
 static inline bool same_space(const pto_tensor *a, const pto_tensor *b)
 {
     return a->owner == b->owner && (a->owner == 0 || a->generation == b->generation);
@@ -197,7 +198,7 @@ static inline bool same_space(const pto_tensor *a, const pto_tensor *b)
 
 typedef pto_overlap_result (*question)(const ptoi_layout *a, const ptoi_layout *b, uint64_t budget);
 
-/* `empty`: the answer if there is nothing in b; if there is nothing in a alone it is always no. */
+/* `empty` is the answer if b has no bytes. If only a has none, the answer is no. */
 static inline pto_status verdict(const pto_tensor *a, const pto_tensor *b, question ask, bool empty,
                                  uint64_t budget, pto_overlap_result *result)
 {
@@ -208,13 +209,13 @@ static inline pto_status verdict(const pto_tensor *a, const pto_tensor *b, quest
         (status = ptoi_layout_of(b, &lb, &empty_b)) != PTO_OK) {
         return status;
     }
-    if (UNLIKELY(empty_a || empty_b)) {
+    if (PTOI_UNLIKELY(empty_a || empty_b)) {
         *result = decided(empty_b && empty, PTO_STAGE_EMPTY);
-    } else if (UNLIKELY(!same_space(a, b))) {
+    } else if (PTOI_UNLIKELY(!same_space(a, b))) {
         *result = decided(false, PTO_STAGE_SPACE);
     } else {
         *result = ask(&la, &lb, budget);
-        if (UNLIKELY(result->stage == PTO_STAGE_BUDGET)) {
+        if (PTOI_UNLIKELY(result->stage == PTO_STAGE_BUDGET)) {
             ptoi_counter_add(&budget_hits, 1);
         }
     }
@@ -227,7 +228,7 @@ static inline pto_status verdict_overlaps(const pto_tensor *a, const pto_tensor 
     return verdict(a, b, ptoi_overlaps, false, budget, result);
 }
 
-/* Nothing is in everything. */
+/* Everything covers the empty set. */
 static inline pto_status verdict_covers(const pto_tensor *a, const pto_tensor *b, uint64_t budget,
                                         pto_overlap_result *result)
 {

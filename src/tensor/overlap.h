@@ -1,7 +1,7 @@
-/* overlap.h - do two layouts share a byte; does one contain the other?
+/* overlap.h - whether two layouts share a byte, and whether one contains the other.
  *
- * Both answer about bytes of one memory: the caller has made sure that they may meet at all. The
- * answer to "overlaps" is the same with a and b exchanged, also where the budget runs out.
+ * Both layouts are in the same memory; the caller has checked that. The answer to "overlaps" does
+ * not depend on the order of a and b, even where the budget runs out.
  */
 #ifndef PTOI_OVERLAP_H
 #define PTOI_OVERLAP_H

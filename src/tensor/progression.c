@@ -1,25 +1,24 @@
-/* progression.c - first hit of a progression in a window of residues, by the steps of Euclid. */
+/* progression.c - the first hit of a progression in a window of residues, by Euclid's algorithm. */
 #include "progression.h"
 
 #include <stddef.h>
 
 typedef unsigned __int128 wide;
 
-/* One round of the descent, to find the way back from the y of the smaller question to x. */
+/* One round of the descent: leads from the y of the smaller question back to x. */
 typedef struct frame {
     uint64_t a, m, l;
 } frame;
 
-/* Each round asks the same question of smaller numbers, so that nothing has to be carried back to
- * know the answer:
- *   - The window holds 0: x = 0.
- *   - a > m/2: going up by a is going down by m - a. Mirror the window. Now a <= m/2, which makes
- *     m at least half as small in the next round: 64 rounds at most.
- *   - Before the first wrap the values are 0, a, 2a, ... The first at or past l is c*a. In the
- *     window: x = c, and no x below c hits, since those values lie below l without having wrapped.
- *   - Else the window lies between two multiples of a and is shorter than a. A hit after y wraps is
- *     an x with  l <= a*x - m*y <= r,  that is  (m*y) mod a  in  (-r) mod a .. (-l) mod a:  the
- *     same question for y, modulo a. For each such y there is exactly one x, ceil((l + m*y) / a),
+/* Each round asks the same question about smaller numbers. The answer itself needs no way back:
+ *   - The window contains 0: x = 0.
+ *   - a > m/2: a step up by a is a step down by m - a. Mirror the window. Now a <= m/2, so m is at
+ *     most half as large in the next round: at most 64 rounds.
+ *   - Before the first wrap the values are 0, a, 2a, ... The first one at or past l is c*a. In the
+ *     window: x = c, and no x below c hits, since those values lie below l without a wrap.
+ *   - Otherwise the window lies between two multiples of a and is shorter than a. A hit
+ *     after y wraps is an x with  l <= a*x - m*y <= r,  that is  (m*y) mod a  in  (-r) mod a .. (-l) mod a:
+ *     the same question for y, modulo a. For each such y there is exactly one x, ceil((l + m*y) / a),
  *     which grows with y; and x <= limit  <=>  l + m*y <= a*limit  <=>  y <= (a*limit - l) / m.
  */
 bool ptoi_residue_hit(uint64_t a, uint64_t m, uint64_t l, uint64_t r, uint64_t limit,
@@ -51,7 +50,7 @@ bool ptoi_residue_hit(uint64_t a, uint64_t m, uint64_t l, uint64_t r, uint64_t l
         uint64_t reach, wraps;
         if (!__builtin_mul_overflow(a, limit, &reach)) {
             if (reach - l < m) {
-                return false; /* never wraps */
+                return false; /* it never wraps */
             }
             wraps = (reach - l) / m;
         } else {

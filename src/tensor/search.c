@@ -1,18 +1,18 @@
-/* search.c - reduce the sum as far as exact rules go, then branch and bound.
+/* search.c - reduces the sum by exact rules, then branches and bounds.
  *
- * The rules. With w = hi - lo + 1 values in the window:
- *   merge    ci == q*cj with q <= uj + 1: multiples of ci go on where those of cj end, one term
- *   absorb   cm <= w: the windows that xm moves over touch each other, one longer window
+ * The rules, with w = hi - lo + 1 values in the window:
+ *   merge    ci == q*cj with q <= uj + 1: multiples of ci continue those of cj: one term
+ *   absorb   cm <= w: the windows for all xm touch each other, so they are one longer window
  *   divide   every c is a multiple of g: only multiples of g in the window count
- *   split    the first p terms are all multiples of g, and the others with the window span no more
- *            than 2*g: there are at most two multiples of g that the first terms may sum up to.
- *            Each is two questions of their own, that must both say yes. (Rows against columns: any
- *            steps through the rows of a matrix, any steps within the rows.)
+ *   split    the first p terms are multiples of g, and the others with the window span at most 2*g:
+ *            the first terms may sum up to at most two multiples of g. Each of these gives two
+ *            separate questions, and both answers must be yes. (Rows against columns: any steps
+ *            through the rows of a matrix, any steps within a row.)
  *   close    one or two terms have a closed form: progression.c
- * None of them changes the answer. Where none applies, the term with the fewest values left to try
- * is tried value by value. If there are many, a sieve tells which of them can do at all: when some
- * of the other terms are multiples of g, and the rest of them reach r, then c*x must come within
- * r + w of the window, modulo g.
+ * No rule changes the answer. If no rule applies, the term with the fewest possible values is tried
+ * value by value. If there are many, a sieve excludes most of them: when some of the other terms
+ * are multiples of g, and the rest of them reach r, then c*x must come within r + w of the window,
+ * modulo g.
  *
  * One step is one question to the rules, or one round of the closed form.
  */
@@ -23,10 +23,10 @@
 
 #include "progression.h"
 
-#define FEW 3   /* values of the first term that are tried before anything cleverer */
-#define MANY 16 /* values of a term that are worth the gcd of others */
+#define FEW 3   /* values of the first term that are tried before anything else */
+#define MANY 16 /* values of a term for which a gcd pays off */
 
-/* A term with what is asked of it again and again. */
+/* A term with its largest value. */
 typedef struct term {
     uint64_t c, u;
     uint64_t most; /* c * u */
@@ -39,7 +39,7 @@ typedef struct list {
     term t[PTOI_MAX_TERMS];
 } list;
 
-/* To guess by: half of x, as the conversion of signed numbers is the quick one. */
+/* For estimates: half of x, because the conversion of signed numbers is faster. */
 static inline double half(uint64_t x)
 {
     return (double)(int64_t)(x >> 1);
@@ -57,8 +57,8 @@ static uint64_t gcd_of(uint64_t a, uint64_t b)
 
 /* ---- Reduction -------------------------------------------------------------------------- */
 
-/* Merges neighbours, the smallest first, so that one pass does it: a merged term keeps its c and
- * has more steps, which may take in the next. */
+/* Merges neighbours, smallest first, in one pass: a merged term keeps its c and has more steps, so
+ * it may merge with the next one. */
 static void merge_terms(ptoi_sum *sum)
 {
     struct ptoi_term *t = sum->term;
@@ -77,8 +77,8 @@ static void merge_terms(ptoi_sum *sum)
     }
 }
 
-/* A divisor of every c that costs little to find: the smallest c, if it is one, or a power of two.
- * (Strides are multiples of the sizes of elements. What else they share is left to the sieve.) */
+/* A common divisor of every c that is cheap to find: the smallest c, if it divides all, or a power
+ * of two. (Strides are multiples of element sizes. Other common divisors are left to the sieve.) */
 static uint64_t common_divisor(const ptoi_sum *sum)
 {
     uint64_t smallest = sum->term[sum->m - 1].c, bits = smallest;
@@ -90,13 +90,13 @@ static uint64_t common_divisor(const ptoi_sum *sum)
     return divides ? smallest : bits & -bits;
 }
 
-/* Absorbs and divides until neither applies. Answers, or leaves at least two terms and
- * hi - lo < the smallest c. */
+/* Absorbs and divides until neither applies. Returns true with an answer, or leaves at least two
+ * terms and hi - lo < the smallest c. */
 static bool reduce(ptoi_sum *sum, ptoi_verdict *verdict)
 {
     for (;;) {
         if (sum->m == 0) {
-            *verdict = PTOI_NO; /* the window does not hold 0 */
+            *verdict = PTOI_NO; /* the window does not contain 0 */
             return true;
         }
         struct ptoi_term *last = &sum->term[sum->m - 1];
@@ -110,7 +110,7 @@ static bool reduce(ptoi_sum *sum, ptoi_verdict *verdict)
             sum->m--;
             continue;
         }
-        uint64_t g = sum->m == 2 ? 1 : common_divisor(sum); /* the closed form does without */
+        uint64_t g = sum->m == 2 ? 1 : common_divisor(sum); /* the closed form needs no divisor */
         if (g == 1) {
             return false;
         }
@@ -131,8 +131,8 @@ static bool reduce(ptoi_sum *sum, ptoi_verdict *verdict)
 static ptoi_verdict solve(const list *l, uint32_t j, uint64_t most, uint64_t lo, uint64_t hi,
                           ptoi_effort *effort);
 
-/* Whether the terms of `l` from j on, which reach `most` in all, can sum up to lo .. hi. Two terms
- * are most of all the work, and answered on the spot. */
+/* Whether the terms of `l` from j on, whose largest sum is `most`, can sum up to lo .. hi. Two
+ * terms are the most common case, and answered here. */
 static inline ptoi_verdict ask(const list *l, uint32_t j, uint64_t most, uint64_t lo, uint64_t hi,
                                ptoi_effort *effort)
 {
@@ -145,7 +145,7 @@ static inline ptoi_verdict ask(const list *l, uint32_t j, uint64_t most, uint64_
     return ptoi_pair_meets(&l->tail, lo, hi, &effort->steps) ? PTOI_YES : PTOI_NO;
 }
 
-/* Terms from .. end-1 of `l`, but for one (which may be none of them: pass end), as a new list. */
+/* Copies terms from .. end-1 of `l`, without term `but` (pass `end` to copy all). */
 static void list_copy(const list *l, uint32_t from, uint32_t end, uint32_t but, list *out)
 {
     uint32_t m = 0;
@@ -161,15 +161,16 @@ static void list_copy(const list *l, uint32_t from, uint32_t end, uint32_t but, 
     }
 }
 
-/* The values of x that keep c*x + the others, which reach `others`, within reach of the window.
- * For few values comparisons are quicker than divisions. */
+/* The values of x for which c*x and the other terms, up to `others`, can reach the window. With few
+ * values, comparisons are faster than divisions. */
 static inline bool bounds(const term *t, uint64_t others, uint64_t lo, uint64_t hi, uint64_t *x0,
                           uint64_t *x1)
 {
     uint64_t c = t->c, least = lo > others ? lo - others : 0, most;
     if (t->u < FEW) {
         most = (uint64_t)(hi >= c) + (hi >= 2 * c);
-        *x0 = (uint64_t)(least > 0) + (least > c); /* least <= c*u: all together reach lo */
+        *x0 = (uint64_t)(least > 0) + (least > c); /* least <= c*u, since all terms together reach
+                                                      lo */
     } else {
         most = hi / c;
         *x0 = ptoi_ceil_div(least, c);
@@ -178,9 +179,10 @@ static inline bool bounds(const term *t, uint64_t others, uint64_t lo, uint64_t 
     return *x0 <= *x1;
 }
 
-/* The best sieve that m terms of `most` in all offer for a term besides them with `count` values to
- * try: a modulus, and how far from a multiple of it they and the window reach; 0 for none. A gcd is
- * worked out only where it has a chance: it is at most the smallest c, and the distance of two. */
+/* Finds the best sieve for a term with `count` values, given the m other terms, whose largest sum
+ * is `most`. Returns the modulus, or 0 if there is none; *near is how far from a multiple of it the
+ * other terms and the window reach. A gcd is computed only if it can help: it is at most the
+ * smallest c and the difference of any two. */
 static uint64_t sieve(const term *t, uint32_t m, uint64_t most, uint64_t slack, uint64_t count,
                       uint64_t *near)
 {
@@ -207,8 +209,8 @@ static uint64_t sieve(const term *t, uint32_t m, uint64_t most, uint64_t slack, 
     return *near < modulus / 2 ? modulus : 0;
 }
 
-/* Tries x0 .. x1, many of them, for a term of c; the others are those of `l` from j on, which reach
- * `most`. None of the x makes c*x reach the window alone. */
+/* Tries x0 .. x1, which are many, for a term of c. The other terms are those of `l` from j on;
+ * their largest sum is `most`. No c*x reaches the window alone. */
 static ptoi_verdict try_values(uint64_t c, uint64_t x0, uint64_t x1, const list *l, uint32_t j,
                                uint64_t most, uint64_t lo, uint64_t hi, ptoi_effort *effort)
 {
@@ -232,7 +234,7 @@ static ptoi_verdict try_values(uint64_t c, uint64_t x0, uint64_t x1, const list 
     return PTOI_NO;
 }
 
-/* The rule of that name, if it applies after some of the terms from j on. */
+/* Applies the rule `split` after some of the terms from j on, if possible. */
 static bool split(const list *l, uint32_t j, uint64_t most, uint64_t lo, uint64_t hi,
                   ptoi_effort *effort, ptoi_verdict *verdict)
 {
@@ -242,7 +244,7 @@ static bool split(const list *l, uint32_t j, uint64_t most, uint64_t lo, uint64_
         uint64_t apart = t[p - 1].c - t[p].c;
         front += t[p].most;
         uint64_t rest = most - front;
-        g = apart < g ? apart : g; /* the gcd is at most that, and divides it */
+        g = apart < g ? apart : g; /* the gcd divides the difference */
         g = t[p].c < g ? t[p].c : g;
         if (rest + slack >= 2 * g) {
             continue;
@@ -268,13 +270,14 @@ static bool split(const list *l, uint32_t j, uint64_t most, uint64_t lo, uint64_
     return false;
 }
 
-/* Which of the terms from j on has the fewest values to try, about: those in its bounds, less what
- * a sieve by the largest of the others leaves out. */
+/* Estimates which term from j on has the fewest values to try: those within its bounds, without
+ * those that a sieve by the largest other term excludes. */
 static uint32_t fewest_values(const list *l, uint32_t j, uint64_t most, uint64_t lo, uint64_t hi)
 {
     const term *t = l->t;
     double by_first = 1 / half(t[j].c), by_second = 1 / half(t[j + 1].c);
-    double fewest = 0, c_fewest = 1; /* values = fewest / c_fewest: compared without dividing */
+    double fewest = 0, c_fewest = 1; /* the number of values is fewest / c_fewest, compared without
+                                        a division */
     uint32_t best = j;
     for (uint32_t i = j; i < l->m; i++) {
         uint64_t others = most - t[i].most;
@@ -292,8 +295,8 @@ static uint32_t fewest_values(const list *l, uint32_t j, uint64_t most, uint64_t
     return best;
 }
 
-/* The rules for one term, or three and more. Each call has at least one term less than the one that
- * made it: at most PTOI_MAX_TERMS deep. */
+/* Applies the rules to one term, or to three and more. Each recursion has at least one term less,
+ * so it is at most PTOI_MAX_TERMS deep. */
 static ptoi_verdict solve(const list *l, uint32_t j, uint64_t most, uint64_t lo, uint64_t hi,
                           ptoi_effort *effort)
 {
@@ -314,7 +317,7 @@ static ptoi_verdict solve(const list *l, uint32_t j, uint64_t most, uint64_t lo,
         return PTOI_NO;
     }
     if (c * x1 >= lo) {
-        return PTOI_YES; /* with all others 0. From here on c*x < lo. */
+        return PTOI_YES; /* with all other terms 0. From here on c*x < lo. */
     }
     if (x1 - x0 < FEW) {
         ptoi_verdict verdict = PTOI_NO;
@@ -360,7 +363,7 @@ ptoi_verdict ptoi_sum_solve(ptoi_sum *sum, ptoi_effort *effort)
     if (sum->m == 2) {
         return ptoi_pair_meets(&tail, sum->lo, sum->hi, &effort->steps) ? PTOI_YES : PTOI_NO;
     }
-    list l; /* not zeroed: half a kilobyte for often three terms */
+    list l; /* not zeroed: it has half a kilobyte, mostly for three terms */
     uint64_t most = 0;
     l.m = sum->m;
     l.tail = tail;

@@ -1,10 +1,10 @@
-/* search.h - does a sum of bounded terms fall into a window?
+/* search.h - whether a sum of bounded terms can fall into a window.
  *
  *     lo <= c1*x1 + c2*x2 + ... + cm*xm <= hi    for some    0 <= xj <= uj
  *
- * This is what "do two strided views share a byte" comes down to: a term for each dim of either,
- * and the runs of bytes as the window. Hard in general (it contains the subset sum problem), so
- * the search has a budget; easy for nearly all views that programs make.
+ * "Do two strided views share a byte" reduces to this: a term for each dim of either view, and the
+ * runs of bytes as the window. It is hard in general (it contains the subset sum problem), so the
+ * search has a budget. It is easy for nearly all views that programs make.
  */
 #ifndef PTOI_SEARCH_H
 #define PTOI_SEARCH_H
@@ -32,12 +32,12 @@ typedef enum ptoi_verdict {
 } ptoi_verdict;
 
 typedef struct ptoi_effort {
-    uint64_t budget;         /* steps allowed, UINT64_MAX: no end */
+    uint64_t budget;         /* steps allowed; UINT64_MAX: no limit */
     uint64_t steps;          /* steps taken */
-    pto_overlap_stage stage; /* PROGRESSION where closed forms sufficed, else SEARCH */
+    pto_overlap_stage stage; /* PROGRESSION if closed forms sufficed, else SEARCH */
 } ptoi_effort;
 
-/* Solves *sum and leaves it changed. */
+/* Solves *sum, and changes it on the way. */
 ptoi_verdict ptoi_sum_solve(ptoi_sum *sum, ptoi_effort *effort);
 
 #endif /* PTOI_SEARCH_H */

@@ -1,4 +1,4 @@
-/* tensor.c - the tensor value: making one, checking one, and what can be asked of it. */
+/* tensor.c - the tensor value: creates, checks and describes tensors. */
 #include "tensor.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 /* ---- Text ------------------------------------------------------------------------------- */
 
-/* A line being written as snprintf would: `length` runs on when `text` is full. */
+/* A line written like snprintf does: `length` continues to grow when `text` is full. */
 typedef struct line {
     char *text;
     size_t size;
@@ -65,8 +65,8 @@ static const char *kind_text(pto_extraction kind)
     return NULL;
 }
 
-/* Looks at no more than the struct, and only at dims that are there: garbage prints as garbage.
- * It does not call the check, which would replace the detail that the caller may be reporting. */
+/* Reads only the struct, and only dims that exist: garbage prints as garbage. It does not call the
+ * check, which would replace the detail that the caller may be reporting. */
 size_t pto_tensor_format(const pto_tensor *t, char *text, size_t size)
 {
     line l = {text, text ? size : 0, 0};
@@ -134,7 +134,7 @@ pto_status ptoi_shape_numel(const char *what, int32_t ndim, const int64_t *shape
                              shape[d]);
         }
         empty |= shape[d] == 0;
-        /* After a wrap the product is garbage, but only a size of 0 can make that good. */
+        /* After a wrap the product is garbage, but only a size of 0 can make it valid again. */
         wrapped |= __builtin_mul_overflow(product, shape[d], &product);
     }
     if (wrapped && !empty) {
@@ -146,7 +146,7 @@ pto_status ptoi_shape_numel(const char *what, int32_t ndim, const int64_t *shape
     return PTO_OK;
 }
 
-/* The elements of a tensor that is not empty reach further than 63 bits can say: which dim? */
+/* The elements of a non-empty tensor reach further than 63 bits allow. Finds the dim to blame. */
 static pto_status reach_overflow(const char *what, const pto_tensor *t)
 {
     int64_t low = t->offset, high = t->offset;
@@ -165,12 +165,12 @@ static pto_status reach_overflow(const char *what, const pto_tensor *t)
                      high, pto_dtype_size(t->dtype));
 }
 
-/* Device types count from 0 without a gap. */
+/* Device types count from 0 without gaps. */
 #define X(name, value, text) +1
 enum { DEVICE_COUNT = 0 PTO_DEVICE_MAP(X) };
 #undef X
 
-/* All that does not depend on where the elements are. */
+/* Checks everything that does not depend on where the elements are. */
 static pto_status check_fields(const char *what, const pto_tensor *t)
 {
     if (t->ndim < 0 || t->ndim > PTO_MAX_DIMS) {
@@ -233,12 +233,12 @@ pto_status ptoi_tensor_extent(const char *what, const pto_tensor *t, ptoi_extent
         return PTO_OK;
     }
 
-    /* Negative strides reach down from the offset, positive ones up. Both sums only ever move away
-     * from it, so a wrap on the way means that the end is out of reach as well. */
+    /* Negative strides extend below the offset, positive ones above it. Both sums only move away
+     * from the offset, so if a partial sum wraps, the end is out of range too. */
     int64_t low = t->offset, high = t->offset, count;
     bool wrapped = false;
     for (int32_t d = 0; d < t->ndim; d++) {
-        int64_t reach; /* 0 for a single element, whatever its stride */
+        int64_t reach; /* 0 for a single element, for any stride */
         wrapped |= __builtin_mul_overflow(t->shape[d] - 1, t->strides[d], &reach);
         if (reach < 0) {
             wrapped |= __builtin_add_overflow(low, reach, &low);
@@ -273,7 +273,7 @@ pto_status pto_tensor_check(const pto_tensor *t)
     return ptoi_tensor_extent("tensor", t, &extent);
 }
 
-/* ---- Making one ------------------------------------------------------------------------- */
+/* ---- Creating --------------------------------------------------------------------------- */
 
 void ptoi_dense_strides(int32_t ndim, const int64_t *shape, int64_t *strides)
 {

@@ -1,9 +1,9 @@
 /* view.c - other shapes over the same memory: view, slice, permute, reshape, broadcast.
  *
- * Each function checks its source, then builds the result aside, so that `out` may be the source
- * and stays as it was on failure. A result without elements keeps offset and strides of the source:
- * they are sound there, and where an empty box would begin may lie outside of the storage.
- * Sums without an overflow check rest on E1 and E2 of tensor.h.
+ * Each function checks its source, then builds the result in a local variable. So `out` may be the
+ * source, and stays as it was on failure. A result without elements keeps the offset and the
+ * strides of the source, which are valid; the start of an empty box might lie outside the storage.
+ * Sums without an overflow check rely on E1 and E2 of tensor.h.
  */
 #include <inttypes.h>
 
@@ -121,8 +121,9 @@ pto_status pto_tensor_slice(const pto_tensor *src, int32_t dim, int64_t start, i
         made.offset += start * src->strides[dim];
     }
     if (extent.numel && made.shape[dim] > 1) {
-        /* Two elements lie `step` apart in the source, so the product fits. One element keeps the
-         * stride it had: a large step times a free stride need not fit. */
+        /* With two elements or more, elements lie `step` apart in the source, so the product fits.
+         * A single element keeps its stride: a large step times an arbitrary stride need not
+         * fit. */
         made.strides[dim] *= step;
     }
     *out = made;
@@ -149,7 +150,7 @@ pto_status pto_tensor_select(const pto_tensor *src, int32_t dim, int64_t index, 
                          index, dim, src->shape[dim]);
     }
     pto_tensor made = ptoi_tensor_derive(src, PTO_SHALLOW_VIEW);
-    if (extent.numel && index) { /* a dim of one element has any stride */
+    if (extent.numel && index) { /* a dim of one element may have any stride */
         made.offset += index * src->strides[dim];
     }
     made.ndim--;
@@ -178,7 +179,7 @@ pto_status pto_tensor_permute(const pto_tensor *src, const int32_t *perm, pto_te
         return null_argument("permute", "perm");
     }
     pto_tensor made = ptoi_tensor_derive(src, PTO_SHALLOW_TRANSPOSE);
-    int32_t where[PTO_MAX_DIMS] = {0}; /* 1 + the place that named the dim */
+    int32_t where[PTO_MAX_DIMS] = {0}; /* 1 + the position that named the dim */
     for (int32_t d = 0; d < src->ndim; d++) {
         int32_t from = perm[d];
         if (from < 0 || from >= src->ndim) {
@@ -226,7 +227,7 @@ pto_status pto_tensor_transpose(const pto_tensor *src, int32_t d0, int32_t d1, p
 
 /* ---- Reshape ---------------------------------------------------------------------------- */
 
-/* The sizes that `shape` stands for, with its -1 worked out. */
+/* The sizes that `shape` stands for, with its -1 resolved. */
 static pto_status resolve_shape(int64_t numel, int32_t ndim, const int64_t *shape, int64_t *sizes)
 {
     char text[PTOI_DIMS_TEXT];
@@ -274,11 +275,11 @@ static int32_t next_outer(const pto_tensor *t, int32_t d)
     return d;
 }
 
-/* A view exists exactly if no new dim reaches over a place where the old strides break: where the
- * stride of a dim is not size * stride of the next inner one. (Elements on both sides of a break
- * are not evenly apart, and whichever new dim runs over it needs them to be.) So go from the
- * innermost dims outwards: gather old dims into a run as long as their strides chain, then cut that
- * run into new dims. Sizes of 1 take part in neither.
+/* A view exists exactly if no new dim crosses a break of the old strides: a place where the stride
+ * of a dim is not size * stride of the next inner one. (Elements on both sides of a break are not
+ * evenly spaced, and a new dim across it would need them to be.) So this goes from the innermost
+ * dims outwards: it gathers old dims into a run as long as their strides chain, then splits that
+ * run into new dims. Sizes of 1 are skipped in both.
  *
  *     old  [ 2,   3, | 4,   5 ]      run of 20 elements, then run of 6
  *     new  [    6,   | 2, 2, 5 ]     fits; [ 12, 2, 5 ] would not
@@ -302,8 +303,8 @@ static pto_status cut_runs(const pto_tensor *src, pto_tensor *made)
         for (; to >= 0 && cut < run; to--) {
             made->strides[to] = stride;
             cut *= made->shape[to];
-            /* Past the end of the run the next stride may not fit; only a size of 1 can follow
-             * there, and its stride is free. */
+            /* Past the end of the run the next stride may not fit. Only a size of 1 can follow
+             * there, and its stride may have any value. */
             if (__builtin_mul_overflow(stride, made->shape[to], &stride)) {
                 stride = 0;
             }
@@ -344,7 +345,7 @@ pto_status pto_tensor_reshape(const pto_tensor *src, int32_t ndim, const int64_t
         return s;
     }
     made = ptoi_tensor_derive(&made, PTO_SHALLOW_RESHAPE);
-    /* Right for no elements and for one, where strides are free. */
+    /* Right for no elements and for one, where strides may have any value. */
     ptoi_dense_strides(ndim, made.shape, made.strides);
     if (extent.numel > 1) {
         s = cut_runs(src, &made);

@@ -60,7 +60,7 @@ pto_status ptoi_window_attach(void *memory, size_t bytes, ptoi_view *view)
                  inside(h, h->workers_at, PTOI_LINES, sizeof(ptoi_worker_line)) &&
                  inside(h, h->failures_at, PTOI_LINES, sizeof(ptoi_failed)) &&
                  inside(h, h->times_at, PTOI_MAX_KERNELS, sizeof(ptoi_kernel_time)) &&
-                 inside(h, h->forms_at, PTOI_FORM_BYTES, 1) &&
+                 inside(h, h->descs_at, PTOI_DESC_BYTES, 1) &&
                  inside(h, h->sites_at, PTOI_MAX_SITES, sizeof(ptoi_site)) &&
                  inside(h, h->kernels_at, PTOI_MAX_KERNELS, sizeof(ptoi_kernel_entry)) &&
                  inside(h, h->strings_at, PTOI_STRING_BYTES, 1);
@@ -91,7 +91,7 @@ pto_status ptoi_window_attach(void *memory, size_t bytes, ptoi_view *view)
     view->workers = part(base, h->workers_at);
     view->failures = part(base, h->failures_at);
     view->times = part(base, h->times_at);
-    view->forms = part(base, h->forms_at);
+    view->descs = part(base, h->descs_at);
     view->sites = part(base, h->sites_at);
     view->kernels = part(base, h->kernels_at);
     view->strings = part(base, h->strings_at);

@@ -55,14 +55,13 @@ static inline pto_status ptoi_call_kernel(ptoi_calls *calls, uint32_t task, uint
     /* Relaxed: others learn of the task through its kernel, which runs later. */
     ptoi_set32(&state->phase, phase | PTOI_PHASE_RUNNING);
     *words = ptoi_error_serial();
-    if (__builtin_expect(calls->watched, 0)) {
+    if (PTOI_UNLIKELY(calls->watched)) {
         ptoi_call_started(calls, self);
     }
     const bool timed = calls->untimed-- == 0 ||
                        ptoi_get32(&calls->view->times[kernel].length) <= PTOI_LENGTH_DOUBTED;
-    pto_status status = __builtin_expect(timed, 0) ? ptoi_call_timed(calls, kernel, &call)
-                                                   : k->fn(&call);
-    if (__builtin_expect(calls->watched, 0)) {
+    pto_status status = PTOI_UNLIKELY(timed) ? ptoi_call_timed(calls, kernel, &call) : k->fn(&call);
+    if (PTOI_UNLIKELY(calls->watched)) {
         ptoi_call_ended(calls, self, status);
     }
     if (status == PTO_OK) { /* unless pto_task_complete said otherwise, which it should not */

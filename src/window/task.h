@@ -202,7 +202,7 @@ typedef struct ptoi_view {
     struct ptoi_worker_line *workers;  /* [s] */
     struct ptoi_failed *failures;      /* [s] one for each worker line */
     struct ptoi_kernel_time *times;    /* [s] one for each kernel */
-    char *forms;                       /* [o] records of layout descriptors: tensor/form.h */
+    char *descs;                       /* [o] records of layout descriptors: tensor/desc.h */
     struct ptoi_site *sites;           /* [o] */
     struct ptoi_kernel_entry *kernels; /* [o] */
     char *strings;                     /* [o] */

@@ -64,7 +64,7 @@ static void lay_out(const pto_config *config, ptoi_header *h)
             level->begins_at = place(&end, level->arg_units * sizeof(uint64_t));
         }
     }
-    h->forms_at = place(&end, PTOI_FORM_BYTES);
+    h->descs_at = place(&end, PTOI_DESC_BYTES);
     h->sites_at = place(&end, PTOI_MAX_SITES * sizeof(ptoi_site));
     h->kernels_at = place(&end, PTOI_MAX_KERNELS * sizeof(ptoi_kernel_entry));
     h->strings_at = place(&end, PTOI_STRING_BYTES);

@@ -62,7 +62,7 @@
 
 #include <pto/pto.h>
 
-#include "tensor/form.h"
+#include "tensor/desc.h"
 #include "window/task.h"
 
 #define PTOI_WINDOW_MAGIC UINT64_C(0x3144574f54505f00)
@@ -81,41 +81,41 @@ static inline pto_status ptoi_phase_status(uint32_t phase)
 
 /* ---- Arguments ---- */
 
-/* An argument descriptor. The layout of a tensor is a numbered record (tensor/form.h), or follows
+/* An argument descriptor. The layout of a tensor is a numbered record (tensor/desc.h), or follows
  * the descriptor if it has no number. */
 typedef struct ptoi_arg_desc {
     uint64_t value;  /* a scalar, or the place of the first element in its segment */
     uint32_t buffer; /* record of a managed tensor, plus one; 0: user memory */
-    uint16_t form;   /* of a tensor: number of its layout, 0: it follows; of a scalar: its dtype */
+    uint16_t desc;   /* of a tensor: number of its layout, 0: it follows; of a scalar: its dtype */
     uint8_t segment; /* PTOI_SEGMENT_USER: an address; or the heap of a level: an offset */
     uint8_t access;  /* pto_param_kind, and PTOI_ARG_NODEP */
 } ptoi_arg_desc;
 
 _Static_assert(sizeof(ptoi_arg_desc) == 16, "arguments come in units of 16 bytes");
-_Static_assert(offsetof(ptoi_arg_desc, buffer) == 8 && offsetof(ptoi_arg_desc, form) == 12 &&
+_Static_assert(offsetof(ptoi_arg_desc, buffer) == 8 && offsetof(ptoi_arg_desc, desc) == 12 &&
                    offsetof(ptoi_arg_desc, segment) == 14 &&
                    offsetof(ptoi_arg_desc, access) == 15 &&
                    __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "submit writes the small fields as one word");
-_Static_assert(sizeof(ptoi_form) % sizeof(ptoi_arg_desc) == 0, "a layout that follows fills units");
+_Static_assert(sizeof(ptoi_desc) % sizeof(ptoi_arg_desc) == 0, "a layout that follows fills units");
 
 #define PTOI_SEGMENT_USER 255
 #define PTOI_ARG_NODEP 128u
-#define PTOI_ARG_FORM_SHIFT 32 /* in the word of the small fields */
+#define PTOI_ARG_DESC_SHIFT 32 /* in the word of the small fields */
 #define PTOI_ARG_SEGMENT_SHIFT 48
 #define PTOI_ARG_ACCESS_SHIFT 56
 
 /* The most units that a tensor of so many dims takes. */
 static inline uint64_t ptoi_arg_units(int32_t ndim)
 {
-    return 1 + ptoi_form_bytes(ndim) / sizeof(ptoi_arg_desc);
+    return 1 + ptoi_desc_bytes(ndim) / sizeof(ptoi_arg_desc);
 }
 
 /* The layout of an argument that is a tensor. */
-static inline const ptoi_form *ptoi_arg_form(const ptoi_view *view, const ptoi_arg_desc *arg)
+static inline const ptoi_desc *ptoi_arg_layout(const ptoi_view *view, const ptoi_arg_desc *arg)
 {
-    return arg->form ? ptoi_form_record(view->forms, arg->form)
-                     : (const ptoi_form *)(const void *)(arg + 1);
+    return arg->desc ? ptoi_desc_at(view->descs, arg->desc)
+                     : (const ptoi_desc *)(const void *)(arg + 1);
 }
 
 static inline bool ptoi_arg_is_scalar(const ptoi_arg_desc *arg)
@@ -125,10 +125,10 @@ static inline bool ptoi_arg_is_scalar(const ptoi_arg_desc *arg)
 
 static inline const ptoi_arg_desc *ptoi_arg_next(const ptoi_arg_desc *arg)
 {
-    if (arg->form || ptoi_arg_is_scalar(arg)) {
+    if (arg->desc || ptoi_arg_is_scalar(arg)) {
         return arg + 1;
     }
-    return arg + ptoi_arg_units(((const ptoi_form *)(const void *)(arg + 1))->ndim);
+    return arg + ptoi_arg_units(((const ptoi_desc *)(const void *)(arg + 1))->ndim);
 }
 
 /* An argument as a kernel sees it. */
@@ -138,12 +138,12 @@ static inline void ptoi_arg_scalar(pto_arg *arg, pto_dtype dtype, uint64_t value
     arg->u64 = value;
 }
 
-static inline void ptoi_arg_tensor(pto_arg *arg, const ptoi_form *form, char *data)
+static inline void ptoi_arg_tensor(pto_arg *arg, const ptoi_desc *desc, char *data)
 {
     arg->data = data;
-    arg->shape = form->dims;
-    arg->strides = form->dims + form->ndim;
-    memcpy(&arg->ndim, &form->ndim, 8); /* and dtype */
+    arg->shape = desc->dims;
+    arg->strides = desc->dims + desc->ndim;
+    memcpy(&arg->ndim, &desc->ndim, 8); /* and dtype */
     arg->u64 = 0;
 }
 
@@ -302,7 +302,7 @@ typedef struct ptoi_header {
     uint64_t sched_at, heaps_at; /* where the second and the third part begin */
     uint32_t levels;
     uint32_t slots; /* of all levels */
-    uint64_t inbox_at, slots_at, orders_at, forms_at, sites_at, kernels_at, strings_at;
+    uint64_t inbox_at, slots_at, orders_at, descs_at, sites_at, kernels_at, strings_at;
     uint64_t workers_at, failures_at, states_at, waits_at, times_at;
     uint64_t first_task; /* number of the first task, on every level */
     uint32_t inbox_mask;

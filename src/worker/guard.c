@@ -49,10 +49,10 @@ bool ptoi_guard_is_whole(const ptoi_view *view, const ptoi_slot *slot)
 /* Whether no other task can write the buffer at the same time. */
 static bool is_all_of_it(const ptoi_view *view, const ptoi_arg_desc *arg, uint64_t bytes)
 {
-    const ptoi_form *form = ptoi_arg_form(view, arg);
-    uint64_t size = pto_dtype_size(form->dtype);
-    for (int32_t d = 0; d < form->ndim; d++) {
-        size *= (uint64_t)form->dims[d];
+    const ptoi_desc *desc = ptoi_arg_layout(view, arg);
+    uint64_t size = pto_dtype_size(desc->dtype);
+    for (int32_t d = 0; d < desc->ndim; d++) {
+        size *= (uint64_t)desc->dims[d];
     }
     return size == bytes && !(arg->access & PTOI_ARG_NODEP);
 }

@@ -10,21 +10,21 @@
 /* ---- One task ---- */
 
 /* What a kernel sees, from what the window holds. */
-static inline void resolve_args(const ptoi_view *view, const ptoi_arg_desc *desc, uint32_t n,
+static inline void resolve_args(const ptoi_view *view, const ptoi_arg_desc *from, uint32_t n,
                                 pto_arg *args)
 {
     for (pto_arg *arg = args, *end = args + n; arg != end; arg++) {
-        if (__builtin_expect(ptoi_arg_is_scalar(desc), 0)) {
-            ptoi_arg_scalar(arg, (pto_dtype)desc->form, desc->value);
-            desc++;
+        if (PTOI_UNLIKELY(ptoi_arg_is_scalar(from))) {
+            ptoi_arg_scalar(arg, (pto_dtype)from->desc, from->value);
+            from++;
             continue;
         }
-        const ptoi_form *form = ptoi_arg_form(view, desc);
-        ptoi_arg_tensor(arg, form,
-                        desc->segment == PTOI_SEGMENT_USER
-                            ? (char *)(uintptr_t)desc->value
-                            : view->level[desc->segment].heap + desc->value);
-        desc += __builtin_expect(desc->form != 0, 1) ? 1 : ptoi_arg_units(form->ndim);
+        const ptoi_desc *desc = ptoi_arg_layout(view, from);
+        ptoi_arg_tensor(arg, desc,
+                        from->segment == PTOI_SEGMENT_USER
+                            ? (char *)(uintptr_t)from->value
+                            : view->level[from->segment].heap + from->value);
+        from += PTOI_LIKELY(from->desc != 0) ? 1 : ptoi_arg_units(desc->ndim);
     }
 }
 
@@ -49,11 +49,11 @@ static inline void run(ptoi_worker *worker, uint32_t task)
                                          n_args, phase, &words);
     if (status != PTO_PENDING) {
         ptoi_call_over(&worker->calls, task, phase);
-        if (__builtin_expect(guarded, 0)) {
+        if (PTOI_UNLIKELY(guarded)) {
             status = ptoi_guard_check(&s->view, slot, status);
         }
     }
-    if (__builtin_expect(status == PTO_OK, 1)) {
+    if (PTOI_LIKELY(status == PTO_OK)) {
         ptoi_finish(s, worker, task, PTOI_DONE);
     } else {
         ptoi_end(worker, task, status, words);
@@ -114,7 +114,7 @@ bool ptoi_worker_step(ptoi_worker *worker, uint32_t longest, bool *longer)
     if (task == PTOI_NONE) {
         return false;
     }
-    if (__builtin_expect(longest != PTOI_LENGTH_LONG, 0)) {
+    if (PTOI_UNLIKELY(longest != PTOI_LENGTH_LONG)) {
         const ptoi_view *view = &worker->sched->view;
         const uint32_t kernel = ptoi_slot_header_of(&view->slots[task]).kernel;
         const uint32_t length = ptoi_get32(&view->times[kernel].length);

@@ -125,7 +125,7 @@ static void garbage_is_no_number(void **state)
     for (size_t i = 0; i < n_numbers; i++) {
         const number *n = &numbers[i];
         for (size_t g = 0; g < sizeof garbage / sizeof *garbage; g++) {
-            refused_variable(n->variable, garbage[g], "is no number");
+            refused_variable(n->variable, garbage[g], "is not a number");
         }
         /* Beyond 64 bits, by digits and by the suffix; 2^64 would be 0. */
         refused_variable(n->variable, "99999999999999999999999999", "is out of range");
@@ -137,15 +137,15 @@ static void garbage_is_no_number(void **state)
             refused_variable(n->variable, "64,", "\"\" is empty");
             refused_variable(n->variable, ",64", "\"\" is empty");
             refused_variable(n->variable, "64,,64", "\"\" is empty");
-            refused_variable(n->variable, "64, 64", "\" 64\" is no number");
-            refused_variable(n->variable, "64,64x", "\"64x\" is no number");
+            refused_variable(n->variable, "64, 64", "\" 64\" is not a number");
+            refused_variable(n->variable, "64,64x", "\"64x\" is not a number");
             refused_variable(n->variable, "64,64,0", "\"0\" is out of range");
         } else {
-            refused_variable(n->variable, "1,1", "is no number");
+            refused_variable(n->variable, "1,1", "is not a number");
         }
         if (strcmp(n->field, "spin") != 0 && strcmp(n->field, "guard") != 0 &&
             strcmp(n->field, "brief_ns") != 0) {
-            refused_variable(n->variable, "none", "is no number");
+            refused_variable(n->variable, "none", "is not a number");
         }
     }
 }
@@ -177,7 +177,7 @@ static void suffixes_multiply(void **state)
     unsetenv("PTO_HEAP");
     set("PTO_WINDOW", "4k");
     assert_int_equal(accepted(NULL)->config.level_window[0], 4096);
-    refused_variable("PTO_WINDOW", "4kiB", "is no number"); /* tasks are no bytes */
+    refused_variable("PTO_WINDOW", "4kiB", "is not a number"); /* tasks are no bytes */
     refused_variable("PTO_HEAP", "65t", "is out of range");
     set("PTO_ARGS", "1MiB");
     assert_int_equal(accepted(NULL)->config.level_arg_bytes[0], 1048576);
@@ -216,7 +216,7 @@ static void spinning_can_be_switched_off(void **state)
         set("PTO_SPIN", off[i]);
         assert_int_equal(accepted(NULL)->config.spin, 0);
     }
-    refused_variable("PTO_SPIN", "nones", "is no number");
+    refused_variable("PTO_SPIN", "nones", "is not a number");
     set("PTO_SPIN", "17");
     pto_config config = PTO_CONFIG_INIT;
     config.spin = PTO_NO_SPIN;
@@ -361,7 +361,7 @@ static void a_trace_is_named_by_struct_or_variable(void **state)
     set("PTO_TRACE", "None");
     assert_null(accepted(NULL)->config.trace);
     set("PTO_TRACE", "here.htm");
-    refused(NULL, "config: PTO_TRACE=\"here.htm\" (field trace): \"here.htm\" ends in no format",
+    refused(NULL, "config: PTO_TRACE=\"here.htm\" (field trace): \"here.htm\" has no known ending",
             "it takes none, or a file that ends in .html, .json, .dot or .ptrace");
     config.trace = "there";
     refused(&config, "config: trace = \"there\"", "it takes", ".ptrace");
@@ -412,7 +412,7 @@ static void details_say_all_there_is_to_say(void **state)
             "config: PTO_HEAP=\"1g,63\" (field heap_bytes): \"63\" is out of range; it takes 64 .. "
             "64t bytes, for all levels or a list by level");
     set("PTO_HEAP", "1\n\x01g");
-    refused(NULL, "config: PTO_HEAP=\"1??g\" (field heap_bytes): \"1??g\" is no number");
+    refused(NULL, "config: PTO_HEAP=\"1??g\" (field heap_bytes): \"1??g\" is not a number");
     /* What it takes stays in sight however much was written. */
     char huge[4096];
     memset(huge, '9', sizeof huge - 1);

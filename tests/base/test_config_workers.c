@@ -171,9 +171,9 @@ static void bad_workers_in_the_environment_are_refused(void **state)
     } cases[] = {
         {"1025", "\"1025\" is out of range"},
         {"99999999999999999999", "is out of range"},
-        {"3x", "is no number"},
-        {"3,2", "is no number"},
-        {"3,cube", "is no number"},
+        {"3x", "is not a number"},
+        {"3,2", "is not a number"},
+        {"3,cube", "is not a number"},
         {"-1", "\"-1\" has an unknown type"},
         {" 3", "has an unknown type"},
         {"gpu", "\"gpu\" has an unknown type"},
@@ -196,8 +196,8 @@ static void bad_workers_in_the_environment_are_refused(void **state)
         {"cube:1:1", "has a bad number of threads"},
         {"cube:1025", "has a bad number of threads"},
         {"cube:4294967297", "has a bad number of threads"},
-        {"cube:1024,vector", "\"vector\" is one thread too many"},
-        {"cube:1000,vector:25", "\"vector:25\" is one thread too many"},
+        {"cube:1024,vector", "\"vector\" makes too many threads"},
+        {"cube:1000,vector:25", "\"vector:25\" makes too many threads"},
         {"cube, vector", "\" vector\" has an unknown type"},
         {"cube;vector", "has an unknown type"},
     };
@@ -210,7 +210,7 @@ static void bad_workers_in_the_environment_are_refused(void **state)
         memcpy(many + (size_t)i * 5, "cube,", 5);
     }
     many[sizeof many - 1] = '\0';
-    refused_variable("PTO_WORKERS", many, "is one thread too many");
+    refused_variable("PTO_WORKERS", many, "makes too many threads");
     many[sizeof many - 6] = '\0';
     set("PTO_WORKERS", many);
     assert_int_equal(accepted(NULL)->n_workers, 1024);

@@ -562,14 +562,14 @@ static void test_pending_tasks_are_beside_their_lane(void **state)
     assert_int_equal(rows.n_runs, t.n_tasks);
     assert_int_equal(rows.beside[0], 0);
     for (uint64_t i = 0; i < rows.n_runs; i++) {
-        const ptoi_run *r = &rows.runs[i];
+        const ptoi_task_run *r = &rows.runs[i];
         const bool held = strcmp(ptoi_ptrace_kernel(&t, &t.tasks[r->task]), "hold") == 0;
         assert_int_equal(rows.run_of[r->task], i);
         assert_int_equal(r->row != 0, held);
         assert_true(r->row <= rows.beside[r->lane + 1] - rows.beside[r->lane]);
         beside += held;
         for (uint64_t j = 0; j < i; j++) {
-            const ptoi_run *other = &rows.runs[j];
+            const ptoi_task_run *other = &rows.runs[j];
             assert_true(other->lane != r->lane || other->row != r->row || other->end <= r->start);
         }
         for (uint64_t j = 0; r->row == 0 && j < t.n_events; j++) {

@@ -1,7 +1,7 @@
-/* The quick way of submit and the table of loose blocks, where they meet their limits: what they leave
+/* The quick way of submit and the table of unindexed blocks, where they meet their limits: what they leave
  * to the long way must come to the same. */
 #include "../runtime/rig.h"
-#include "tensor/form.h"
+#include "tensor/desc.h"
 
 /* pto_temp makes what pto_tensor_init makes of the same shape, but for the memory. */
 static void test_temps_are_dense(void **state)
@@ -19,7 +19,8 @@ static void test_temps_are_dense(void **state)
         pto_tensor t, same;
         expect_ok(pto_scope_begin(r.rt));
         expect_ok(pto_temp(r.rt, dtype, ndim, shape, &t));
-        if (i % 2) { /* the form is known by now, and the next one of the same is made from that */
+        if (i %
+            2) { /* the descriptor is known by now, and the next one of the same is made from that */
             expect_ok(pto_submit(r.rt, r.quick, pto_output(&t)));
             expect_ok(pto_temp(r.rt, dtype, ndim, shape, &t));
             expect_ok(pto_temp(r.rt, dtype, ndim, shape, &t));
@@ -36,7 +37,7 @@ static void test_temps_are_dense(void **state)
     rig_stop(&r);
 }
 
-/* A block is loose until somebody asks about a part of it; all the same who touched it is known. */
+/* A block is unindexed until somebody asks about a part of it; all the same who touched it is known. */
 static void test_parts_of_a_block(void **state)
 {
     rig r;
@@ -233,11 +234,11 @@ static pto_status has_strides(const pto_call *call)
     return PTO_OK;
 }
 
-/* More forms than have numbers: the rest stand with the arguments, round the ring of which it goes many
+/* More layout descriptors than have ids: the rest stand with the arguments, round the ring of which it goes many
  * times, and nobody sees a difference. */
-static void test_more_forms_than_numbers(void **state)
+static void test_more_descs_than_ids(void **state)
 {
-    enum { MORE = PTOI_FORM_UNITS / 3 + 500 };
+    enum { MORE = PTOI_DESC_UNITS / 3 + 500 };
     rig r;
     pto_kernel kernel;
     pto_config config = PTO_CONFIG_INIT;
@@ -262,7 +263,7 @@ static void test_more_forms_than_numbers(void **state)
         expect_ok(pto_task_get_output(r.rt, task, 0, &back));
         assert_memory_equal(back.strides, t.strides, sizeof t.strides);
         assert_int_equal((char *)back.storage + back.offset - (char *)memory, 5);
-        /* A temporary of a form that has no number, brought, read, updated. */
+        /* A temporary of a layout descriptor that has no id, brought, read, updated. */
         expect_ok(pto_scope_begin_ex(r.rt, PTO_SCOPE_BOUNDARY));
         expect_ok(pto_temp(r.rt, PTO_UINT8, 3, DIMS(1 + i % 7, 3, 5), &temp));
         (void)RIG_SUBMIT(&r, r.fill, pto_output(&temp), pto_scalar_u64((uint64_t)i & 255));
@@ -276,7 +277,7 @@ static void test_more_forms_than_numbers(void **state)
     }
     expect_ok(pto_wait(r.rt));
     assert_int_equal(memory[5], (MORE - 1) & 255);
-    /* What has a number takes as little room as ever: so many with their forms would not fit. */
+    /* What has a number takes as little room as ever: so many with their layout descriptors would not fit. */
     pto_param many[200];
     pto_tensor known;
     strides[0] = 3;
@@ -314,7 +315,7 @@ int main(void)
 {
     const rig_case cases[] = {
         RIG_CASE(test_output_without_elements),
-        RIG_CASE(test_more_forms_than_numbers),
+        RIG_CASE(test_more_descs_than_ids),
         RIG_CASE(test_temps_are_dense),
         RIG_CASE(test_parts_of_a_block),
         RIG_CASE(test_many),

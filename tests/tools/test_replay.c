@@ -599,9 +599,9 @@ static void test_the_runtime_agrees(void **state)
     ptoi_ptrace_close(&trace);
 }
 
-/* More forms of tensors than have numbers, one dim each; then a scope of tasks with further ones, which
+/* More layout descriptors of tensors than have numbers, one dim each; then a scope of tasks with further ones, which
  * bring them with their arguments. */
-enum { FORMS = 65535, MANY = 32, FORMLESS = 20 };
+enum { DESCS = 65535, MANY = 32, WITHOUT_ID = 20 };
 
 static pto_status crowded_program(const pto_config *config)
 {
@@ -619,14 +619,14 @@ static pto_status crowded_program(const pto_config *config)
             pto_tensor_init(&tensors[i], &byte, 1, PTO_UINT8, 1, (int64_t[]){1}, NULL, 0), PTO_OK);
         params[i] = pto_nodep(pto_input(&tensors[i]));
     }
-    while (stride <= FORMS && status == PTO_OK) {
+    while (stride <= DESCS && status == PTO_OK) {
         for (uint32_t i = 0; i < MANY; i++) {
             tensors[i].strides[0] = stride++;
         }
         status = pto_submit_task(rt, kernel, PTO_KERNEL_TYPE, params, MANY, NULL);
     }
     PTO_BOUNDARY(rt) {
-        for (uint32_t i = 0; i < FORMLESS && status == PTO_OK; i++) {
+        for (uint32_t i = 0; i < WITHOUT_ID && status == PTO_OK; i++) {
             tensors[0].strides[0] = stride++;
             status = pto_submit_task(rt, kernel, PTO_KERNEL_TYPE, params, 1, NULL);
         }
@@ -635,7 +635,7 @@ static pto_status crowded_program(const pto_config *config)
     return status;
 }
 
-static void test_forms_without_numbers_take_room(void **state)
+static void test_descs_without_ids_take_room(void **state)
 {
     char path[] = "/tmp/pto_replay.XXXXXX.ptrace";
     const int file = mkstemps(path, 7);
@@ -656,7 +656,7 @@ static void test_forms_without_numbers_take_room(void **state)
     replay_machine_recorded(&plan, &m);
     assert_true(replay_rings_find(&plan, &m, &sizes));
     const uint64_t least = sizes.least.size[1][PTO_RING_ARGS];
-    assert_int_equal(least, (uint64_t)FORMLESS * 3 * 16);
+    assert_int_equal(least, (uint64_t)WITHOUT_ID * 3 * 16);
     config = config_of(NULL, NULL);
     config.level_arg_bytes[1] = least;
     assert_int_equal(crowded_program(&config), PTO_OK);
@@ -685,7 +685,7 @@ int main(void)
         cmocka_unit_test(test_scopes_hold_tasks),
         cmocka_unit_test(test_memory_lives_as_long_as_it_is_used),
         cmocka_unit_test(test_the_runtime_agrees),
-        cmocka_unit_test(test_forms_without_numbers_take_room),
+        cmocka_unit_test(test_descs_without_ids_take_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include <pto/pto.h>
 
 #include "replay.h"
-#include "tensor/form.h"
+#include "tensor/desc.h"
 #include "window/window.h"
 
 #define MOST_NS (UINT64_C(1) << 50)   /* of anything that was recorded: 13 days */
@@ -23,7 +23,7 @@ typedef struct maker {
     uint32_t mask;
     uint64_t now, own; /* where we are in time, and what the program did since its last step */
     uint64_t event, life;
-    ptoi_forms forms; /* as the map of the runtime numbers them */
+    ptoi_descs descs; /* as the map of the runtime numbers them */
     uint32_t order;   /* tasks and blocks so far, but for blocks that a task came with */
     bool in_submit;
     bool short_of_memory;
@@ -262,7 +262,7 @@ static bool use_buffer(maker *m, uint32_t task, const ptrace_arg *a)
     return true;
 }
 
-/* Units of a tensor among the arguments. When forms may run out, those that come with the arguments
+/* Units of a tensor among the arguments. When layout descriptors may run out, those that come with the arguments
  * are counted for all, as submit does when it looks for room: some will have a number after all. */
 static uint32_t units_of(maker *m, const ptrace_arg *a, bool crowded)
 {
@@ -271,7 +271,7 @@ static uint32_t units_of(maker *m, const ptrace_arg *a, bool crowded)
         t.shape[d] = m->trace->dims[a->dims + d];
         t.strides[d] = m->trace->dims[a->dims + a->ndim + d];
     }
-    (void)ptoi_form_number(&m->forms, &t);
+    (void)ptoi_desc_intern(&m->descs, &t);
     return crowded ? (uint32_t)ptoi_arg_units(a->ndim) : 1;
 }
 
@@ -325,7 +325,7 @@ static void take_task(maker *m, uint32_t i)
         .runs = ran,
         .type = task->kernel == PTRACE_NONE ? 0 : (uint8_t)t->kernels[task->kernel].type};
     p->owners.at[i + 1] = p->owners.at[i];
-    const bool crowded = ptoi_forms_are_few(&m->forms, task->args);
+    const bool crowded = ptoi_descs_may_run_out(&m->descs, task->args);
     for (uint32_t a = task->first_arg; a < task->first_arg + task->args; a++) {
         take_arg(m, i, &t->args[a], crowded);
     }
@@ -545,10 +545,10 @@ static bool make(maker *m)
     m->room_nodes = (size_t)p->n_tasks + 64;
     p->nodes = calloc(m->room_nodes, sizeof *p->nodes);
     p->owners.at = calloc((size_t)p->n_tasks + 1, sizeof *p->owners.at);
-    m->forms.records = calloc(PTOI_FORM_UNITS, PTOI_FORM_UNIT);
-    const uint32_t seats = PTOI_FORM_SEATS;
-    m->forms.table = calloc(seats, sizeof *m->forms.table);
-    return p->nodes && p->owners.at && m->forms.records && m->forms.table && make_hash(m) &&
+    m->descs.records = calloc(PTOI_DESC_UNITS, PTOI_DESC_UNIT);
+    const uint32_t seats = PTOI_DESC_SLOTS;
+    m->descs.table = calloc(seats, sizeof *m->descs.table);
+    return p->nodes && p->owners.at && m->descs.records && m->descs.table && make_hash(m) &&
            take_steps(m) && make_lists(m) && look_at_threads(m);
 }
 
@@ -561,8 +561,8 @@ bool replay_plan_make(const ptoi_ptrace *trace, replay_plan *plan)
     for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
         free(m.handles[l]);
     }
-    free(m.forms.records);
-    free(m.forms.table);
+    free(m.descs.records);
+    free(m.descs.table);
     free(m.known);
     free(m.buffers);
     if (!good) {

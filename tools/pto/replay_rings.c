@@ -61,7 +61,7 @@ typedef struct search {
     uint32_t ways;                 /* that are tried */
     uint32_t *ops[PTO_MAX_LEVELS]; /* of the plan, that take something on the level, by number */
     uint64_t *ends;                /* of a piece, by number: where it lies, or the head after it */
-    ptoi_run *runs;
+    ptoi_heap_run *runs;
     uint32_t n_runs;
 } search;
 

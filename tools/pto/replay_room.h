@@ -20,7 +20,7 @@ typedef struct replay_level {
     uint64_t entries; /* of the map, in use */
     ptoi_heap heap;
     ptoi_ring args, edges;
-    ptoi_run *runs;
+    ptoi_heap_run *runs;
     bool bounded_heap, bounded_args, bounded_edges;
 } replay_level;
 

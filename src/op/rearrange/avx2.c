@@ -1,4 +1,4 @@
-/* avx2.c - moving bytes with AVX2: a register is half of a cache line. */
+/* avx2.c - moves bytes with AVX2. A register is half a cache line. */
 #if defined(__x86_64__)
 
 #include <immintrin.h>
@@ -25,7 +25,7 @@ static inline void stream_half(char *to, __m256i value)
     _mm256_stream_si256((__m256i *)(void *)to, value);
 }
 
-/* Up to 32 bytes: two moves that may meet in the middle. */
+/* Up to 32 bytes: two moves that may overlap in the middle. */
 static inline void move_few(char *to, const char *from, int64_t bytes)
 {
     if (bytes >= 16) {
@@ -70,7 +70,7 @@ static inline void move_row(char *to, const char *from, int64_t bytes)
     }
 }
 
-/* Whole lines go past the caches, what is before and after them does not. */
+/* Streams whole cache lines past the caches, and stores partial lines at both ends normally. */
 static inline void stream_row(char *to, const char *from, int64_t bytes)
 {
     int64_t at = (int64_t)(-(uintptr_t)to & (PTOI_LINE - 1));
@@ -116,7 +116,7 @@ enum { LANES = 2, PARTS = 2 };
 #define HIGH_4 _mm256_unpackhi_epi32
 #define LOW_8 _mm256_unpacklo_epi64
 #define HIGH_8 _mm256_unpackhi_epi64
-#define LOW_16(a, b) (a) /* a lane is one element: there is nothing to interleave */
+#define LOW_16(a, b) (a) /* a lane is one element, so there is nothing to interleave */
 #define HIGH_16(a, b) (b)
 
 PTOI_INLINE void turn_lanes(const vec group[4], vec out[LANES][PARTS])
@@ -127,7 +127,7 @@ PTOI_INLINE void turn_lanes(const vec group[4], vec out[LANES][PARTS])
     out[1][1] = _mm256_permute2x128_si256(group[2], group[3], 0x31);
 }
 
-/* Edges go through a square of their own. */
+/* Edges go through a temporary square. */
 #define PART(size)                                                                                 \
     PTOI_INLINE void square_##size(char *to, const int64_t *to_rows, const char *from,             \
                                    const int64_t *from_rows);                                      \

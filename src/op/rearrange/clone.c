@@ -1,13 +1,13 @@
-/* clone.c - dense copies of tensors, into memory that the caller gives: clone and contiguous. */
+/* clone.c - dense copies of tensors into the caller's memory: clone and contiguous. */
 #include <inttypes.h>
 
 #include "base/error.h"
 #include "op/rearrange/plan.h"
 #include "tensor/tensor.h"
 
-/* Whether the source touches a byte of the first `bytes` of the destination. Of managed memory the
- * address counts here, as it does to the CPU. The search may take as many steps as the copy; a
- * source so tangled that they do not suffice counts as sharing memory. */
+/* Whether the source touches one of the first `bytes` bytes of the destination. For managed memory
+ * too, the address counts here, since the CPU copies by address. The search may take as many steps
+ * as the copy has elements. If they do not suffice, the two count as sharing memory. */
 static pto_status check_apart(const char *op, const pto_tensor *src, const ptoi_extent *extent,
                               void *storage, uint64_t bytes)
 {
@@ -74,7 +74,7 @@ static pto_status copy_in_order(const char *op, const pto_tensor *src, const pto
         }
     }
 
-    /* New memory of the user: neither block nor version of the source carries over. */
+    /* The memory is new user memory, so block and version of the source do not apply. */
     pto_tensor made = ptoi_tensor_derive(src, kind);
     made.storage = storage;
     made.storage_bytes = storage_bytes;
@@ -97,8 +97,8 @@ static pto_status copy_in_order(const char *op, const pto_tensor *src, const pto
     return PTO_OK;
 }
 
-/* The dims by falling |stride|; those of equal stride, and single elements, stay where they are
- * among their neighbours. */
+/* Sorts the dims by falling |stride|. Dims of equal stride, and those of one element, keep their
+ * positions relative to their neighbours. */
 static void memory_order(const pto_tensor *t, int32_t *order)
 {
     uint64_t reach[PTO_MAX_DIMS] = {0};

@@ -1,18 +1,20 @@
-/* distinct.c - whether every element of a view has a place of its own.
+/* distinct.c - decides whether all elements of a view are at different places.
  *
- * Strides count elements, so two elements share bytes if and only if they are at the same place. Let
- * strides be positive (a dim that runs backwards touches the same places) and s1 > s2 > ... Two that
- * meet differ first in some dim k, by some x >= 1 steps, and the dims inside of it make up for that:
+ * Strides count elements, so two elements share bytes if and only if they are at the same place.
+ * Let strides be positive (a reversed dim touches the same places) and s1 > s2 > ... Two elements
+ * at the same place differ first in some dim k, by some x >= 1 steps, and the dims inside it
+ * compensate:
  *
  *     x*sk + sum of dj*sj = 0,    1 <= x < nk,  |dj| < nj,  j > k
  *
- * With every dj counted from its lowest value, and x from its highest, all terms add: this is the
- * question that tensor/search.h answers. It need not be asked where sk is more than all the dims
- * inside of k can reach, which is so for all k in nearly all views.
+ * With every dj counted from its lowest value, and x from its highest, all terms add up: this is
+ * the question that tensor/search.h answers. It need not be asked if sk is larger than the reach of
+ * all dims inside k. In nearly all views that holds for all k.
  */
 #include "op/rearrange/rearrange.h"
 
-/* Whether elements meet that differ in dim k, and in no dim before it. `reach`: of those after it. */
+/* Whether two elements that differ in dim k, but in no dim before it, are at the same place.
+ * `reach` is that of the dims after k. */
 static ptoi_verdict ask(const ptoi_dim *dim, uint32_t k, uint32_t n, uint64_t reach,
                         ptoi_effort *effort)
 {
@@ -32,7 +34,7 @@ static ptoi_verdict ask(const ptoi_dim *dim, uint32_t k, uint32_t n, uint64_t re
 ptoi_verdict ptoi_meets_itself(int32_t ndim, const int64_t *shape, const int64_t *strides,
                                uint64_t budget)
 {
-    ptoi_dim dim[PTO_MAX_DIMS]; /* the largest stride first */
+    ptoi_dim dim[PTO_MAX_DIMS]; /* largest stride first */
     uint32_t n = 0;
     bool repeats = false;
     for (int32_t d = 0; d < ndim; d++) {
@@ -45,7 +47,7 @@ ptoi_verdict ptoi_meets_itself(int32_t ndim, const int64_t *shape, const int64_t
         uint64_t s = strides[d] < 0 ? 0 - (uint64_t)strides[d] : (uint64_t)strides[d];
         uint32_t at = n++;
         for (; at > 0 && dim[at - 1].s <= s; at--) {
-            repeats |= dim[at - 1].s == s; /* one step forth in one and back in the other */
+            repeats |= dim[at - 1].s == s; /* one step forward in one dim, one back in the other */
             dim[at] = dim[at - 1];
         }
         dim[at] = (ptoi_dim){(uint64_t)shape[d], s};

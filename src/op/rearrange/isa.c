@@ -1,10 +1,10 @@
-/* isa.c - which instruction sets this machine has. */
+/* isa.c - detects the instruction sets of this machine. */
 #include "op/rearrange/isa.h"
 
 const ptoi_isa *ptoi_isa_at(size_t index)
 {
 #if defined(__x86_64__)
-    /* Asks once in all: the compiler's own table, filled before main or at the first question. */
+    /* Fills the compiler's own table, unless that was done before main. */
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && index-- == 0) {
         return &ptoi_isa_avx512;

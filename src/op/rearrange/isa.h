@@ -1,9 +1,9 @@
-/* isa.h - what moves bytes, once for each instruction set, chosen when the program runs.
+/* isa.h - kernels that move bytes, one set for each instruction set, chosen at run time.
  *
- * A set of kernels moves what the innermost loops of a plan are: rows of bytes, or a block to be
- * turned. Elements have 1, 2, 4, 8 or 16 bytes; tables are indexed by the binary logarithm.
+ * A kernel moves what the innermost loops of a plan describe: rows of bytes, or a block to be
+ * transposed. Elements have 1, 2, 4, 8 or 16 bytes; tables are indexed by the binary logarithm.
  *
- * `stream` means past the caches, for copies larger than those. Such stores are seen by others only
+ * `stream` means past the caches, for copies larger than those. Other threads see such stores only
  * after `fence`.
  */
 #ifndef PTOI_ISA_H
@@ -15,8 +15,8 @@
 
 #define PTOI_LINE 64 /* bytes of a cache line, as in window/window.h */
 
-/* `count` rows of `bytes` each. Stream: any alignment; lines at the ends of a row are written in part
- * and not streamed. */
+/* Copies `count` rows of `bytes` each. Streaming accepts any alignment. Partial lines at the ends
+ * of a row are not streamed. */
 typedef void ptoi_rows_fn(char *to, int64_t to_step, const char *from, int64_t from_step,
                           int64_t count, int64_t bytes, bool stream);
 
@@ -27,8 +27,8 @@ typedef struct ptoi_block {
     const char *from;
     const int64_t *from_rows; /* ni rows of nj elements each */
     int64_t ni, nj;
-    bool lines; /* streams: every row of the destination begins with a line */
-    /* The block after this one, to be fetched ahead: next_ni rows. NULL if there is none. */
+    bool lines; /* for streams: every row of the destination begins at a cache line */
+    /* The next block, to be prefetched: next_ni rows. NULL: none. */
     const char *next;
     const int64_t *next_rows;
     int64_t next_ni;
@@ -40,23 +40,23 @@ typedef struct ptoi_isa {
     const char *name;
     ptoi_rows_fn *rows;
     ptoi_block_fn *block[5];
-    /* Past the caches where `lines` says so, and fetching ahead in any case. Rows of the destination
-     * have no more than ptoi_block_lines whole lines. */
+    /* Writes past the caches where `lines` is set, and always prefetches. Rows of the destination
+     * have at most ptoi_block_lines whole lines. */
     ptoi_block_fn *stream[5];
     void (*fence)(void);
 } ptoi_isa;
 
-/* How many lines long the rows of a streamed block are, at most and at best. */
+/* The best length of rows in a streamed block, in lines. It is also the limit. */
 static inline int64_t ptoi_block_lines(uint32_t size)
 {
     return size == 1 ? 2 : 4;
 }
 
-/* Those that this machine can run, the best one first; the last one is portable C. NULL past the
- * end. */
+/* The instruction sets that this machine supports, best first; the last one is portable C. NULL
+ * past the end. */
 const ptoi_isa *ptoi_isa_at(size_t index);
 
-/* The sets themselves, for ptoi_isa_at. */
+/* The sets of kernels, for ptoi_isa_at. */
 extern const ptoi_isa ptoi_isa_portable;
 #if defined(__x86_64__)
 extern const ptoi_isa ptoi_isa_avx2;

@@ -1,4 +1,4 @@
-/* memory.c - copies into memory that is allocated for them. */
+/* memory.c - copies into newly allocated memory. */
 #define _GNU_SOURCE /* MADV_HUGEPAGE */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 #include "op/rearrange/rearrange.h"
 #include "tensor/tensor.h"
 
-/* From so many bytes on memory is made of whole huge pages, if the system has any: turning a matrix
- * touches a page for each row, more than the core remembers addresses of small ones. */
+/* From this size on, memory consists of whole huge pages if the system has them. Transposing a
+ * matrix touches a page for each row, which is more small pages than the TLB holds. */
 #define HUGE_PAGE (UINT64_C(2) << 20)
 #define HUGE_FROM (2 * HUGE_PAGE)
 
-/* At most INT64_MAX bytes. */
+/* Allocates at most INT64_MAX bytes. */
 static pto_status allocate_cpu(uint64_t bytes, void **memory)
 {
     bool huge = bytes >= HUGE_FROM;
@@ -25,7 +25,7 @@ static pto_status allocate_cpu(uint64_t bytes, void **memory)
         return ptoi_fail(PTO_OUT_OF_MEMORY, "rearrange: no memory for %" PRIu64 " bytes", bytes);
     }
     if (huge) {
-        (void)madvise(*memory, rounded, MADV_HUGEPAGE); /* slower without, not wrong */
+        (void)madvise(*memory, rounded, MADV_HUGEPAGE); /* slower without, but correct */
     }
     return PTO_OK;
 }
@@ -64,7 +64,7 @@ static void release(pto_device device, void *memory, uint64_t bytes)
     }
 }
 
-/* With the device current. */
+/* The device is current. */
 static pto_status make(const pto_tensor *src, uint64_t bytes, pto_tensor *dst)
 {
     pto_tensor made = ptoi_tensor_derive(src, PTO_DEEP_CONTIGUOUS);
@@ -99,7 +99,7 @@ pto_status pto_rearrange_new(const pto_tensor *src, pto_tensor *dst)
         return ptoi_fail(PTO_OVERFLOW, "rearrange: %" PRId64 " elements of %" PRIu64 " bytes",
                          extent.numel, extent.size);
     }
-    pto_op_fn fn; /* before anything is allocated */
+    pto_op_fn fn; /* looked up before anything is allocated */
     PTO_TRY(ptoi_device_check("rearrange: src", src->device));
     PTO_TRY(ptoi_op_find(pto_rearrange_op(), src->device, &fn));
     pto_device before = pto_device_current();
@@ -114,7 +114,7 @@ void pto_rearrange_free(pto_tensor *dst)
     }
     pto_device before = pto_device_current();
     if (dst->storage) {
-        /* A device that cannot be made current may still take its memory back. */
+        /* A device that cannot be made current may still free its memory. */
         (void)pto_device_set_current(dst->device);
         release(dst->device, dst->storage, dst->storage_bytes);
         (void)pto_device_set_current(before);

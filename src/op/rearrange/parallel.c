@@ -1,4 +1,4 @@
-/* parallel.c - one copy by several threads. They live as long as the copy. */
+/* parallel.c - one copy by several threads, which live as long as the copy. */
 #include <inttypes.h>
 
 #include "base/error.h"
@@ -8,7 +8,7 @@
 
 enum { MOST_THREADS = 256 };
 
-/* To start and end a thread takes as long as copying a good part of this. */
+/* Starting and joining a thread takes as long as copying a good part of this. */
 #define BYTES_A_THREAD (INT64_C(1) << 20)
 
 typedef struct part {
@@ -38,7 +38,7 @@ static void run(const ptoi_move *move, uint32_t parts)
     bool started[MOST_THREADS];
     for (uint32_t i = 0; i < parts; i++) {
         all[i] = (part){.move = move, .number = i, .parts = parts};
-        /* Part 0 is the caller's, and so is every part that no thread is to be had for. */
+        /* The caller does part 0, and each part for which no thread could be started. */
         started[i] = i > 0 && ptoi_os_thread(&all[i].thread, run_part, &all[i]) == 0;
     }
     for (uint32_t i = 0; i < parts; i++) {

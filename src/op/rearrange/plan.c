@@ -1,4 +1,4 @@
-/* plan.c - thinking about a strided copy: normalise, then choose a way. See plan.h. */
+/* plan.c - plans a strided copy: normalises it, then chooses a way. See plan.h. */
 #include "op/rearrange/plan.h"
 
 #include <inttypes.h>
@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 
-/* With fewer elements than this in i or j a square costs more than its elements one by one. Indexed
- * by the binary logarithm of the size. */
+/* With fewer elements than this in i or j, a square costs more than moving elements one by one.
+ * Indexed by the binary logarithm of the size. */
 static const int64_t thin[5] = {8, 8, 8, 4, 2};
 
 static uint64_t reach_of(int64_t step)
@@ -18,7 +18,7 @@ static uint64_t reach_of(int64_t step)
 
 /* ---- Normalise ----------------------------------------------------------------------------- */
 
-/* The bytes that a side spans, from element [0, 0, ...]. Fit, by E2. */
+/* The range of bytes of one side, relative to element [0, 0, ...]. It fits, by E2. */
 static void span(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t size,
                  int64_t *low, int64_t *end)
 {
@@ -32,7 +32,7 @@ static void span(int32_t ndim, const int64_t *shape, const int64_t *strides, int
     }
 }
 
-/* Walks a loop from its other end. */
+/* Reverses a loop. */
 static void flip(ptoi_plan *plan, ptoi_loop *loop)
 {
     plan->to_start += (loop->count - 1) * loop->to;
@@ -41,9 +41,9 @@ static void flip(ptoi_plan *plan, ptoi_loop *loop)
     loop->from = -loop->from;
 }
 
-/* Puts the loops into the order in which the destination lies in memory, upwards, if they are free
- * to take it: if no two elements of the destination meet, which is certain where each step moves
- * past all that the loops inside of it touch. Else nothing changes, and the answer is false. */
+/* Sorts the loops by address of the destination, ascending. That is allowed if no two elements of
+ * the destination are at the same place, which is certain if each step moves past everything that
+ * the inner loops touch. Otherwise nothing changes, and the result is false. */
 static bool sort_loops(ptoi_plan *plan)
 {
     ptoi_loop sorted[PTO_MAX_DIMS] = {{0, 0, 0}};
@@ -70,7 +70,7 @@ static bool sort_loops(ptoi_plan *plan)
     return true;
 }
 
-/* Whether `outer` goes on where `inner` ends, so that one loop does for both. */
+/* Whether `outer` continues where `inner` ends, so that one loop can replace both. */
 static bool chains(int64_t outer, int64_t inner, int64_t count)
 {
     int64_t end;
@@ -110,7 +110,7 @@ static void add_loop(ptoi_axis *axis, ptoi_loop loop)
     axis->count *= loop.count; /* fits, by E1 */
 }
 
-/* The loop in which the source steps least; of equals the longest. -1 if there is none. */
+/* The loop with the smallest step in the source; of equal ones the longest. -1 if there is none. */
 static int32_t least_from(const ptoi_plan *plan)
 {
     int32_t least = -1;
@@ -130,7 +130,8 @@ static bool is_wide(int64_t run)
     return run == 2 || run == 4 || run == 8 || run == 16;
 }
 
-/* Lengthens i by what goes on in the destination, j by what goes on in the source. */
+/* Extends i by loops that continue it in the destination, and j by loops that continue it in the
+ * source. */
 static void lengthen(ptoi_plan *plan)
 {
     int64_t size = plan->size;
@@ -151,11 +152,11 @@ static void lengthen(ptoi_plan *plan)
     }
 }
 
-/* A square of such sides keeps its lines of both sides in the first cache, whichever side they are far
- * apart on; a longer rectangle may have more. */
+/* A square of this side keeps its lines of both sides in the L1 cache, even if they are far apart
+ * on one side. A longer rectangle may have LONG_AREA elements. */
 enum { SQUARE_SIDE = 32, LONG_AREA = 4096 };
 
-/* How much of either axis a piece has. */
+/* Chooses how much of each axis a piece has. */
 static void cut(ptoi_plan *plan)
 {
     ptoi_axis *i = &plan->i, *j = &plan->j;
@@ -167,7 +168,7 @@ static void cut(ptoi_plan *plan)
                            : 1;
         area = plan->run < PTOI_CHUNK ? PTOI_CHUNK / plan->run : 1;
     }
-    /* Rows are as good as squares if both sides lie densest along them. */
+    /* Rows are as good as squares if both sides are densest along them. */
     bool rows = plan->run >= PTOI_LONG_RUN || j->n == 0 ||
                 reach_of(i->loop[0].from) <= reach_of(j->loop[0].from);
     if (!rows) {
@@ -181,8 +182,8 @@ static void cut(ptoi_plan *plan)
     }
 }
 
-/* Long runs go in the order of the source: memory is best read straight on, and does not mind where
- * it is written, if that is some lines at a time. */
+/* Long runs are copied in the order of the source: reads are fastest in sequence, while the order
+ * of writes does not matter if each has several lines. */
 static void sort_by_source(ptoi_plan *plan)
 {
     for (int32_t i = 1; i < plan->n; i++) {
@@ -241,7 +242,7 @@ static void choose(ptoi_plan *plan)
     cut(plan);
 }
 
-/* Whether rows meet their lines all in the same way, and where the first line begins. */
+/* Whether all rows are aligned alike relative to cache lines, and where the first line begins. */
 static void align(ptoi_plan *plan, uintptr_t to_address)
 {
     uintptr_t address = to_address + (uintptr_t)plan->to_start;
@@ -284,7 +285,8 @@ void ptoi_plan_make_with(ptoi_plan *plan, int32_t ndim, const int64_t *shape,
     span(ndim, shape, from_strides, size, &plan->from_low, &plan->from_end);
     for (int32_t d = 0; d < ndim; d++) {
         if (shape[d] > 1) {
-            /* Fit, by E2; the bytes do not have to if the destination stands still, too. */
+            /* They fit, by E2. The total of bytes need not fit if the destination does not move
+             * either. */
             plan->loops[plan->n++] = (ptoi_loop){shape[d], to_strides[d] * size,
                                                  from_strides[d] * size};
             if (__builtin_mul_overflow(plan->bytes, shape[d], &plan->bytes)) {
@@ -322,7 +324,7 @@ void ptoi_plan_make_with(ptoi_plan *plan, int32_t ndim, const int64_t *shape,
 #endif
 }
 
-/* ---- Looking at it ------------------------------------------------------------------------- */
+/* ---- Checking and printing ----------------------------------------------------------------- */
 
 static bool is_row(const ptoi_axis *axis, bool to, int64_t size)
 {
@@ -352,39 +354,40 @@ static const char *check_something(const ptoi_plan *plan)
     }
     bool tiles = plan->way == PTOI_WAY_TILES, ordered = plan->way == PTOI_WAY_ORDERED;
     if ((!ordered && all != plan->bytes) || plan->size > 16 || (plan->size & (plan->size - 1))) {
-        return "P1: the loops do not come to all bytes";
+        return "PL1: the loops do not cover all bytes";
     }
     if (plan->way == PTOI_WAY_RUNS && plan->run < plan->size) {
-        return "P2: a run shorter than an element";
+        return "PL2: a run shorter than an element";
     }
     if (tiles && (!is_row(&plan->i, true, plan->size) || !is_row(&plan->j, false, plan->size) ||
                   plan->i.side > PTOI_BLOCK_ROWS || plan->j.side > PTOI_BLOCK_COLUMNS)) {
-        return "P3: an axis that is no row, or a block that is too large";
+        return "PL3: an axis that is no row, or a block that is too large";
     }
     if (ordered && (plan->j.count != 1 || plan->i.n > 1 || plan->i.side != plan->i.count)) {
-        return "P4: ordered, but in pieces";
+        return "PL4: ordered, but in pieces";
     }
     if (plan->aligned && steps % PTOI_LINE) {
-        return "P5: rows that meet lines differently";
+        return "PL5: rows that are not aligned alike";
     }
     if (plan->head * plan->size >= PTOI_LINE || plan->head > plan->i.count) {
-        return "P6: a head of more than a line, or than there is";
+        return "PL6: a head of more than a line, or than there is";
     }
-    return pieces == plan->pieces ? NULL : "P7: the pieces do not come to all";
+    return pieces == plan->pieces ? NULL : "PL7: the number of pieces is wrong";
 }
 
 pto_status ptoi_plan_check(const ptoi_plan *plan)
 {
     const char *broken = NULL;
     if (plan->way == PTOI_WAY_NOTHING) {
-        broken = plan->n || plan->bytes || plan->isa ? "P1: something is set of nothing" : NULL;
+        broken = plan->n || plan->bytes || plan->isa ? "PL1: fields are set in a plan for nothing"
+                                                     : NULL;
     } else {
         broken = check_something(plan);
     }
     return broken ? ptoi_fail(PTO_CORRUPT, "rearrange plan: %s", broken) : PTO_OK;
 }
 
-/* Whether what is written goes past the caches, but for parts of lines. */
+/* Whether stores go past the caches, except for partial lines. */
 static bool is_past_caches(const ptoi_plan *plan)
 {
     return plan->stream && plan->isa != &ptoi_isa_portable &&

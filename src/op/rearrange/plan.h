@@ -1,26 +1,26 @@
-/* plan.h - a strided copy, thought about once and run as often as wanted, at any addresses.
+/* plan.h - a strided copy, planned once and run any number of times, at any addresses.
  *
- *   normalise   drop single elements, walk the destination upwards, sort the loops by where the
- *               destination lies in memory, make one loop of two that chain on both sides
- *   choose      a way of moving, from what the innermost loops look like
+ *   normalise   drop dims of one element, make the destination ascend, sort the loops by address
+ *               of the destination, merge two loops that chain on both sides
+ *   choose      a way of moving, from the innermost loops
  *   run         piece by piece: a rectangle of the two innermost axes, and loops around it
  *
- * The two axes: i, along which the destination lies densest, and j, along which the source does.
+ * The two axes: i, along which the destination is densest, and j, along which the source is.
  *
- *   RUNS      both sides step by one element in the same loop: bytes are copied in runs
- *   TILES     the destination steps by one element along i, the source along j: blocks are turned
- *   ELEMENTS  anything else: element by element, in rectangles that stay in the first cache
- *   ORDERED   the loops of the destination are not one inside of the other, so it may name a place
- *             more than once: element by element in the order of the indices, the last dim fastest,
- *             so that what comes last stays
+ *   RUNS      both sides step by one element in the same loop: copies runs of bytes
+ *   TILES     the destination steps by one element along i, the source along j: transposes blocks
+ *   ELEMENTS  anything else: element by element, in rectangles that stay in the L1 cache
+ *   ORDERED   the loops of the destination are not nested, so it may contain a place more than
+ *             once: element by element in the order of the indices, the last dim fastest, so that
+ *             the last one written stays
  *
- * Runs of both sides that are 2, 4, 8 or 16 bytes long count as one wide element, so that pairs of
- * halves are turned like floats. And where rows of a block are short, an axis takes in further loops:
- * whatever goes on in the memory of the destination may follow along i, and in that of the source
- * along j. The other side jumps then from loop to loop, which costs it nothing: its rows are apart
- * anyway.
+ * Runs of 2, 4, 8 or 16 bytes on both sides count as one wide element, so that pairs of halves are
+ * transposed like floats. If the rows of a block are short, an axis includes further loops: any
+ * loop that continues the destination's memory may extend i, and any that continues the source's
+ * memory may extend j. The other side then jumps from loop to loop. That costs nothing, because its
+ * rows are apart anyway.
  *
- * A plan also knows what can be told from the layout alone: the bytes that either side spans.
+ * A plan also has what follows from the layout alone: the range of bytes of each side.
  */
 #ifndef PTOI_PLAN_H
 #define PTOI_PLAN_H
@@ -37,97 +37,99 @@ typedef enum ptoi_way {
     PTOI_WAY_ORDERED,
 } ptoi_way;
 
-/* One loop; steps count bytes. */
+/* One loop; steps are in bytes. */
 typedef struct ptoi_loop {
     int64_t count, to, from;
 } ptoi_loop;
 
-/* An axis: one loop or several, of which one side makes a row of memory. */
+/* An axis: one loop or several that together form a row of memory on one side. */
 typedef struct ptoi_axis {
-    int64_t count; /* all its loops together; 1 if there is none */
-    int64_t side;  /* so many at a time: what a piece has of it, at most */
+    int64_t count; /* all its loops together; 1 if there are none */
+    int64_t side;  /* most elements of it in a piece */
     int32_t n;
-    ptoi_loop loop[PTO_MAX_DIMS]; /* the innermost first */
+    ptoi_loop loop[PTO_MAX_DIMS]; /* innermost first */
 } ptoi_axis;
 
 /* Invariants, checked by ptoi_plan_check:
- *   P1  way NOTHING: nothing else is set. Else size is 1, 2, 4, 8 or 16, and the loops, i and j
- *       together come to all elements: bytes == size of an item * all counts
- *   P2  RUNS: an item is `run` bytes, run >= size; else an item is an element
- *   P3  TILES: element k of i lies k * size further in the destination, of j in the source; blocks
- *       are no larger than PTOI_BLOCK_ROWS x PTOI_BLOCK_COLUMNS
- *   P4  ORDERED: j is single, i is the last loop
- *   P5  aligned: every `to` but those along i is a multiple of a line
- *   P6  head: elements of i before the first whole line, if `aligned`; head * size < PTOI_LINE
- *   P7  there are (pieces of i) * (pieces of j) * (chunks of a run) * (all loops) pieces
+ *   PL1  way NOTHING: nothing else is set. Else size is 1, 2, 4, 8 or 16, and the loops, i and j
+ *        together cover all elements: bytes == size of an item * all counts
+ *   PL2  RUNS: an item is `run` bytes, run >= size; else an item is an element
+ *   PL3  TILES: element k of i lies k * size further in the destination, of j in the source; blocks
+ *        are no larger than PTOI_BLOCK_ROWS x PTOI_BLOCK_COLUMNS
+ *   PL4  ORDERED: j is single, i is the last loop
+ *   PL5  aligned: every `to` except those along i is a multiple of a line
+ *   PL6  head: elements of i before the first whole line, if `aligned`; head * size < PTOI_LINE
+ *   PL7  there are (pieces of i) * (pieces of j) * (chunks of a run) * (all loops) pieces
  */
 typedef struct ptoi_plan {
     ptoi_way way;
-    uint32_t size;                /* of one element, wide ones counted as one */
-    int32_t n;                    /* loops around the axes, the outermost first */
-    bool stream;                  /* past the caches: there is more than would stay in them */
-    bool aligned;                 /* every row of the destination meets its lines in the same way */
-    uint8_t line;                 /* address of the first one written, modulo a line */
+    uint32_t size;                /* of one element; a wide element counts as one */
+    int32_t n;                    /* loops around the axes, outermost first */
+    bool stream;                  /* past the caches: the copy is larger than they are */
+    bool aligned;                 /* all rows of the destination are aligned alike relative to cache
+                                     lines */
+    uint8_t line;                 /* address of the first element written, modulo a line */
     uint8_t head;                 /* elements of i before the first whole line, if aligned */
-    const ptoi_isa *isa;          /* who moves */
-    int64_t to_start, from_start; /* the first one moved, from element [0, 0, ...] */
+    const ptoi_isa *isa;          /* the kernels */
+    int64_t to_start, from_start; /* first element moved, relative to element [0, 0, ...] */
     ptoi_loop loops[PTO_MAX_DIMS];
     ptoi_axis i, j;
     int64_t run;    /* RUNS: bytes of an item */
-    int64_t chunks; /* RUNS: in so many pieces each */
-    int64_t pieces; /* in all */
-    int64_t bytes;  /* moved in all */
-    /* From the element [0, 0, ...] of each side: the lowest byte touched, and one past the highest. */
+    int64_t chunks; /* RUNS: pieces of each run */
+    int64_t pieces; /* total */
+    int64_t bytes;  /* total moved */
+    /* Relative to element [0, 0, ...] of each side: the lowest byte touched, and one past the
+     * highest. */
     int64_t to_low, to_end, from_low, from_end;
 } ptoi_plan;
 
 enum {
     PTOI_BLOCK_ROWS = 256,     /* of i, in a piece of TILES */
     PTOI_BLOCK_COLUMNS = 1024, /* of j */
-    PTOI_CHUNK = 1 << 16,      /* bytes of a very long run, in a piece of RUNS */
-    PTOI_LONG_RUN = 256,       /* bytes: enough whole lines for a stream */
+    PTOI_CHUNK = 1 << 16,      /* bytes of a very long run in a piece of RUNS */
+    PTOI_LONG_RUN = 256,       /* bytes: enough whole lines to stream */
 };
 
-/* Pieces of an axis that begins with `head` of its own. */
+/* Number of pieces of an axis that begins with a piece of `head` elements. */
 static inline int64_t ptoi_axis_pieces(const ptoi_axis *axis, int64_t head)
 {
     return (head > 0) + (axis->count - head + axis->side - 1) / axis->side;
 }
 
-/* A destination of so many bytes is written past the caches. Below it the consumer of the copy is
- * likely to find it there; above it most would be gone, and every line of it would be read only to be
- * overwritten. */
+/* A destination of at least this size is written past the caches. A smaller one will probably be
+ * found in the cache by its next reader. Of a larger one most would be evicted, and every line of
+ * it would be read only to be overwritten. */
 enum { PTOI_STREAM_FROM = 4 << 20 };
 
-/* Strides count elements. Both sides are sound tensors (E1 - E3 of tensor/tensor.h) of that shape, and
- * elements have 1, 2, 4 or 8 bytes. `to_address`: where element [0, 0, ...] will lie, modulo 64; the
- * plan is right at other addresses too, but not as fast. */
+/* Strides are in elements. Both sides are valid tensors (E1 to E3 of tensor/tensor.h) of that
+ * shape; elements have 1, 2, 4 or 8 bytes. `to_address` is the future address of element [0, 0,
+ * ...], modulo 64. At other addresses the plan is correct, but slower. */
 void ptoi_plan_make(ptoi_plan *plan, int32_t ndim, const int64_t *shape, const int64_t *to_strides,
                     const int64_t *from_strides, uint32_t size, uintptr_t to_address);
 
-/* The same with a set of kernels of one's own choice (NULL: the best one here), and with streams from
- * another number of bytes on. */
+/* The same with a given set of kernels (NULL: the best one here) and another threshold for
+ * streams. */
 void ptoi_plan_make_with(ptoi_plan *plan, int32_t ndim, const int64_t *shape,
                          const int64_t *to_strides, const int64_t *from_strides, uint32_t size,
                          uintptr_t to_address, const ptoi_isa *isa, int64_t stream_from);
 
-/* `to` and `from` are where element [0, 0, ...] lies. They share no byte. When it returns, what was
- * written is visible to whoever this thread tells. */
+/* `to` and `from` are the addresses of element [0, 0, ...]. They share no byte. The stores are
+ * visible when it returns, like normal stores. */
 void ptoi_plan_run(const ptoi_plan *plan, void *to, const void *from);
 
-/* One of `parts` parts that do not meet and together are all; one may be empty. (ORDERED copies have
- * one part that does it all.) */
+/* Runs one of `parts` disjoint parts, which together are the whole copy; a part may be empty.
+ * (ORDERED copies have one part that does everything.) */
 void ptoi_plan_run_part(const ptoi_plan *plan, void *to, const void *from, uint32_t part,
                         uint32_t parts);
 
-/* Plan and run in one. */
+/* Plans and runs. */
 void ptoi_copy(int32_t ndim, const int64_t *shape, void *to, const int64_t *to_strides,
                const void *from, const int64_t *from_strides, uint32_t size);
 
-/* PTO_CORRUPT if an invariant does not hold. */
+/* PTO_CORRUPT if an invariant is broken. */
 pto_status ptoi_plan_check(const ptoi_plan *plan);
 
-/* One readable line, as snprintf. */
+/* One readable line, written like snprintf does. */
 size_t ptoi_plan_format(const ptoi_plan *plan, char *text, size_t size);
 
 #endif /* PTOI_PLAN_H */

@@ -1,4 +1,4 @@
-/* portable.c - moving bytes in plain C: what is left when a machine has nothing better. */
+/* portable.c - moves bytes in plain C, on machines without a supported vector unit. */
 #include <string.h>
 
 #include "op/rearrange/isa.h"
@@ -12,8 +12,8 @@ static void rows(char *to, int64_t to_step, const char *from, int64_t from_step,
     }
 }
 
-/* Moves of a fixed size become one load and one store, aligned or not. A line by a line at a time: as
- * much as stays in the first cache, wherever it lies. */
+/* Moves of a fixed size become one load and one store, aligned or not. Blocks are one line by one
+ * line: as much as stays in the L1 cache, wherever it lies. */
 #define PORTABLE(size)                                                                             \
     static void block_##size(const ptoi_block *b)                                                  \
     {                                                                                              \

@@ -7,19 +7,17 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/likely.h"
 #include "op/cache.h"
 #include "op/op.h"
 #include "tensor/tensor.h"
-
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 _Static_assert((int)PTOI_CACHE_CAPACITY == PTO_REARRANGE_CACHE, "what the header promises");
 
 /* Two copies with equal keys can share a plan:
  *   word[0]  size of an element, number of dims, addresses of both modulo PTOI_LINE
- *   then     size, stride of the destination, stride of the source, for each dim; no strides where
- *            there is one element */
+ *   then     size, stride of the destination, stride of the source, for each dim; no strides for
+ *            dims of one element */
 typedef struct key {
     uint32_t bytes; /* in use */
     uint64_t word[1 + 3 * PTO_MAX_DIMS];
@@ -33,9 +31,9 @@ struct pto_rearrange_plan {
     ptoi_plan plan;
 };
 
-/* ---- What can be wrong with the layouts ---------------------------------------------------- */
+/* ---- Checks of the layouts ----------------------------------------------------------------- */
 
-/* To tell whether elements meet may take about as long as copying them, but not for ever. */
+/* The search for shared elements may take about as long as the copy, but is bounded. */
 static uint64_t budget_of(int64_t numel)
 {
     const uint64_t most = UINT64_C(1) << 20;
@@ -47,7 +45,7 @@ static pto_status check_distinct(const ptoi_who *who, const pto_tensor *dst, int
 {
     uint64_t budget = budget_of(numel);
     ptoi_verdict verdict = ptoi_meets_itself(dst->ndim, dst->shape, dst->strides, budget);
-    if (LIKELY(verdict == PTOI_NO)) {
+    if (PTOI_LIKELY(verdict == PTOI_NO)) {
         return PTO_OK;
     }
     char shape[PTOI_DIMS_TEXT], strides[PTOI_DIMS_TEXT];
@@ -73,7 +71,7 @@ static bool same_shape(const pto_tensor *a, const pto_tensor *b)
     return same;
 }
 
-/* Everything but where the memory is. */
+/* Checks everything but the memory. */
 static pto_status check_layouts(const ptoi_who *who, const pto_tensor *dst, const pto_tensor *src,
                                 int64_t *numel)
 {
@@ -95,9 +93,9 @@ static pto_status check_layouts(const ptoi_who *who, const pto_tensor *dst, cons
     return check_distinct(who, dst, to.numel);
 }
 
-/* ---- What can be wrong with the places ----------------------------------------------------- */
+/* ---- Checks of the memory ------------------------------------------------------------------ */
 
-/* Each element of one lies where the same element of the other does, if the first ones do. */
+/* Whether all elements of both are at the same places if the first ones are. */
 static bool same_strides(const pto_tensor *a, const pto_tensor *b)
 {
     for (int32_t d = 0; d < a->ndim; d++) {
@@ -108,7 +106,7 @@ static bool same_strides(const pto_tensor *a, const pto_tensor *b)
     return true;
 }
 
-/* That the two, whose ranges of bytes may meet, share none. */
+/* Checks that the two, whose byte ranges may overlap, share no byte. */
 static pto_status check_apart(const ptoi_who *who, const pto_tensor *dst, const pto_tensor *src,
                               int64_t numel)
 {
@@ -130,9 +128,9 @@ static pto_status check_apart(const ptoi_who *who, const pto_tensor *dst, const 
                                                       : "share memory");
 }
 
-/* The tensor has a layout that is known to be good and spans bytes low .. end around element
- * [0, 0, ...], which is at byte *at of its storage. All else about it is looked at: what
- * ptoi_tensor_extent would say, in a few comparisons. */
+/* The tensor has a valid layout, with bytes low .. end around element [0, 0, ...]; that element is
+ * at byte *at of the storage. This checks everything else that ptoi_tensor_extent would, with a few
+ * comparisons. */
 static inline bool is_placed(const pto_tensor *t, uint64_t size, int64_t low, int64_t end,
                              uint64_t *at)
 {
@@ -145,7 +143,7 @@ static inline bool is_placed(const pto_tensor *t, uint64_t size, int64_t low, in
            (uint32_t)t->kind <= PTO_DEEP_CONTIGUOUS;
 }
 
-/* Why it is not, in words. */
+/* Reports why is_placed is false. */
 static __attribute__((noinline, cold)) pto_status misplaced(const char *what, const pto_tensor *t)
 {
     ptoi_extent extent;
@@ -160,8 +158,8 @@ static __attribute__((noinline, cold)) pto_status misplaced(const char *what, co
                      extent.numel);
 }
 
-/* The ranges meet: *done if there is nothing to copy. Of managed memory the address counts here, as
- * it does to the CPU. */
+/* The byte ranges overlap. *done: there is nothing to copy. For managed memory too, the address
+ * counts here, since the CPU copies by address. */
 static __attribute__((noinline)) pto_status settle(const ptoi_who *who, const pto_tensor *dst,
                                                    const pto_tensor *src, const ptoi_move *move,
                                                    bool *done)
@@ -175,27 +173,27 @@ static __attribute__((noinline)) pto_status settle(const ptoi_who *who, const pt
     return check_apart(who, &to, &from, pto_tensor_numel(&to));
 }
 
-/* Looks at all that is not in the key, and finds the addresses. */
+/* Checks everything that is not in the key, and finds the addresses. */
 static inline pto_status place(const ptoi_who *who, const ptoi_plan *plan, const pto_tensor *dst,
                                const pto_tensor *src, uint64_t size, ptoi_move *move)
 {
     uint64_t to, from;
     move->plan = NULL;
-    if (UNLIKELY(!is_placed(dst, size, plan->to_low, plan->to_end, &to))) {
+    if (PTOI_UNLIKELY(!is_placed(dst, size, plan->to_low, plan->to_end, &to))) {
         return misplaced(who->dst, dst);
     }
-    if (UNLIKELY(!is_placed(src, size, plan->from_low, plan->from_end, &from))) {
+    if (PTOI_UNLIKELY(!is_placed(src, size, plan->from_low, plan->from_end, &from))) {
         return misplaced(who->src, src);
     }
-    if (UNLIKELY(plan->way == PTOI_WAY_NOTHING)) {
+    if (PTOI_UNLIKELY(plan->way == PTOI_WAY_NOTHING)) {
         return PTO_OK;
     }
     move->to = (char *)dst->storage + to;
     move->from = (const char *)src->storage + from;
     uintptr_t a = (uintptr_t)move->to, b = (uintptr_t)move->from;
     bool done = false;
-    if (UNLIKELY(a + (uint64_t)plan->to_low < b + (uint64_t)plan->from_end &&
-                 b + (uint64_t)plan->from_low < a + (uint64_t)plan->to_end)) {
+    if (PTOI_UNLIKELY(a + (uint64_t)plan->to_low < b + (uint64_t)plan->from_end &&
+                      b + (uint64_t)plan->from_low < a + (uint64_t)plan->to_end)) {
         PTO_TRY(settle(who, dst, src, move, &done));
     }
     move->plan = done ? NULL : plan;
@@ -204,13 +202,13 @@ static inline pto_status place(const ptoi_who *who, const ptoi_plan *plan, const
 
 /* ---- Plans --------------------------------------------------------------------------------- */
 
-/* False: something is wrong that check_layouts has words for. */
+/* False if something is wrong; check_layouts then reports it. */
 static inline bool make_key(const pto_tensor *dst, const pto_tensor *src, uint64_t *size, key *k)
 {
     int32_t ndim = dst->ndim;
     *size = pto_dtype_size(dst->dtype);
-    if (UNLIKELY((uint32_t)ndim > PTO_MAX_DIMS || ndim != src->ndim || !*size ||
-                 dst->dtype != src->dtype)) {
+    if (PTOI_UNLIKELY((uint32_t)ndim > PTO_MAX_DIMS || ndim != src->ndim || !*size ||
+                      dst->dtype != src->dtype)) {
         return false;
     }
     uint64_t to = (uint64_t)(uintptr_t)dst->storage + (uint64_t)dst->offset * *size;
@@ -219,7 +217,7 @@ static inline bool make_key(const pto_tensor *dst, const pto_tensor *src, uint64
     uint64_t *at = &k->word[1];
     for (int32_t d = 0; d < ndim; d++, at += 3) {
         int64_t n = dst->shape[d];
-        if (UNLIKELY(n != src->shape[d])) {
+        if (PTOI_UNLIKELY(n != src->shape[d])) {
             return false;
         }
         at[0] = (uint64_t)n;
@@ -243,7 +241,7 @@ static pto_status make_plan(const ptoi_who *who, const pto_tensor *dst, const pt
 
 static _Thread_local ptoi_caches *plans __attribute__((tls_model("initial-exec")));
 
-/* Makes the plan of a key that the cache does not have, and keeps it there if it can. */
+/* Makes the plan for a key that is not in the cache, and stores it there if possible. */
 static __attribute__((noinline)) pto_status learn(const ptoi_who *who, const pto_tensor *dst,
                                                   const pto_tensor *src, ptoi_cache *cache,
                                                   const key *k, uint64_t hash, ptoi_plan *own,
@@ -268,7 +266,7 @@ pto_status ptoi_rearrange_prepare(const ptoi_who *who, const pto_tensor *dst, co
 {
     key k;
     uint64_t size;
-    if (UNLIKELY(!make_key(dst, src, &size, &k))) {
+    if (PTOI_UNLIKELY(!make_key(dst, src, &size, &k))) {
         int64_t numel;
         move->plan = NULL;
         return check_layouts(who, dst, src, &numel);
@@ -276,7 +274,7 @@ pto_status ptoi_rearrange_prepare(const ptoi_who *who, const pto_tensor *dst, co
     ptoi_cache *cache = ptoi_cache_here(&plans, free, dst->device);
     uint64_t hash = ptoi_hash(k.word, k.bytes);
     const ptoi_plan *plan = ptoi_cache_find(cache, k.word, k.bytes, hash);
-    if (UNLIKELY(!plan)) {
+    if (PTOI_UNLIKELY(!plan)) {
         PTO_TRY(learn(who, dst, src, cache, &k, hash, &move->own, &plan));
     }
     return place(who, plan, dst, src, size, move);
@@ -284,7 +282,8 @@ pto_status ptoi_rearrange_prepare(const ptoi_who *who, const pto_tensor *dst, co
 
 pto_status ptoi_rearrange_device(const ptoi_who *who, const pto_tensor *dst, const pto_tensor *src)
 {
-    if (LIKELY(ptoi_device_equal(dst->device, src->device) && ptoi_device_sound(dst->device))) {
+    if (PTOI_LIKELY(ptoi_device_equal(dst->device, src->device) &&
+                    ptoi_device_sound(dst->device))) {
         return PTO_OK;
     }
     PTO_TRY(ptoi_device_check(who->dst, dst->device));
@@ -314,7 +313,7 @@ pto_status ptoi_rearrange_check(const ptoi_who *who, const pto_tensor *dst, cons
 
 static pto_status rearrange_cpu(const pto_op_call *call)
 {
-    if (UNLIKELY(call->n_outputs != 1 || call->n_inputs != 1)) {
+    if (PTOI_UNLIKELY(call->n_outputs != 1 || call->n_inputs != 1)) {
         return ptoi_fail(PTO_BAD_PARAM, "rearrange: %zu outputs and %zu inputs; it takes 1 and 1",
                          call->n_outputs, call->n_inputs);
     }
@@ -336,7 +335,7 @@ pto_op *pto_rearrange_op(void)
 
 pto_status pto_rearrange(const pto_tensor *dst, const pto_tensor *src)
 {
-    if (UNLIKELY(!dst || !src)) {
+    if (PTOI_UNLIKELY(!dst || !src)) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "rearrange: %s is NULL", dst ? "src" : "dst");
     }
     return pto_op_run(&rearrange, dst, 1, src, 1, NULL);
@@ -369,7 +368,7 @@ pto_status pto_rearrange_plan_create(const pto_tensor *dst, const pto_tensor *sr
     made->device = dst->device;
     pto_status s = make_plan(&who, dst, src, &made->plan);
     if (!s) {
-        (void)make_key(dst, src, &size, &made->key); /* nothing is wrong: make_plan has looked */
+        (void)make_key(dst, src, &size, &made->key); /* cannot fail: make_plan has checked them */
         s = place(&who, &made->plan, dst, src, size, &move);
     }
     if (s) {
@@ -380,7 +379,7 @@ pto_status pto_rearrange_plan_create(const pto_tensor *dst, const pto_tensor *sr
     return PTO_OK;
 }
 
-/* Keys differ, or there is none: in what? */
+/* Reports in what the key of the plan differs from that of the tensors. */
 static __attribute__((noinline, cold)) pto_status not_this_plan(const ptoi_who *who,
                                                                 const pto_rearrange_plan *plan,
                                                                 const pto_tensor *dst,
@@ -390,7 +389,7 @@ static __attribute__((noinline, cold)) pto_status not_this_plan(const ptoi_who *
     uint64_t size;
     key k = {0};
     PTO_TRY(check_layouts(who, dst, src, &numel));
-    (void)make_key(dst, src, &size, &k); /* nothing is wrong with the two */
+    (void)make_key(dst, src, &size, &k); /* cannot fail: both are valid */
     uint64_t mine = plan->key.word[0], theirs = k.word[0];
     char one[PTOI_DIMS_TEXT], other[PTOI_DIMS_TEXT];
     if ((mine & 0xff) != (theirs & 0xff)) {
@@ -441,7 +440,7 @@ pto_status pto_rearrange_plan_execute(const pto_rearrange_plan *plan, const pto_
                                 : "src");
     }
     PTO_TRY(ptoi_rearrange_device(&who, dst, src));
-    if (UNLIKELY(!ptoi_device_equal(plan->device, dst->device))) {
+    if (PTOI_UNLIKELY(!ptoi_device_equal(plan->device, dst->device))) {
         return ptoi_fail(PTO_BAD_PLAN,
                          "%s: the tensors are on %s:%" PRId32 ", the plan is for %s:%" PRId32,
                          who.op, pto_device_name(dst->device.type), dst->device.index,
@@ -450,8 +449,8 @@ pto_status pto_rearrange_plan_execute(const pto_rearrange_plan *plan, const pto_
     key k;
     uint64_t size;
     ptoi_move move;
-    if (UNLIKELY(!make_key(dst, src, &size, &k) || k.bytes != plan->key.bytes ||
-                 memcmp(k.word, plan->key.word, k.bytes) != 0)) {
+    if (PTOI_UNLIKELY(!make_key(dst, src, &size, &k) || k.bytes != plan->key.bytes ||
+                      memcmp(k.word, plan->key.word, k.bytes) != 0)) {
         return not_this_plan(&who, plan, dst, src);
     }
     PTO_TRY(place(&who, &plan->plan, dst, src, size, &move));

@@ -1,13 +1,13 @@
 /* rearrange.h - from two tensors to a plan and two addresses.
  *
- *   two tensors --> key: all that a plan depends on
- *               --> this thread's cache: a plan, with what checking the layouts came to
- *               --> what depends on the place: memory, bounds, overlap
+ *   two tensors --> key: everything that a plan depends on
+ *               --> this thread's cache: a plan whose layouts are checked
+ *               --> checks that depend on the addresses: memory, bounds, overlap
  *               --> run
  *
- * Whatever a plan depends on is in its key, and so is all that its checks depended on but offset,
- * storage_bytes, the rest of the addresses and the dtypes. So a plan that is found says that the
- * layouts are good, and only those few are looked at again.
+ * The key contains everything that a plan depends on, and everything that its checks depended on,
+ * except offset, storage_bytes, the rest of the addresses and the dtypes. So a plan in the cache
+ * proves that the layouts are valid, and only those few fields are checked again.
  */
 #ifndef PTOI_REARRANGE_H
 #define PTOI_REARRANGE_H
@@ -17,7 +17,7 @@
 #include "op/rearrange/plan.h"
 #include "tensor/search.h"
 
-/* How details begin: the operation, and either side of it. */
+/* How error details begin: the operation, and each side of it. */
 typedef struct ptoi_who {
     const char *op, *dst, *src;
 } ptoi_who;
@@ -27,31 +27,31 @@ typedef struct ptoi_who {
         text, text ": dst", text ": src"                                                           \
     }
 
-/* A copy, all checked. */
+/* A copy, completely checked. */
 typedef struct ptoi_move {
-    const ptoi_plan *plan; /* NULL: nothing is to be done */
+    const ptoi_plan *plan; /* NULL: nothing to do */
     void *to;
     const void *from;
-    ptoi_plan own; /* where the plan is if no cache keeps it */
+    ptoi_plan own; /* the plan, if no cache stores it */
 } ptoi_move;
 
 /* PTO_DEVICES_DIFFER, PTO_BAD_DEVICE. */
 pto_status ptoi_rearrange_device(const ptoi_who *who, const pto_tensor *dst, const pto_tensor *src);
 
-/* Checks everything but the devices, and finds or makes the plan. That one is good until the next
+/* Checks everything but the devices, and finds or makes the plan, which is valid until the next
  * call on this thread. */
 pto_status ptoi_rearrange_prepare(const ptoi_who *who, const pto_tensor *dst, const pto_tensor *src,
                                   ptoi_move *move);
 
-/* The checks alone, devices included, and whether there is an implementation. Managed memory need
- * not have an address: whether the two share a byte is asked of the blocks, not of addresses.
- * *same: they are the very same elements, and there is nothing to do. */
+/* Only the checks, including the devices and whether there is an implementation. Managed memory
+ * needs no address: whether the two share a byte is decided by blocks, not by addresses. *same:
+ * both are the same elements, and there is nothing to do. */
 pto_status ptoi_rearrange_check(const ptoi_who *who, const pto_tensor *dst, const pto_tensor *src,
                                 bool *same);
 
 /* ---- distinct.c ---- */
 
-/* Whether two elements of a sound view share a byte, within so many steps of search for each dim. */
+/* Whether two elements of a valid view share a byte. The search has `budget` steps for each dim. */
 ptoi_verdict ptoi_meets_itself(int32_t ndim, const int64_t *shape, const int64_t *strides,
                                uint64_t budget);
 

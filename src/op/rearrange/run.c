@@ -1,16 +1,16 @@
-/* run.c - carrying a plan out, piece by piece. See plan.h. */
+/* run.c - runs a plan, piece by piece. See plan.h. */
 #include <string.h>
 
 #include "base/error.h"
 #include "op/rearrange/plan.h"
 
-/* ---- Where a piece is ---------------------------------------------------------------------- */
+/* ---- The position of a piece --------------------------------------------------------------- */
 
-/* The pieces in their order: runs in chunks inside of i, i inside of j, j inside of the loops. */
+/* Pieces in order: chunks of a run inside i, i inside j, j inside the loops. */
 typedef struct cursor {
     int64_t index[PTO_MAX_DIMS];
     int64_t j, i, chunk;        /* j and i: where the piece begins on the axes */
-    int64_t to_loop, from_loop; /* bytes that the loops have moved on */
+    int64_t to_loop, from_loop; /* bytes that the loops have advanced */
 } cursor;
 
 /* Elements of i in the piece that begins at `at`. */
@@ -80,8 +80,8 @@ static void cursor_next(const ptoi_plan *plan, cursor *c)
 
 /* ---- Elements ------------------------------------------------------------------------------ */
 
-/* Moves of a fixed size become one load and one store, aligned or not; a step known to be the size
- * lets them go together. */
+/* Moves of a fixed size become one load and one store, aligned or not. If the step is known to be
+ * the size, they can be vectorized. */
 #define DEFINE_MOVE(size)                                                                          \
     static inline __attribute__((always_inline)) void steps_##size(                                \
         char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count)             \
@@ -119,7 +119,7 @@ DEFINE_MOVE(16)
 typedef void move_fn(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count);
 static move_fn *const moves[5] = {move_1, move_2, move_4, move_8, move_16};
 
-/* A rectangle of ni x nj, walked along its longer side. */
+/* Moves a rectangle of ni x nj, along its longer side. */
 static void move_elements(const ptoi_plan *plan, char *to, const char *from, int64_t ni, int64_t nj)
 {
     const ptoi_loop *i = &plan->i.loop[0], *j = &plan->j.loop[0]; /* zero if there is none */
@@ -155,7 +155,8 @@ static void move_runs(const ptoi_plan *plan, char *to, const char *from, int64_t
 
 /* ---- Tiles --------------------------------------------------------------------------------- */
 
-/* Where the elements `start` to `start + n - 1` of an axis lie on the side where they are apart. */
+/* Offsets of elements `start` to `start + n - 1` of an axis, on the side where they are not
+ * adjacent. */
 static void offsets(const ptoi_axis *axis, bool to, int64_t start, int64_t n, int64_t *out)
 {
     int64_t index[PTO_MAX_DIMS] = {0}, step[PTO_MAX_DIMS] = {0}, base = 0;
@@ -170,7 +171,8 @@ static void offsets(const ptoi_axis *axis, bool to, int64_t start, int64_t n, in
     while (n > 0) {
         int64_t row = ptoi_smaller(n, axis->loop[0].count - index[0]), first = step[0];
         int64_t at = base, k = 0;
-        for (; k + 4 <= row; k += 4) { /* four at a time: one alone waits for the one before it */
+        for (; k + 4 <= row; k += 4) { /* four at a time: each sum alone would depend on the one
+                                          before */
             out[k] = at;
             out[k + 1] = at + first;
             out[k + 2] = at + 2 * first;
@@ -196,7 +198,7 @@ static void offsets(const ptoi_axis *axis, bool to, int64_t start, int64_t n, in
     }
 }
 
-/* Blocks `first` to `end - 1`. Each is told about the one after it. */
+/* Moves blocks `first` to `end - 1`. Each call also gets the next block, to prefetch it. */
 static void move_tiles(const ptoi_plan *plan, char *to, const char *from, int64_t first,
                        int64_t end)
 {
@@ -232,7 +234,7 @@ static void move_tiles(const ptoi_plan *plan, char *to, const char *from, int64_
     }
 }
 
-/* ---- All of it, or a part ------------------------------------------------------------------ */
+/* ---- The whole copy, or a part ------------------------------------------------------------- */
 
 static void run_pieces(const ptoi_plan *plan, void *to, const void *from, int64_t first,
                        int64_t end)
@@ -276,7 +278,7 @@ void ptoi_plan_run_part(const ptoi_plan *plan, void *to, const void *from, uint3
         run_pieces(plan, to, from, 0, part == 0 ? plan->pieces : 0);
         return;
     }
-    /* No product of the two: there may be very many pieces. */
+    /* No product of the two: the number of pieces may be very large. */
     int64_t each = plan->pieces / parts, rest = plan->pieces % parts;
     int64_t first = each * part + ptoi_smaller(part, rest);
     run_pieces(plan, to, from, first, first + each + (part < rest));

@@ -1,7 +1,7 @@
-/* squares.h - turning blocks in vector registers, whichever set of instructions.
+/* squares.h - transposes blocks in vector registers, for any instruction set.
  *
- * A square is a cache line of the source, N elements, by a cache line of the destination, N more:
- * every line of either side is touched once, and whole.
+ * A square is a cache line of the source, N elements, by a cache line of the destination, N more.
+ * So every line of both sides is touched once, and as a whole.
  *
  *          source                            destination
  *          j 0 .. N-1    next square         i 0 .. N-1
@@ -10,25 +10,26 @@
  *       .                                                                    .
  *     N-1  [ line ]                          [ line ]                      N-1
  *
- * A line has four lanes of 16 bytes, a lane has K elements. A square is turned in two steps:
- *   1. inside of the lanes: of each K rows of the source, K x K elements change places
- *   2. between the lanes: four such groups, 4 x 4 lanes change places
+ * A line has four lanes of 16 bytes, a lane has K elements. A square is transposed in two steps:
+ *   1. inside the lanes: for each K rows of the source, K x K elements are transposed
+ *   2. between the lanes: for four such groups, 4 x 4 lanes are transposed
  *
- * Number the bits of (row, element of a lane) from the top. Interleaving row p with row p + K/2 moves
- * each bit up by one, the top one of the row going to the bottom of the element, and the top one of
- * the element to the bottom of the row. After log2(K) such steps the two have changed places: step 1.
+ * Why step 1 works: number the bits of (row, element of a lane) from the top. Interleaving row p
+ * with row p + K/2 moves each bit up by one: the top bit of the row becomes the lowest bit of the
+ * element, and the top bit of the element the lowest bit of the row. After log2(K) such steps the
+ * two have changed places.
  *
- * Streams cross pages at every row, on either side, and a page that is not at hand costs more than the
- * line. So they take WIDE lines of each row of the source at a time, keep them after step 1 in the
- * first cache, and in step 2 write several lines of each row of the destination one after the other.
- * What comes next of the same rows is fetched ahead while their pages are at hand.
+ * Streams cross a page at every row, on both sides, and a TLB miss costs more than the line. So
+ * they take WIDE lines of each row of the source at a time, keep them in the L1 cache after step 1,
+ * and in step 2 write several lines of each row of the destination one after the other. The next
+ * lines of the same rows are prefetched while their pages are in the TLB.
  *
  * The file that includes this defines
  *   vec                       a vector of LANES lanes; PARTS of them are a line
  *   vec_load(from), vec_store(to, v), vec_stream(to, v)
  *   LOW_size(a, b), HIGH_size(a, b)   interleave the lower, the upper halves of each lane
  *   turn_lanes(group, out)    out[l] = the line of lane l of each of the 4 vectors group[]
- *   part_size(block, i, j)    moves what is left of the block from (i, j) on, less than a square
+ *   part_size(block, i, j)    moves the rest of the block from (i, j) on, less than a square
  */
 #ifndef PTOI_SQUARES_H
 #define PTOI_SQUARES_H
@@ -38,8 +39,8 @@
 #define PTOI_INLINE static inline __attribute__((always_inline))
 #define PTOI_UNROLL(text) _Pragma(#text)
 
-/* What to fetch while some squares are turned: AHEAD lines of each row at a time, so that memory is
- * read in long pieces, and a share of the rows at each stop on the way there. */
+/* What to prefetch while squares are transposed: AHEAD lines of each row at a time, so that memory
+ * is read in long pieces, and a share of the rows at each step. */
 enum { AHEAD = 8 };
 
 typedef struct ahead {
@@ -49,7 +50,7 @@ typedef struct ahead {
     int64_t each;        /* lines at a time */
 } ahead;
 
-/* At column j of a block that is taken `columns` at a time, in `times` steps each. */
+/* At column j of a block that is processed in `columns` at a time, with `times` steps each. */
 PTOI_INLINE ahead ahead_of(const ptoi_block *b, int64_t j, int64_t columns, int64_t size,
                            int64_t times)
 {
@@ -139,7 +140,7 @@ PTOI_INLINE void fetch(ahead *a)
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
-    /* What is left of a block beside `whole_i` x `whole_j`, which are multiples of a line. */     \
+    /* Moves the rest of a block besides `whole_i` x `whole_j`, which are multiples of a line. */  \
     static void edges_##size(const ptoi_block *b, int64_t whole_i, int64_t whole_j)                \
     {                                                                                              \
         for (int64_t i = 0; i < b->ni && whole_j < b->nj; i += N_##size) {                         \
@@ -165,7 +166,7 @@ PTOI_INLINE void fetch(ahead *a)
 /* The same past the caches. */
 #define PTOI_STREAM(size)                                                                          \
     enum { WIDE_##size = 2, TALL_##size = (size) == 1 ? 2 : 4 };                                   \
-    /* `wide` x `tall` squares past the caches, from column j of the block on. */                  \
+    /* Transposes `wide` x `tall` squares past the caches, from column j of the block on. */       \
     PTOI_INLINE void squares_##size(const ptoi_block *b, int64_t j, int64_t wide, int64_t tall,    \
                                     bool lines)                                                    \
     {                                                                                              \

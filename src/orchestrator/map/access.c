@@ -1,12 +1,11 @@
-/* access.c - asking what an access must wait for, and remembering it. The hot path of every submit:
- * find the region, answer from its state, append an entry. */
+/* access.c - asks what an access must wait for, and records it. The hot path of every submit: find
+ * the region, answer from its state, append an entry. */
 #include "base/error.h"
+#include "base/likely.h"
 #include "orchestrator/map/answer.h"
+#include "orchestrator/map/desc_cache.h"
 #include "orchestrator/map/index.h"
-#include "orchestrator/map/near.h"
-#include "orchestrator/map/recall.h"
-
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#include "orchestrator/map/links.h"
 
 static __attribute__((noinline, cold)) pto_status refuse_task(const pto_tensormap *map,
                                                               pto_map_task task)
@@ -16,7 +15,8 @@ static __attribute__((noinline, cold)) pto_status refuse_task(const pto_tensorma
                          (unsigned long long)task.id, task.level, map->levels);
     }
     if (task.id == map->last_task && task.level != map->last_level) {
-        return ptoi_fail(PTO_BAD_ORDER, "map: task %llu is on level %u, now it says level %u",
+        return ptoi_fail(PTO_BAD_ORDER,
+                         "map: task %llu is on level %u and cannot be on level %u too",
                          (unsigned long long)task.id, map->last_level, task.level);
     }
     if (task.id == 0) {
@@ -28,7 +28,7 @@ static __attribute__((noinline, cold)) pto_status refuse_task(const pto_tensorma
                          (unsigned long long)map->last_task);
     }
     return ptoi_fail(PTO_BAD_ORDER,
-                     "map: task %llu on level %u has retired, as all below %llu have there",
+                     "map: task %llu on level %u has retired: all tasks below %llu have",
                      (unsigned long long)task.id, task.level,
                      (unsigned long long)map->level[task.level].watermark);
 }
@@ -50,7 +50,7 @@ pto_status ptoi_access_check_task(const pto_tensormap *map, pto_map_task task)
 
 /* ---- Finding ---- */
 
-/* The way of a tensor that is new, or has not been seen under this descriptor. */
+/* The slow path of `find`: a new tensor, or one whose descriptor is not cached. */
 static __attribute__((noinline)) pto_status find_place(pto_tensormap *map, ptoi_found *found)
 {
     pto_status s = ptoi_place_of_tensor(found->tensor, &found->place, &found->empty);
@@ -58,11 +58,11 @@ static __attribute__((noinline)) pto_status find_place(pto_tensormap *map, ptoi_
         return s;
     }
     if (found->place.space.kind == PTOI_SPACE_BLOCK) {
-        ptoi_loose_settle(map, found->place.space.a, found->place.space.b);
+        ptoi_unindexed_to_index(map, found->place.space.a, found->place.space.b);
     }
     found->region = ptoi_region_find(map, &found->place);
     if (found->region != PTOI_NONE) {
-        ptoi_recall_name(map, found->region, found->tensor);
+        ptoi_desc_cache_set(map, found->region, found->tensor);
     }
     return PTO_OK;
 }
@@ -71,7 +71,7 @@ static inline pto_status find(pto_tensormap *map, const pto_tensor *t, ptoi_foun
 {
     found->tensor = t;
     found->empty = false;
-    found->region = ptoi_recall(map, t);
+    found->region = ptoi_desc_cache_find(map, t);
     return found->region != PTOI_NONE ? PTO_OK : find_place(map, found);
 }
 
@@ -93,17 +93,18 @@ pto_status ptoi_access_find_region(pto_tensormap *map, const pto_region *r, ptoi
 
 /* ---- Asking ---- */
 
-/* The live accesses of one region that a new one must wait for. Returns how many. */
+/* Reports the live accesses of one region that a new access must wait for. Returns their number. */
 static inline size_t ask_region(pto_tensormap *map, const ptoi_region *r, pto_map_access access,
                                 ptoi_emit emit, void *context)
 {
-    /* No writer is 0, which is below every watermark. */
+    /* A region without a writer has writer 0, which is below every watermark. */
     bool live = r->writer >= map->level[r->writer_level].watermark;
     emit(context, r->writer, r->writer_level, r->writer_entry, PTO_MAP_WRITE, live);
     return live + (access == PTO_MAP_WRITE ? ptoi_answer_readers(map, r, emit, context) : 0);
 }
 
-/* The same for all regions but one that share a byte with the layout, found by the index. */
+/* The same for all regions that share a byte with the layout, except region `but`; uses the
+ * index. */
 static __attribute__((noinline)) size_t ask_index(pto_tensormap *map, uint32_t space,
                                                   const ptoi_layout *layout, uint32_t but,
                                                   pto_map_access access, ptoi_emit emit,
@@ -119,22 +120,22 @@ static __attribute__((noinline)) size_t ask_index(pto_tensormap *map, uint32_t s
     return count;
 }
 
-/* The same for all others that a known region meets. */
+/* The same for all regions that overlap a known one. */
 static __attribute__((noinline)) size_t
-ask_near(pto_tensormap *map, uint32_t region, pto_map_access access, ptoi_emit emit, void *context)
+ask_links(pto_tensormap *map, uint32_t region, pto_map_access access, ptoi_emit emit, void *context)
 {
     const ptoi_region *r = &map->regions[region];
-    if (r->near & PTOI_INCOMPLETE) {
+    if (r->links & PTOI_LINKS_INCOMPLETE) {
         return ask_index(map, r->space, &r->layout, region, access, emit, context);
     }
     size_t count = 0;
     uint32_t idle = PTOI_NONE;
-    for (uint32_t end = r->near, next; end != PTOI_NEAR_NONE; end = next) {
-        uint32_t at = map->links[end].region;
+    for (uint32_t end = r->links, next; end != PTOI_LINKS_NONE; end = next) {
+        uint32_t at = map->link_ends[end].region;
         ptoi_region *other = &map->regions[at];
-        next = map->links[end].next;
-        if (next != PTOI_NEAR_NONE) { /* it has time to come from afar */
-            __builtin_prefetch(&map->regions[map->links[next].region]);
+        next = map->link_ends[end].next;
+        if (next != PTOI_LINKS_NONE) { /* the cache line arrives while the current one is used */
+            __builtin_prefetch(&map->regions[map->link_ends[next].region]);
         }
         count += ask_region(map, other, access, emit, context);
         if (ptoi_region_idle(map, other)) {
@@ -146,7 +147,7 @@ ask_near(pto_tensormap *map, uint32_t region, pto_map_access access, ptoi_emit e
     return count;
 }
 
-/* The same for a place, known or not. */
+/* The same for a place, whether its region is known or not. */
 static inline size_t ask(pto_tensormap *map, const ptoi_found *found, pto_map_access access,
                          ptoi_emit emit, void *context)
 {
@@ -162,8 +163,8 @@ static inline size_t ask(pto_tensormap *map, const ptoi_found *found, pto_map_ac
     }
     const ptoi_region *r = &map->regions[found->region];
     size_t count = ask_region(map, r, access, emit, context);
-    if (r->near != PTOI_NEAR_NONE) {
-        count += ask_near(map, found->region, access, emit, context);
+    if (r->links != PTOI_LINKS_NONE) {
+        count += ask_links(map, found->region, access, emit, context);
     }
     return count;
 }
@@ -177,7 +178,7 @@ void ptoi_access_ask(pto_tensormap *map, const ptoi_found *found, pto_map_access
 
 /* ---- Remembering ---- */
 
-/* Whether the task has accesses in the map already. (Levels may count their tasks on their own.) */
+/* Whether the task has accesses in the map already. Each level may number its tasks on its own. */
 static inline bool is_newest(const pto_tensormap *map, pto_map_task task)
 {
     return task.id == map->last_task && task.level == map->last_level;
@@ -189,7 +190,7 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
     if (found->region == PTOI_NONE) {
         found->region = ptoi_region_create(map, &found->place);
         if (found->tensor) {
-            ptoi_recall_name(map, found->region, found->tensor);
+            ptoi_desc_cache_set(map, found->region, found->tensor);
         }
     }
     if (!is_newest(map, task)) {
@@ -197,7 +198,7 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
     }
     ptoi_region *r = &map->regions[found->region];
     if (access == PTO_MAP_WRITE) {
-        if (r->near != PTOI_NEAR_NONE) {
+        if (r->links != PTOI_LINKS_NONE) {
             ptoi_region_supersede(map, found->region);
         }
         ptoi_region_drop(map, found->region);
@@ -212,9 +213,9 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
 void ptoi_access_record_fresh(pto_tensormap *map, const pto_tensor *t, pto_map_task task)
 {
     ptoi_found found = {.tensor = t, .region = PTOI_NONE, .empty = false};
-    const uint32_t form = ptoi_form_number(&map->forms, t);
-    if (form) {
-        found.region = ptoi_loose_create(map, t, form);
+    const uint32_t desc = ptoi_desc_intern(&map->descs, t);
+    if (desc) {
+        found.region = ptoi_unindexed_create(map, t, desc);
     } else {
         ptoi_place_of_block(t->owner, t->generation, t->storage_bytes, &found.place);
     }
@@ -223,13 +224,14 @@ void ptoi_access_record_fresh(pto_tensormap *map, const pto_tensor *t, pto_map_t
 
 void ptoi_access_cover(pto_tensormap *map, const pto_tensor *t, pto_map_task since)
 {
-    /* Not by its alias: the place is wanted, and a region of it may go on the way. */
+    /* Not by the descriptor cache: only the place is needed, and its own region may be dropped
+     * too. */
     ptoi_found found;
     if (ptoi_place_of_tensor(t, &found.place, &found.empty) != PTO_OK || found.empty) {
         return;
     }
     if (found.place.space.kind == PTOI_SPACE_BLOCK) {
-        ptoi_loose_settle(map, found.place.space.a, found.place.space.b);
+        ptoi_unindexed_to_index(map, found.place.space.a, found.place.space.b);
     }
     uint32_t space = ptoi_space_find(map, &found.place.space);
     if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE) {
@@ -246,7 +248,7 @@ typedef struct hit_list {
     pto_map_hit *hits;
     size_t max, count;
     uint64_t self;
-    uint32_t param; /* the parameter that is asked about */
+    uint32_t param; /* the parameter being asked about */
 } hit_list;
 
 static inline void emit_hit(void *context, uint64_t task, uint32_t l, uint32_t e,
@@ -260,14 +262,14 @@ static inline void emit_hit(void *context, uint64_t task, uint32_t l, uint32_t e
     list->count += live;
 }
 
-/* The same for a task that earlier calls may have put into the map: it does not wait for itself. */
+/* The same for a task that earlier calls may have inserted. A task does not wait for itself. */
 static void emit_other(void *context, uint64_t task, uint32_t l, uint32_t e, pto_map_access access,
                        bool live)
 {
     emit_hit(context, task, l, e, access, live && task != ((hit_list *)context)->self);
 }
 
-/* Asks about any parameter, and takes one from *entries if it needs no entry. */
+/* Asks about any parameter. Decrements *entries if the parameter needs no entry. */
 static __attribute__((noinline)) pto_status
 ask_param(pto_tensormap *map, const pto_map_param *param, hit_list *list, size_t *entries)
 {
@@ -276,8 +278,9 @@ ask_param(pto_tensormap *map, const pto_map_param *param, hit_list *list, size_t
                          list->param);
     }
     if (param->access != PTO_MAP_READ && param->access != PTO_MAP_WRITE) {
-        return ptoi_fail(PTO_BAD_ACCESS, "submit: access %d of parameter %u", (int)param->access,
-                         list->param);
+        return ptoi_fail(PTO_BAD_ACCESS,
+                         "submit: access %d of parameter %u is neither read nor write",
+                         (int)param->access, list->param);
     }
     ptoi_found found;
     const pto_status s = find(map, param->tensor, &found);
@@ -299,13 +302,13 @@ static __attribute__((noinline)) size_t ask_readers(pto_tensormap *map, const pt
     return list.count;
 }
 
-/* Records regions that may have moved since they were asked about: finds each again. */
+/* Finds each region again before recording it, since regions may have moved. */
 static __attribute__((noinline)) void record_again(pto_tensormap *map, const pto_map_param *params,
                                                    size_t n_params, pto_map_task task)
 {
     for (size_t i = 0; i < n_params; i++) {
         ptoi_found found;
-        (void)find(map, params[i].tensor, &found); /* it was sound a moment ago */
+        (void)find(map, params[i].tensor, &found); /* its status was PTO_OK in the first walk */
         if (!found.empty) {
             ptoi_access_record(map, &found, params[i].access, task);
         }
@@ -327,29 +330,29 @@ static inline void record_known(pto_tensormap *map, const pto_map_param *params,
     level->head = first + (uint32_t)n_params;
 }
 
-/* Finds where the search for each region begins. All buckets are read before the first region, so
- * that their cache misses overlap. False if a parameter is wrong, which ask_param reports. */
+/* Finds the first candidate for each region. Reads all buckets before the first region, so that the
+ * cache misses overlap. False if a parameter is invalid; ask_param then reports it. */
 static inline bool read_buckets(const pto_tensormap *map, const pto_map_param *params,
                                 size_t n_params, uint32_t *regions)
 {
     for (size_t i = 0; i < n_params; i++) {
-        if (UNLIKELY(!params[i].tensor || (unsigned)params[i].access > PTO_MAP_READ)) {
+        if (PTOI_UNLIKELY(!params[i].tensor || (unsigned)params[i].access > PTO_MAP_READ)) {
             return false;
         }
-        regions[i] = ptoi_recall_begin(map, params[i].tensor);
+        regions[i] = ptoi_desc_cache_first(map, params[i].tensor);
         if (regions[i] != PTOI_NONE) {
             __builtin_prefetch(&map->regions[regions[i]]);
-            __builtin_prefetch(&map->regions[regions[i]].alias);
+            __builtin_prefetch(&map->regions[regions[i]].cached);
         }
     }
     return true;
 }
 
-/* Two walks over the parameters: the first asks, the second records, so that a task does not meet
+/* Two walks over the parameters: the first asks, the second records, so a task does not meet
  * itself. A known region that nothing overlaps is found once. Asking about any other region may
- * evict idle ones, and recording it may reuse them: then regions have *moved*, and the second walk
- * finds all of them again. A task that has accesses in the map already takes this way too, since
- * only ask_param leaves out the task itself. */
+ * evict idle regions, and recording it may reuse them. Then regions have *moved*, and the second
+ * walk finds all of them again. A task that is already in the map takes this path too, because only
+ * ask_param leaves out the task itself. */
 pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params, size_t n_params,
                                 pto_map_task task, pto_map_hit *hits, size_t max_hits,
                                 size_t *n_hits)
@@ -367,16 +370,17 @@ pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params,
     }
 
     uint32_t regions[FEW];
-    hit_list list = {hits, max_hits, 0, task.id, 0}; /* never passed on: it stays in registers */
+    hit_list list = {hits, max_hits, 0, task.id, 0}; /* its address is not taken, so it stays in
+                                                        registers */
     size_t entries = n_params, superseded = 0;
     bool moved = n_params == 0 || n_params > FEW || is_newest(map, task) ||
                  !read_buckets(map, params, n_params, regions);
     for (size_t i = 0; i < n_params; i++) {
-        const uint32_t region = UNLIKELY(moved)
+        const uint32_t region = PTOI_UNLIKELY(moved)
                                     ? PTOI_NONE
-                                    : ptoi_recall_end(map, params[i].tensor, regions[i]);
+                                    : ptoi_desc_cache_match(map, params[i].tensor, regions[i]);
         list.param = (uint32_t)i;
-        if (UNLIKELY(region == PTOI_NONE || map->regions[region].near != PTOI_NEAR_NONE)) {
+        if (PTOI_UNLIKELY(region == PTOI_NONE || map->regions[region].links != PTOI_LINKS_NONE)) {
             hit_list any = list;
             moved = true;
             s = ask_param(map, &params[i], &any, &entries);
@@ -398,15 +402,15 @@ pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params,
         }
     }
     *n_hits = list.count;
-    if (UNLIKELY(list.count > max_hits)) {
-        return ptoi_fail(PTO_BUFFER_TOO_SMALL, "submit: %zu hits for an array of %zu", list.count,
-                         max_hits);
+    if (PTOI_UNLIKELY(list.count > max_hits)) {
+        return ptoi_fail(PTO_BUFFER_TOO_SMALL, "submit: %zu hits do not fit into an array of %zu",
+                         list.count, max_hits);
     }
     s = ptoi_entry_reserve(map, task.level, entries);
-    if (UNLIKELY(s != PTO_OK)) {
+    if (PTOI_UNLIKELY(s != PTO_OK)) {
         return s;
     }
-    if (UNLIKELY(moved)) {
+    if (PTOI_UNLIKELY(moved)) {
         record_again(map, params, n_params, task);
         map->stats.lookups += entries;
     } else {

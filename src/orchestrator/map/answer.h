@@ -1,11 +1,11 @@
-/* answer.h - what is done with a region once it is found: who reads it, and one more access. In a
- * header because the quick way of submit (orchestrator/known.h) wants it without a call. */
+/* answer.h - reads the readers of a region and adds an access to it. In a header because submit's
+ * fast path inlines it. */
 #ifndef PTOI_ANSWER_H
 #define PTOI_ANSWER_H
 
 #include "orchestrator/map/map.h"
 
-/* The live readers of a region, level by level. Returns how many. */
+/* Reports the live readers of a region, level by level. Returns their number. */
 static inline size_t ptoi_answer_readers(pto_tensormap *map, const ptoi_region *r, ptoi_emit emit,
                                          void *context)
 {
@@ -27,7 +27,7 @@ static inline size_t ptoi_answer_readers(pto_tensormap *map, const ptoi_region *
             }
             ptoi_entry *next = ptoi_entry_at(level, older);
             if (!ptoi_entry_in_use(level, older) || next->task < level->watermark) {
-                /* On one level tasks retire in order, so all further ones have retired too. */
+                /* Tasks of one level retire in order, so all older readers have retired too. */
                 entry->older = e;
                 map->stats.truncated++;
                 break;
@@ -39,7 +39,7 @@ static inline size_t ptoi_answer_readers(pto_tensormap *map, const ptoi_region *
     return count;
 }
 
-/* A task begins with the entry that comes next. */
+/* Makes the next entry the first one of the task. */
 static inline void ptoi_entry_begin(pto_tensormap *map, pto_map_task task)
 {
     ptoi_level *level = &map->level[task.level];
@@ -50,8 +50,8 @@ static inline void ptoi_entry_begin(pto_tensormap *map, pto_map_task task)
     map->last_level = task.level;
 }
 
-/* Writes entry `e` of the task, an access of `region`, and lets the region know. A write takes the
- * place of all earlier accesses of its own region. */
+/* Writes entry `e` of the task, an access to `region`, and updates the region. A write replaces all
+ * earlier accesses to its region. */
 static inline void ptoi_entry_write(ptoi_level *level, uint32_t e, ptoi_region *r, uint32_t region,
                                     pto_map_access access, pto_map_task task)
 {

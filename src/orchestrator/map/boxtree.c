@@ -16,7 +16,7 @@ static inline uint32_t key_bit(const ptoi_range *box, uint32_t digits, uint16_t 
     return (uint32_t)(key_word(box, digits, 15u - (rank & 15u)) >> (rank >> 4)) & 1u;
 }
 
-/* The rank of the first bit, in the order of the key, in which two boxes differ. */
+/* The rank of the first bit in which two boxes differ, in the order of the key. */
 static bool first_difference(const ptoi_range *a, const ptoi_range *b, uint32_t digits,
                              uint16_t *rank)
 {
@@ -37,7 +37,7 @@ static bool first_difference(const ptoi_range *a, const ptoi_range *b, uint32_t 
     return differ;
 }
 
-/* The slot of a node that a key belongs to. */
+/* The slot of a node for a key. */
 static inline uint32_t key_slot(const ptoi_node *node, const ptoi_range *box, uint32_t digits)
 {
     if (node->rank[0] == PTOI_NO_RANK) {
@@ -50,7 +50,7 @@ static inline uint32_t key_slot(const ptoi_node *node, const ptoi_range *box, ui
 
 /* ---- Nodes and slots ---- */
 
-/* The box of a slot, to be written. */
+/* The box of a slot, writable. */
 static inline ptoi_range *slot_box(ptoi_node *node, uint32_t slot, uint32_t digits)
 {
     return &node->box[(size_t)slot * digits];
@@ -61,7 +61,7 @@ static inline bool is_node(uint32_t child)
     return !(child & PTOI_REF_BITS);
 }
 
-/* All that a change of one tree needs. */
+/* Everything that a change of one tree needs. */
 typedef struct tree {
     ptoi_forest *forest;
     ptoi_node_pool *pool;
@@ -84,7 +84,8 @@ static void clear_slot(const tree *t, ptoi_node *node, uint32_t slot)
 {
     node->child[slot] = PTOI_NONE;
     for (uint32_t d = 0; d < t->digits; d++) {
-        slot_box(node, slot, t->digits)[d] = (ptoi_range){UINT64_MAX, 0}; /* meets nearly nothing */
+        slot_box(node, slot, t->digits)[d] = (ptoi_range){UINT64_MAX, 0}; /* meets only the box of
+                                                                             everything */
     }
 }
 
@@ -156,7 +157,7 @@ static void box_around(const ptoi_node *node, uint32_t digits, ptoi_range *box)
     }
 }
 
-/* A side whose only child is a node with one fork takes that fork in. */
+/* Merges the only child of a side into the node, if that child is a node with one fork. */
 static void take_in(const tree *t, ptoi_node *node, uint32_t side)
 {
     uint32_t slot = 2 * side, child = node->child[slot];
@@ -173,10 +174,10 @@ static void take_in(const tree *t, ptoi_node *node, uint32_t side)
     give_node(t, child);
 }
 
-/* ---- In ---- */
+/* ---- Inserting ---- */
 
-/* A new node with one fork: a new child, and an old one, on their sides. Returns it; *around is the
- * box around both. */
+/* Makes a node with one fork: a new child and an old one, each on its side. Returns the node;
+ * *around is the bounding box of both. */
 static uint32_t fork_of(const tree *t, uint16_t rank, uint32_t child, const ptoi_range *box,
                         uint32_t old, const ptoi_range *old_box, ptoi_range *around)
 {
@@ -190,7 +191,7 @@ static uint32_t fork_of(const tree *t, uint16_t rank, uint32_t child, const ptoi
     return at;
 }
 
-/* Joins a new child to the only one of a side, which stands in its first slot. */
+/* Adds a child to a side that has one child, in its first slot. */
 static void join(const tree *t, ptoi_node *node, uint32_t side, uint16_t rank, uint32_t child,
                  const ptoi_range *box)
 {
@@ -202,13 +203,14 @@ static void join(const tree *t, ptoi_node *node, uint32_t side, uint16_t rank, u
     set_slot(t, node, 2 * side + bit, child, box);
 }
 
-/* Whether a new fork of this rank comes below the top fork of the child. */
+/* Whether a new fork of this rank belongs below the top fork of the child. */
 static inline bool goes_below(const tree *t, uint32_t child, uint16_t rank)
 {
     return is_node(child) && ptoi_node_at(t->pool, child)->rank[0] > rank;
 }
 
-/* Puts the item into one node; the slot to go on with if it belongs further down, else PTOI_SLOTS.
+/* Tries to put the item into this node. Returns PTOI_SLOTS if that is done, otherwise the slot to
+ * descend into.
  */
 static uint32_t place(const tree *t, ptoi_node *node, uint16_t rank, uint32_t item,
                       const ptoi_range *box)
@@ -223,7 +225,7 @@ static uint32_t place(const tree *t, ptoi_node *node, uint16_t rank, uint32_t it
         join(t, node, side, rank, item, box);
         return PTOI_SLOTS;
     }
-    if (rank > side_rank) { /* above the fork of this side, which gets a node of its own */
+    if (rank > side_rank) { /* above the fork of this side, which moves to a new node */
         const ptoi_range *left = ptoi_slot_box(node, slot, t->digits);
         uint32_t below = fork_of(t, side_rank, node->child[slot], left, node->child[slot + 1],
                                  left + t->digits, around);
@@ -242,7 +244,7 @@ static uint32_t place(const tree *t, ptoi_node *node, uint16_t rank, uint32_t it
     return PTOI_SLOTS;
 }
 
-/* The node and the slot with the item, or twins, that a key leads to. */
+/* Follows a key down to its item or twins. Returns the node and the slot. */
 static uint32_t descend(const ptoi_node_pool *pool, uint32_t root, const ptoi_range *box,
                         uint32_t digits, uint32_t *slot)
 {
@@ -266,8 +268,8 @@ void ptoi_boxtree_insert(ptoi_forest *forest, uint32_t *root, const ptoi_range *
         return;
     }
 
-    /* Any item on the way of the key shares with it all bits that the tree tests above the place
-     * where they part, so it tells that place. */
+    /* Any item on the path of the key agrees with the key in all bits that the tree tests above the
+     * point where they part. So one such item shows where that point is. */
     uint32_t slot;
     uint16_t rank;
     ptoi_node *node = ptoi_node_at(t.pool, descend(t.pool, *root, box, digits, &slot));
@@ -299,7 +301,7 @@ void ptoi_boxtree_insert(ptoi_forest *forest, uint32_t *root, const ptoi_range *
     }
 }
 
-/* ---- Out ---- */
+/* ---- Removing ---- */
 
 /* Empties a slot and restores T4. Returns false if the node is left with a single child, in slot 0.
  */
@@ -337,7 +339,7 @@ static void remove_twin(ptoi_cell_pool *pool, uint32_t *child, uint32_t item)
     *link = pool->cells[gone].next;
     give_cell(pool, gone);
     *child = first | PTOI_REF_CELL;
-    if (pool->cells[first].next == PTOI_NONE) { /* the last one is no twin any more */
+    if (pool->cells[first].next == PTOI_NONE) { /* one item is left: it has no twin */
         *child = pool->cells[first].item | PTOI_REF_ITEM;
         give_cell(pool, first);
     }
@@ -361,13 +363,13 @@ void ptoi_boxtree_remove(ptoi_forest *forest, uint32_t *root, const ptoi_range *
         remove_twin(&forest->cells, &node->child[slots[last]], item);
         return;
     }
-    if (node->rank[0] == PTOI_NO_RANK) { /* the last item of all */
+    if (node->rank[0] == PTOI_NO_RANK) { /* the only item of the tree */
         give_node(&t, way[0]);
         *root = PTOI_NONE;
         return;
     }
     if (!empty_slot(&t, node, slots[last])) {
-        if (last > 0) { /* its only child takes the place of the node */
+        if (last > 0) { /* the only child replaces the node */
             ptoi_node *above = ptoi_node_at(t.pool, way[last - 1]);
             set_slot(&t, above, slots[last - 1], node->child[0], node->box);
             give_node(&t, way[last]);
@@ -420,7 +422,7 @@ bool ptoi_boxtree_holds(const ptoi_forest *forest, uint32_t root, const ptoi_ran
     return false;
 }
 
-/* T1 and T3 to T5 of one node, the root or below a fork of rank `above`. */
+/* T1 and T3 to T5 of one node: the root, or a node below a fork of rank `above`. */
 static pto_status check_node(const ptoi_node_pool *pool, uint32_t at, bool is_root, uint32_t above)
 {
     const ptoi_node *node = ptoi_node_at(pool, at);
@@ -487,7 +489,7 @@ pto_status ptoi_boxtree_check(const ptoi_forest *forest, uint32_t root, uint32_t
                 stack[depth++] = child;
                 continue;
             }
-            /* T2: the key leads back to this very slot. */
+            /* T2: the key leads back to this slot. */
             uint32_t found;
             if (descend(pool, root, ptoi_slot_box(node, slot, digits), digits, &found) != at ||
                 found != slot) {

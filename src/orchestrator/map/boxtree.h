@@ -1,32 +1,32 @@
-/* boxtree.h - a tree of boxes: finds those that meet a given box without looking at the others.
+/* boxtree.h - a tree of boxes: finds those that meet a given box without visiting the others.
  *
- * A box is a closed range in each of up to seven digits (index.h says what the digits are). Its key
- * is the string of bits that takes turns through all low ends and all high ends, highest bits first
- * (a Z-order curve through both corners). The tree is the binary trie over these keys with all
- * one-way paths left out: a fork tests one bit, the *rank* of which falls from fork to fork on the
- * way down. Two levels of forks are kept in one node, next to the boxes around all that lies below:
+ * A box is a closed range in each of up to seven digits (index.h defines the digits). Its key is a
+ * string of bits. It interleaves all low ends and all high ends, highest bits first: a Z-order
+ * curve through both corners. The tree is the binary trie over these keys, with one-way paths left
+ * out. A fork tests one bit. The *rank* of that bit falls from fork to fork on the way down. A node
+ * holds two levels of forks, with a bounding box for each subtree:
  *
  *                     rank[0]                      node: three forks, four slots
- *                    /       \                     each slot: a child and the box around it
+ *                    /       \                     each slot: a child and its bounding box
  *              rank[1]       rank[2]               child: a node, an item, or a cell of twins
  *              /    \         /    \
- *          slot 0  slot 1  slot 2  slot 3          a side with one child only has no rank,
- *                                                  and its child in slot 0 or 2
+ *          slot 0  slot 1  slot 2  slot 3          a side with one child has no rank,
+ *                                                  and its child is in slot 0 or 2
  *
- * Why this shape: the forks depend on the boxes alone, not on the order they came in, so there is
- * nothing to balance; tiles of a matrix fall into disjoint subtrees; one visit of a node decides
- * about four subtrees without touching them. There are at most as many forks on a way as key bits
- * (64 * 14), for n tiles of a grid about log2(n); how they are packed into nodes does depend on the
- * order.
+ * Why this shape: the forks depend on the boxes alone, not on the order of insertion, so nothing
+ * has to be balanced. Tiles of a matrix fall into disjoint subtrees. One visit to a node decides
+ * about four subtrees without touching them. A path has at most as many forks as a key has bits (64
+ * * 14); for n tiles of a grid it has about log2(n). How forks are packed into nodes does depend on
+ * the order of insertion.
  *
  * Invariants (ptoi_boxtree_check):
- *   T1  ranks fall strictly on every way down, inside of nodes and from node to node
- *   T2  below a fork the bit of its rank is 0 on the left and 1 on the right, in every item
+ *   T1  ranks fall strictly on every path down, inside nodes and from node to node
+ *   T2  below a fork, the bit of its rank is 0 in every item on the left, and 1 on the right
  *   T3  the box of a slot is the smallest around all items below it
- *   T4  both sides of a node are used; items of equal boxes, and only those, share a list of cells
- *   T5  no side has as its only child a node with one fork: that fork would fit in here
+ *   T4  both sides of a node are used; a list of cells has all items with one box, at least two
+ *   T5  no side has a single child that is a node with one fork: that fork would fit in here
  *
- * Nodes and cells come from pools that the caller sized: n items need at most n of each.
+ * The caller sizes the pools of nodes and cells: n items need at most n of each.
  */
 #ifndef PTOI_BOXTREE_H
 #define PTOI_BOXTREE_H
@@ -41,12 +41,11 @@
 #define PTOI_MAX_DIGITS 7
 #define PTOI_TREE_DEPTH (64 * 2 * PTOI_MAX_DIGITS)
 
-/* Children that wait at once in a walk: a node leaves at most two behind for each rank on the way
- * down (two where the way goes through a side without a rank, three for two ranks where it does
- * not). */
+/* The most children that wait on the stack of a walk. On the way down, a node leaves at most two of
+ * them for each rank: two where the path takes a side without a rank, else three for two ranks. */
 #define PTOI_WALK_DEPTH (2 * PTOI_TREE_DEPTH + 4)
 
-/* A child is a node (no bits set), an item, or a cell. The other bits are its number. */
+/* A child is a node (no bit set), an item, or a cell. The other bits are its number. */
 #define PTOI_REF_ITEM 0x80000000u
 #define PTOI_REF_CELL 0x40000000u
 #define PTOI_REF_BITS (PTOI_REF_ITEM | PTOI_REF_CELL)
@@ -59,10 +58,10 @@ typedef struct ptoi_range {
 #define PTOI_NO_RANK UINT16_MAX
 
 typedef struct ptoi_node {
-    uint16_t rank[3]; /* bit * 16 + 15 - number of the key word; of the top, left and right fork */
+    uint16_t rank[3]; /* of the top, left and right fork: bit * 16 + 15 - number of the key word */
     uint16_t unused;
-    uint32_t child[PTOI_SLOTS]; /* PTOI_NONE if the slot is not used */
-    ptoi_range box[];           /* those of slot 0, then of slot 1, ... */
+    uint32_t child[PTOI_SLOTS]; /* PTOI_NONE: the slot is empty */
+    ptoi_range box[];           /* first those of slot 0, then of slot 1, ... */
 } ptoi_node;
 
 /* One of several items with the same box. */
@@ -70,13 +69,13 @@ typedef struct ptoi_cell {
     uint32_t item, next;
 } ptoi_cell;
 
-/* All trees of one number of digits share a pool of nodes. */
+/* All trees with the same number of digits share a pool of nodes. */
 typedef struct ptoi_node_pool {
     char *nodes;
     uint32_t bytes; /* of one node */
     uint32_t digits;
     uint32_t fresh; /* nodes from here on were never used */
-    uint32_t freed; /* list of used ones, through child[0] */
+    uint32_t freed; /* list of freed nodes, through child[0] */
 } ptoi_node_pool;
 
 typedef struct ptoi_cell_pool {
@@ -89,7 +88,7 @@ typedef struct ptoi_forest {
     ptoi_cell_pool cells;
 } ptoi_forest;
 
-/* Bytes of a node for that many digits: whole lines of cache. */
+/* Bytes of a node with so many digits: whole cache lines. */
 static inline uint32_t ptoi_node_bytes(uint32_t digits)
 {
     size_t bytes = sizeof(ptoi_node) + (size_t)PTOI_SLOTS * digits * sizeof(ptoi_range);
@@ -109,17 +108,17 @@ static inline const ptoi_range *ptoi_slot_box(const ptoi_node *node, uint32_t sl
 
 /* A tree is the number of its root node, or PTOI_NONE. A root may have one child, in slot 0. */
 
-/* Adds an item, a number below 2^30, and takes it out again: with the same box. */
+/* Inserts an item, which is a number below 2^30, and removes it. Both take the same box. */
 void ptoi_boxtree_insert(ptoi_forest *forest, uint32_t *root, const ptoi_range *box,
                          uint32_t digits, uint32_t item);
 void ptoi_boxtree_remove(ptoi_forest *forest, uint32_t *root, const ptoi_range *box,
                          uint32_t digits, uint32_t item);
 
-/* Whether the item is where its box belongs. */
+/* Whether the item is in the slot of its box. */
 bool ptoi_boxtree_holds(const ptoi_forest *forest, uint32_t root, const ptoi_range *box,
                         uint32_t digits, uint32_t item);
 
-/* PTO_CORRUPT with a detail unless T1 - T4 hold; *items is how many there are. */
+/* PTO_CORRUPT with a detail unless T1 to T5 hold. Counts the items in *items. */
 pto_status ptoi_boxtree_check(const ptoi_forest *forest, uint32_t root, uint32_t digits,
                               uint32_t *items);
 
@@ -139,12 +138,14 @@ typedef struct ptoi_walk {
     const ptoi_forest *forest;
     const ptoi_node_pool *pool;
     uint32_t digits;
-    uint32_t depth; /* children on the stack: their boxes meet, they are still to be visited */
+    uint32_t depth; /* children on the stack: their boxes meet the box, and they are not visited
+                       yet */
     ptoi_range box[PTOI_MAX_DIGITS];
     uint32_t stack[PTOI_WALK_DEPTH];
 } ptoi_walk;
 
-/* The tree must not change during the walk. Set w->box (of `digits` ranges) before. */
+/* Starts a walk. The caller has set w->box (`digits` ranges). The tree must not change during the
+ * walk. */
 static inline void ptoi_walk_begin(ptoi_walk *w, const ptoi_forest *forest, uint32_t root,
                                    uint32_t digits)
 {
@@ -157,7 +158,7 @@ static inline void ptoi_walk_begin(ptoi_walk *w, const ptoi_forest *forest, uint
     }
 }
 
-/* The item of a child that is no node; its twins are left for later. */
+/* The item of a child that is not a node. Its twins go on the stack. */
 static inline uint32_t ptoi_walk_item(ptoi_walk *w, uint32_t child)
 {
     if (child & PTOI_REF_ITEM) {
@@ -170,11 +171,11 @@ static inline uint32_t ptoi_walk_item(ptoi_walk *w, uint32_t child)
     return cell->item;
 }
 
-/* Whether a child whose box meets that of the walk is worth a visit. */
+/* Whether to visit a child whose box meets the box of the walk. */
 typedef bool (*ptoi_walk_filter)(const void *context, const ptoi_range *box, uint32_t child);
 
-/* The next item; PTOI_NONE at the end. Slots that are not used have boxes that meet nothing but the
- * box of everything. */
+/* The next item, or PTOI_NONE at the end. The boxes of empty slots meet only the box of
+ * everything. */
 static inline uint32_t ptoi_walk_next_if(ptoi_walk *w, ptoi_walk_filter wanted, const void *context)
 {
     while (w->depth) {

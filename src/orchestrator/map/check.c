@@ -1,10 +1,10 @@
-/* check.c - every invariant of map.h, looked at one by one. */
+/* check.c - checks every invariant of map.h. */
 #include "base/error.h"
+#include "orchestrator/map/desc_cache.h"
 #include "orchestrator/map/index.h"
-#include "orchestrator/map/near.h"
-#include "orchestrator/map/recall.h"
+#include "orchestrator/map/links.h"
 
-/* M5 compares each region with all others; past this many, only some of them. */
+/* M5 compares each region with all others. With more regions than this it compares a sample. */
 #define PAIRS_IN_FULL 512u
 #define PAIRS_SAMPLED 16u
 
@@ -29,8 +29,8 @@ static pto_status check_level(const pto_tensormap *map, uint32_t l)
         if (entry->task != before) {
             first = e;
         }
-        /* The first entry of the oldest task may be recycled before the others; it is not asked for
-         * then, since they have retired together. */
+        /* The first entry of the oldest task may be recycled before its others. Nobody needs it
+         * then: they have all retired. */
         if (entry->first != first && entry->task >= level->watermark && !map->nameless) {
             return ptoi_fail(PTO_CORRUPT, "map: entry %u of level %u begins at %u, not at %u", e, l,
                              entry->first, first);
@@ -80,15 +80,15 @@ static pto_status check_region(const pto_tensormap *map, uint32_t region)
 {
     const ptoi_region *r = &map->regions[region];
     ptoi_space_key key = {r->a, r->b, (ptoi_space_kind)r->kind};
-    bool loose = r->flags & PTOI_REGION_LOOSE;
-    pto_status s = loose ? PTO_OK : ptoi_layout_check(&r->layout);
+    bool unindexed = r->flags & PTOI_REGION_UNINDEXED;
+    pto_status s = unindexed ? PTO_OK : ptoi_layout_check(&r->layout);
     if (s != PTO_OK) {
         return s;
     }
-    if (loose ? ptoi_chain_at(map->loose[ptoi_loose_slot(map, r->a, r->b)]) != region ||
-                    r->kind != PTOI_SPACE_BLOCK || r->form == 0 || r->near != PTOI_NEAR_NONE ||
-                    ptoi_space_find(map, &key) != PTOI_NONE
-              : r->hash != ptoi_mix_layout(&r->layout, &key)) {
+    if (unindexed ? ptoi_chain_at(map->unindexed[ptoi_unindexed_slot(map, r->a, r->b)]) != region ||
+                        r->kind != PTOI_SPACE_BLOCK || r->desc == 0 ||
+                        r->links != PTOI_LINKS_NONE || ptoi_space_find(map, &key) != PTOI_NONE
+                  : r->hash != ptoi_mix_layout(&r->layout, &key)) {
         return ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u has hash %u", region, r->hash);
     }
     if (r->writer >= map->level[r->writer_level].watermark) {
@@ -108,7 +108,7 @@ static pto_status check_region(const pto_tensormap *map, uint32_t region)
     return s;
 }
 
-/* M3: the lists of regions to be taken, and those that only the hand would find. */
+/* M3: the free list, the dead list, and idle regions on neither of them. */
 static pto_status check_lists(const pto_tensormap *map, uint32_t used)
 {
     uint32_t known = map->region_free.fresh, freed = 0, dead = 0, unused_dead = 0;
@@ -123,7 +123,7 @@ static pto_status check_lists(const pto_tensormap *map, uint32_t used)
         }
         unused_dead += !(map->regions[at].flags & PTOI_REGION_USED);
     }
-    bool clean = true; /* all that has retired has been recycled */
+    bool clean = true; /* the entries of all retired tasks are recycled */
     for (uint32_t l = 0; l < map->levels; l++) {
         clean &= map->level[l].cleaned == map->level[l].watermark;
     }
@@ -152,17 +152,17 @@ pto_status pto_tensormap_check(const pto_tensormap *map)
         s = check_level(map, l);
     }
 
-    uint32_t used = 0, loose = 0, known = map->region_free.fresh;
+    uint32_t used = 0, unindexed = 0, known = map->region_free.fresh;
     uint32_t step = known <= PAIRS_IN_FULL ? 1 : known / PAIRS_SAMPLED;
     for (uint32_t r = 0; s == PTO_OK && r < known; r++) {
         if (!(map->regions[r].flags & PTOI_REGION_USED)) {
             continue;
         }
         used++;
-        loose += (map->regions[r].flags & PTOI_REGION_LOOSE) != 0;
+        unindexed += (map->regions[r].flags & PTOI_REGION_UNINDEXED) != 0;
         s = check_region(map, r);
-        if (s == PTO_OK && r % step == 0 && ptoi_region_settled(&map->regions[r])) {
-            s = ptoi_near_check(map, r);
+        if (s == PTO_OK && r % step == 0 && ptoi_region_is_indexed(&map->regions[r])) {
+            s = ptoi_links_check(map, r);
         }
     }
     if (s == PTO_OK) {
@@ -183,27 +183,29 @@ pto_status pto_tensormap_check(const pto_tensormap *map)
             hashed++;
         }
     }
-    uint32_t named = 0, aliases = 0;
+    uint32_t named = 0, cached = 0;
     for (uint32_t r = 0; r < known; r++) {
-        named += ptoi_region_settled(&map->regions[r]) && map->regions[r].form != 0;
+        named += ptoi_region_is_indexed(&map->regions[r]) && map->regions[r].desc != 0;
     }
     for (uint64_t b = 0; b < UINT64_C(1) << (32 - map->bucket_shift); b++) {
-        for (uint32_t r = ptoi_chain_at(map->aliases[b]); r != PTOI_NONE;
-             r = ptoi_chain_at(map->regions[r].alias_next)) {
-            if (map->regions[r].alias_bucket != b || ++aliases > named) {
-                return ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u in alias bucket %llu", r,
-                                 (unsigned long long)b);
+        for (uint32_t r = ptoi_chain_at(map->desc_cache[b]); r != PTOI_NONE;
+             r = ptoi_chain_at(map->regions[r].cached_next)) {
+            if (map->regions[r].cached_bucket != b || ++cached > named) {
+                return ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u in descriptor bucket %llu",
+                                 r, (unsigned long long)b);
             }
         }
     }
-    if (aliases != named) {
-        return ptoi_fail(PTO_CORRUPT, "map: M4 broken, %u aliases of %u found", aliases, named);
+    if (cached != named) {
+        return ptoi_fail(PTO_CORRUPT, "map: M4 broken, %u cached descriptors of %u found", cached,
+                         named);
     }
-    if (hashed + loose != used || used != map->regions_used) {
-        return ptoi_fail(PTO_CORRUPT, "map: M4 broken, %u regions in buckets, %u loose, %u in use",
-                         hashed, loose, map->regions_used);
+    if (hashed + unindexed != used || used != map->regions_used) {
+        return ptoi_fail(PTO_CORRUPT,
+                         "map: M4 broken, %u regions in buckets, %u unindexed, %u in use", hashed,
+                         unindexed, map->regions_used);
     }
-    s = ptoi_forms_check(&map->forms);
+    s = ptoi_descs_check(&map->descs);
     return s == PTO_OK ? ptoi_index_check(map) : s;
 }
 

@@ -1,9 +1,10 @@
-/* entry.c - the rings of entries: one for each access, recycled in order as tasks retire. */
+/* entry.c - the rings of entries, one for each level. There is an entry for each access; entries
+ * are recycled in order as tasks retire. */
 #include "base/error.h"
 #include "orchestrator/map/map.h"
 
-/* Every so many entries all regions forget readers that are gone, long before their numbers could
- * be taken for those of new entries. */
+/* Every 2^SWEEP_SHIFT entries, all regions forget readers that are recycled: long before a new
+ * entry could get the same number. */
 #define SWEEP_SHIFT 28
 
 static void sweep(pto_tensormap *map, uint32_t l)
@@ -16,10 +17,10 @@ static void sweep(pto_tensormap *map, uint32_t l)
     }
 }
 
-/* The first entry whose task is alive, or the head. Tasks rise along the ring. */
+/* The first entry of a live task, or the head. Task ids rise along the ring. */
 static uint32_t first_alive(const ptoi_level *level)
 {
-    uint32_t dead = 0; /* so many from the tail on are known to be */
+    uint32_t dead = 0; /* so many entries from the tail on are known to be dead */
     uint32_t rest = ptoi_entry_used(level);
     while (rest) {
         uint32_t half = rest / 2;
@@ -38,7 +39,7 @@ void ptoi_entry_recycle(pto_tensormap *map, uint32_t l)
     ptoi_level *level = &map->level[l];
     uint32_t before = level->tail, after = first_alive(level);
     if (ptoi_entry_used(level) > level->peak) {
-        level->peak = ptoi_entry_used(level); /* it only falls here, so this is where peaks show */
+        level->peak = ptoi_entry_used(level); /* usage falls only here, so a peak is seen here */
     }
     for (uint32_t e = before; level->blocks && e != after; e++) {
         const ptoi_entry *entry = ptoi_entry_at(level, e);
@@ -65,14 +66,15 @@ pto_status ptoi_entry_make_room(pto_tensormap *map, uint32_t l, size_t count)
     }
     map->stats.full++;
     if (count > capacity) {
-        return ptoi_fail(PTO_FULL,
-                         "map: %zu entries wanted at once on level %u, which has %zu in all: it "
-                         "takes a map configured with at least %zu",
-                         count, l, capacity, count);
+        return ptoi_fail(
+            PTO_FULL,
+            "map: %zu entries never fit on level %u, which has %zu: configure at least "
+            "%zu",
+            count, l, capacity, count);
     }
     return ptoi_fail(
         PTO_FULL,
-        "map: %zu entries wanted on level %u, %zu of %zu are free; the oldest belongs to "
+        "map: %zu entries needed on level %u, %zu of %zu are free; the oldest entry belongs to "
         "task %llu, tasks below %llu have retired",
         count, l, left, capacity, (unsigned long long)ptoi_entry_at(level, level->tail)->task,
         (unsigned long long)level->watermark);
@@ -80,9 +82,9 @@ pto_status ptoi_entry_make_room(pto_tensormap *map, uint32_t l, size_t count)
 
 /* ---- Closing gaps ---- */
 
-#define GONE UINT16_MAX /* in place of the access, while gaps are being closed */
+#define GONE UINT16_MAX /* replaces the access of a dropped entry while gaps are closed */
 
-/* Takes what is gone out of the chain of readers that begins with entry `e` of its region. */
+/* Removes dropped entries from the chain of readers that begins with entry `e` of the region. */
 static void thin_out(ptoi_level *level, ptoi_region *r, uint32_t l, uint32_t e)
 {
     uint32_t kept = e;
@@ -111,8 +113,8 @@ static void thin_out(ptoi_level *level, ptoi_region *r, uint32_t l, uint32_t e)
     }
 }
 
-/* Entry `e` moves up to `to`, and all who know its number learn the new one. `named` of the entries
- * it refers to hold their new numbers. */
+/* Moves entry `e` up to `to`, and updates everything that refers to it. named[0] of the entries
+ * that it refers to holds their new numbers. */
 static void move_up(pto_tensormap *map, uint32_t l, uint32_t e, uint32_t to)
 {
     ptoi_level *level = &map->level[l];
@@ -124,7 +126,7 @@ static void move_up(pto_tensormap *map, uint32_t l, uint32_t e, uint32_t to)
     if (entry.access == PTO_MAP_WRITE && r->writer == entry.task && r->writer_level == l) {
         r->writer_entry = to;
     }
-    /* Chains lead to older entries, which have not moved yet; what left its chain leads nowhere. */
+    /* A chain leads to older entries, which have not moved yet. It ends before a dropped entry. */
     bool ends = entry.older == e || !ptoi_entry_in_use(level, entry.older) ||
                 ptoi_entry_at(level, entry.older)->access == GONE;
     entry.older = ends ? to : ptoi_entry_at(level, entry.older)->named[0];
@@ -145,7 +147,7 @@ void ptoi_entry_compact(pto_tensormap *map, uint32_t l, ptoi_entry_gone gone, co
         if (entry->access == PTO_MAP_WRITE && r->writer == entry->task && r->writer_level == l) {
             r->writer = 0;
         }
-        /* The access is needed no more: whether a reader is in a chain its region knows. */
+        /* Nothing needs the access any more. The region knows whether a reader is in its chain. */
         entry->access = GONE;
         n_gone++;
     }
@@ -173,7 +175,7 @@ void ptoi_entry_compact(pto_tensormap *map, uint32_t l, ptoi_entry_gone gone, co
             entry->named[0] = --to;
         }
     }
-    level->first = level->head; /* if it is gone, nobody asks for it */
+    level->first = level->head; /* unless the newest task is found below */
     for (uint32_t e = level->head; e-- != level->tail;) {
         if (ptoi_entry_at(level, e)->access != GONE) {
             uint32_t at = ptoi_entry_at(level, e)->named[0];

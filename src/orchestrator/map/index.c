@@ -4,7 +4,7 @@
 #include "orchestrator/map/mix.h"
 #include "tensor/overlap.h"
 
-/* An item of the tree of a memory is a region or, with this bit, a group. */
+/* An item in the tree of a memory is a region or, with this bit, a group. */
 #define GROUP_BIT 0x20000000u
 
 static uint32_t take(ptoi_free *list)
@@ -91,20 +91,21 @@ static bool group_fits(const ptoi_group *g, uint32_t space, const ptoi_layout *a
     return true;
 }
 
-/* Writes the box around a layout in the digits of a group; says whether the layout is all of its
- * box.
+/* Writes the bounding box of a layout in the digits of a group. Returns whether the layout fills
+ * its box.
  *
- * Cut by s, a term of the layout whose stride is a multiple of s moves the digit alone; the other
- * terms move what is left over, from r to r + rest. If that stays below s, the digit and the
- * rest are independent and both ranges are exact. If not, the rest may be anything. */
+ * Divide by s. A term of the layout whose stride is a multiple of s changes the digit alone. The
+ * other terms change the remainder, from r to r + rest. If the remainder stays below s, digit and
+ * remainder are independent, and both ranges are exact. Otherwise the remainder can be any
+ * number. */
 static bool group_box(const ptoi_group *g, const ptoi_layout *a, ptoi_range *box)
 {
     uint64_t at, end, rest = a->len - 1;
     bool exact = true;
-    uint32_t left = (1u << a->k) - 1; /* terms not yet accounted for */
+    uint32_t left = (1u << a->k) - 1; /* terms that are not processed yet */
     bool whole = __builtin_add_overflow(a->lo, g->shift, &at) ||
                  __builtin_add_overflow(at, rest, &end);
-    if (whole) { /* the last bytes of the address space: give up on digits */
+    if (whole) { /* the end of the address space: digits would overflow */
         for (uint32_t j = 0; j <= g->count; j++) {
             box[j] = (ptoi_range){0, UINT64_MAX};
         }
@@ -144,8 +145,8 @@ static bool group_box(const ptoi_group *g, const ptoi_layout *a, ptoi_range *box
     return exact && !left;
 }
 
-/* The range of a group grows in steps of about its own size, so that it seldom has to move in the
- * tree of its memory: each time it does, it doubles. */
+/* Extends the range of a group. Each time it has to move in the tree of its memory it doubles, so
+ * it seldom moves. */
 static void group_widen(pto_tensormap *map, uint32_t at, const ptoi_layout *a)
 {
     ptoi_group *g = &map->groups[at];
@@ -215,7 +216,7 @@ static void group_release(pto_tensormap *map, uint32_t at)
     map->groups_used--;
 }
 
-/* ---- Regions in and out ---- */
+/* ---- Adding and removing regions ---- */
 
 static ptoi_range range_of(const ptoi_layout *a)
 {
@@ -287,8 +288,8 @@ void ptoi_search_begin(ptoi_search *s, pto_tensormap *map, uint32_t space,
     map->stats.searches++;
 }
 
-/* Whether a layout in rows touches what a child spans: what lies between its rows is passed over,
- * however much it is. A group can tell for itself. */
+/* Whether a layout in rows touches the range of a child. This skips everything that lies between
+ * two rows. Groups are always visited: they have boxes of their own. */
 static inline bool in_rows(const void *layout, const ptoi_range *box, uint32_t child)
 {
     uint64_t found;
@@ -296,7 +297,7 @@ static inline bool in_rows(const void *layout, const ptoi_range *box, uint32_t c
            (ptoi_layout_successor(layout, box->lo, &found) && found <= box->hi);
 }
 
-/* The next item of the tree of the memory. */
+/* The next item in the tree of the memory. */
 static inline uint32_t next_outer(ptoi_search *s)
 {
     return s->layout->k == 0 || !s->layout->nested
@@ -304,7 +305,7 @@ static inline uint32_t next_outer(ptoi_search *s)
                : ptoi_walk_next_if(&s->outer, in_rows, s->layout);
 }
 
-/* The next region whose box meets the layout, in whatever tree it is. */
+/* The next region whose box meets the layout, in any tree. */
 static uint32_t next_region(ptoi_search *s)
 {
     for (;;) {
@@ -344,7 +345,7 @@ uint32_t ptoi_search_next(ptoi_search *s)
         map->stats.candidates++;
         s->proved = true;
         if (s->exact && (r->flags & PTOI_REGION_EXACT)) {
-            return at; /* both are all of their boxes: boxes that meet are bytes that meet */
+            return at; /* both fill their boxes, so boxes that meet share bytes */
         }
         pto_overlap_result met = ptoi_overlaps(s->layout, &r->layout, map->budget);
         s->proved = met.stage != PTO_STAGE_BUDGET;
@@ -358,7 +359,7 @@ uint32_t ptoi_search_next(ptoi_search *s)
 
 /* ---- Check ---- */
 
-/* One memory: its tree, those of its groups, and that they hold as many items as they should. */
+/* Checks one memory: its tree, the trees of its groups, and the numbers of their items. */
 static pto_status check_space(const pto_tensormap *map, uint32_t at, uint32_t *groups)
 {
     const ptoi_space *space = &map->spaces[at];
@@ -389,7 +390,7 @@ static pto_status check_space(const pto_tensormap *map, uint32_t at, uint32_t *g
     return s;
 }
 
-/* M4: the region stands in the tree it belongs to, with the right box. */
+/* M4: the region is in its tree, with the right box. */
 static pto_status check_place(const pto_tensormap *map, uint32_t region)
 {
     const ptoi_region *r = &map->regions[region];
@@ -406,8 +407,7 @@ static pto_status check_place(const pto_tensormap *map, uint32_t region)
                                    r->group | GROUP_BIT);
     }
     if (!there || exact != ((r->flags & PTOI_REGION_EXACT) != 0)) {
-        return ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u is not in the index as it should",
-                         region);
+        return ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u is missing in the index", region);
     }
     return PTO_OK;
 }
@@ -427,7 +427,7 @@ pto_status ptoi_index_check(const pto_tensormap *map)
                       map->groups_used);
     }
     for (uint32_t r = 0; s == PTO_OK && r < map->region_free.fresh; r++) {
-        if (ptoi_region_settled(&map->regions[r])) {
+        if (ptoi_region_is_indexed(&map->regions[r])) {
             s = check_place(map, r);
         }
     }

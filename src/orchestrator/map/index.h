@@ -1,30 +1,30 @@
-/* index.h - which other regions share a byte with this one?
+/* index.h - finds the regions that share a byte with a layout.
  *
- * Each memory has a box tree over byte ranges. Its leaves are the dense regions, and the *groups*:
- * all strided regions of that memory with the same strides, one leaf for the range around them.
- * Byte ranges alone would not do: the column tiles of a row-major matrix all have nearly the same
- * range. So a group has a box tree of its own, over *digits*: with strides s1 > s2 > ... > sm an
- * address is written as
+ * Each memory has a box tree over byte ranges. Its leaves are dense regions and *groups*. A group
+ * is the set of all strided regions of that memory with the same strides, with one leaf for the
+ * range around them. Byte ranges alone are not enough: the column tiles of a row-major matrix all
+ * have nearly the same range. So a group has a box tree of its own, over *digits*. With strides s1
+ * > s2 > ... > sm, an address is written as
  *
- *     address + shift = d1*s1 + d2*s2 + ... + dm*sm + rest        (each d as large as it can be)
+ *     address + shift = d1*s1 + d2*s2 + ... + dm*sm + rest        (each d as large as possible)
  *
- * and a tile becomes a box: rows d1 .. d1', bytes in the row rest .. rest'. Column tiles become
- * disjoint boxes. `shift` puts digit boundaries where the storage of the first member begins, so
- * that rows of its matrix do not run over the end of a digit. A region that does run over one gets
- * the box of whole rows around it: boxes may be too large, never too small. Whatever the boxes let
- * through is compared exactly (ptoi_overlaps), so boxes decide about speed, never about answers.
+ * A tile becomes a box: rows d1 .. d1', bytes in the row rest .. rest'. Column tiles become
+ * disjoint boxes. `shift` aligns digits with the start of the first member's storage, so that rows
+ * of its matrix do not cross the end of a digit. A region that does cross it gets the box of whole
+ * rows around it. So boxes may be too large, never too small. Regions whose boxes meet are compared
+ * exactly (ptoi_overlaps): boxes affect speed, never answers.
  *
- * A question of any other layout is put into the digits of each group it meets in the same way.
+ * A question with any other layout is converted to the digits of each group that it meets.
  */
 #ifndef PTOI_INDEX_H
 #define PTOI_INDEX_H
 
 #include "orchestrator/map/map.h"
 
-/* Finds the memory of a key: PTOI_NONE if nothing is known in it. */
+/* The memory of a key; PTOI_NONE if no region is in it. */
 uint32_t ptoi_space_find(const pto_tensormap *map, const ptoi_space_key *key);
 
-/* Puts a region (layout and memory are set) into the index, and takes it out. */
+/* Adds a region, whose layout and memory are set, to the index, and removes it. */
 void ptoi_index_insert(pto_tensormap *map, uint32_t region, uint64_t origin);
 void ptoi_index_remove(pto_tensormap *map, uint32_t region);
 
@@ -35,15 +35,15 @@ void ptoi_index_remove(pto_tensormap *map, uint32_t region);
  *     while ((r = ptoi_search_next(&s)) != PTOI_NONE) ...
  *     ptoi_region_evict(map, s.idle);
  *
- * The index must not change until the search has come to its end. Idle regions are not reported but
- * gathered in `s.idle`, to be evicted: they would be met again and again for nothing. */
+ * The index must not change until the search has ended. Idle regions are not reported. They are
+ * collected in `s.idle` to be evicted, or every later search would meet them for nothing. */
 typedef struct ptoi_search {
     pto_tensormap *map;
     const ptoi_layout *layout;
-    uint32_t self; /* the region asked about, not reported; PTOI_NONE if it is not known */
+    uint32_t self; /* a known region to leave out; PTOI_NONE: none */
     bool in_group;
-    bool exact;    /* the layout is all of its box in the tree being walked */
-    bool proved;   /* that the region just reported shares a byte; else the budget ran out */
+    bool exact;    /* the layout fills its box in the current tree */
+    bool proved;   /* the region just reported does share a byte; else the budget ran out */
     uint32_t idle; /* list through evict_next */
     ptoi_walk outer, inner;
 } ptoi_search;
@@ -52,7 +52,7 @@ void ptoi_search_begin(ptoi_search *s, pto_tensormap *map, uint32_t space,
                        const ptoi_layout *layout, uint32_t self);
 uint32_t ptoi_search_next(ptoi_search *s);
 
-/* Invariants M4 (the index part) and T1 - T4 of every tree. */
+/* M4 for the index, and T1 to T5 of every tree. */
 pto_status ptoi_index_check(const pto_tensormap *map);
 
 #endif /* PTOI_INDEX_H */

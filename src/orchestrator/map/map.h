@@ -1,38 +1,40 @@
-/* map.h - the parts of a TensorMap and how they hang together.
+/* map.h - the parts of a TensorMap and how they refer to each other.
  *
- *      a tensor ──canonical layout──> region            one piece of memory, known once
+ *      a tensor ──canonical layout──> region            one piece of memory, stored once
  *                                       │  writer       the newest task that wrote exactly it
- *                                       │  readers      who read exactly it since, by level
- *                                       │  near         links to *others* that share a byte
+ *                                       │  readers      tasks that read exactly it since
+ *                                       │  links        to *other* regions that share a byte
  *                                       v
  *      entries, a ring for each level:  [w][r][r][w][r]....   one for each access, oldest first
  *       tail ─────^  recycled as tasks retire     ^── head
  *
- *      index (index.h): finds the regions that share a byte with a place that is new
+ *      index (index.h): finds the regions that share a byte with a new place
  *
- * The fast way: find the region by the tensor's fields (recall.h); nothing is near, so its writer
- * and readers are the whole answer. Where different regions overlap, links lead to the others
- * (near.h).
+ * The fast path finds the region by the tensor's fields (desc_cache.h). If no other region overlaps
+ * it, its writer and readers are the whole answer. Otherwise links lead to the other regions
+ * (links.h).
  *
- * Retirement is lazy: watermark[level] rises and all accesses below it are dead at once. What is
- * dead stays where it is until it is met: chains are cut there, and links to entries that have
- * been recycled read as the end. So recycling visits no region of the user's memory.
+ * Retirement is lazy: watermark[level] rises, and all accesses below it are dead from then on. They
+ * stay in place until a question meets them. It cuts chains there, and it reads links to recycled
+ * entries as the end of the chain. So recycling visits no region of the user's memory.
  *
  * Invariants (pto_tensormap_check):
  *   M1  head - tail <= capacity, for each level; task ids do not fall from tail to head
- *   M2  the writer of a region, while it is alive, and its newest live reader on each level are
- *       entries in use, of this region. Numbers of readers that a region keeps beyond that are at
- *       most 2^30 entries before the tail of their level, so they are told from entries in use
- *   M3  regions with a live access <= entries in use <= regions in all; so there is a region for
- *       every free entry. The others are *idle*: still known, in case they are touched again, and
- *       taken when one is needed. Idle ones of managed blocks do not come back: when their entries
- *       are recycled they go on the list of dead ones, to be taken first (some may live again)
- *   M4  every region in use stands in one bucket, the one of its hash, and in the index once; or it
- *       is loose, and stands in the table of loose ones alone (loose.h)
- *   M5  a region is linked with every other that is proved to share a byte, or is marked incomplete
- *   M6  chains of readers fall in entry number, and do not rise in task id, within one level
+ *   M2  the live writer of a region, and its newest live reader on each level, are entries in use,
+ *       and belong to this region. Any other reader entry that a region keeps is at most 2^30
+ *       entries before the tail of its level, so it cannot be mistaken for an entry in use
+ *   M3  regions with a live access <= entries in use <= all regions; so there is a region for every
+ *       free entry. The other regions are *idle*: they stay known for the next access, and are
+ *       reused when a region is needed. Idle regions of managed blocks are not expected back. When
+ *       their entries are recycled they go on the dead list, which is reused first (a listed region
+ *       may become live again)
+ *   M4  every region in use is in one bucket, that of its hash, and in the index once; or it is
+ *       unindexed, and only in the table of unindexed regions (unindexed.h)
+ *   M5  a region is linked with every other one that is proved to share a byte, or is marked
+ *       incomplete
+ *   M6  along a chain of readers, within one level, entry numbers fall and task ids do not rise
  *
- * One thread at a time uses a map: nothing here is shared, nothing is atomic.
+ * One thread at a time uses a map. Nothing here is shared or atomic.
  */
 #ifndef PTOI_MAP_H
 #define PTOI_MAP_H
@@ -40,11 +42,11 @@
 #include <pto/tensormap.h>
 
 #include "orchestrator/map/boxtree.h"
-#include "tensor/form.h"
+#include "tensor/desc.h"
 #include "tensor/layout.h"
 
-/* A link in a chain of a hash table: the number of the next one, all bits inverted, so that memory
- * of zeros, which costs nothing until it is touched, is a table of empty chains. */
+/* A link in a chain of a hash table: the number of the next element, with all bits inverted. So
+ * zeroed memory, which costs nothing until it is touched, is a table of empty chains. */
 typedef uint32_t ptoi_chain;
 
 static inline uint32_t ptoi_chain_at(ptoi_chain link)
@@ -57,11 +59,11 @@ static inline ptoi_chain ptoi_chain_to(uint32_t at)
     return ~at;
 }
 
-/* Which memory a layout is in: places in different memories never meet. */
+/* The memory that a layout is in. Places in different memories never overlap. */
 typedef enum ptoi_space_kind {
     PTOI_SPACE_USER,   /* absolute addresses; a = b = 0 */
     PTOI_SPACE_BLOCK,  /* a managed block: owner, generation */
-    PTOI_SPACE_REGION, /* a memory of the simple door: base, tile */
+    PTOI_SPACE_REGION, /* a memory of the pto_region functions: base, tile */
 } ptoi_space_kind;
 
 typedef struct ptoi_space_key {
@@ -69,29 +71,29 @@ typedef struct ptoi_space_key {
     ptoi_space_kind kind;
 } ptoi_space_key;
 
-/* A place asked about: canonical, hashed. */
+/* A place to ask about: canonical layout, with its hash. */
 typedef struct ptoi_place {
     ptoi_layout layout;
     ptoi_space_key space;
-    uint64_t origin; /* where the storage begins, a hint for the index; not part of the identity */
+    uint64_t origin; /* start of the storage: a hint for the index, not part of the identity */
     uint32_t hash;
 } ptoi_place;
 
-/* The descriptor under which a region was last found, with its form and generation. A tensor that
- * equals it is the same place: no need to work out its layout, or to check it again. Fields in
- * pairs, as they are compared. */
-typedef struct ptoi_alias {
+/* The descriptor under which a region was last found; its layout descriptor and generation are
+ * stored beside it. A tensor that equals it is the same place: its layout need not be computed or
+ * checked again. Fields are in pairs because they are compared in pairs. */
+typedef struct ptoi_cached_desc {
     uint64_t storage[2]; /* address and bytes */
-    uint64_t offset[2];  /* and owner */
-} ptoi_alias;
+    uint64_t offset[2];  /* offset and owner */
+} ptoi_cached_desc;
 
-#define PTOI_REGION_USED 1u  /* it describes a place, and stands where it is found */
-#define PTOI_REGION_DEAD 2u  /* it is on the list of dead ones */
-#define PTOI_REGION_EXACT 4u /* it is all of its box in the index */
-#define PTOI_REGION_LOOSE 8u /* a whole block, known by its owner alone: loose.h */
+#define PTOI_REGION_USED 1u      /* it describes a place and can be found */
+#define PTOI_REGION_DEAD 2u      /* it is on the dead list */
+#define PTOI_REGION_EXACT 4u     /* it fills its box in the index */
+#define PTOI_REGION_UNINDEXED 8u /* a whole block, found by its owner alone: unindexed.h */
 
-/* What a question about a known region needs stands in the first two lines of cache: the state, and
- * the alias. */
+/* A question about a known region needs the first two cache lines: the state and the cached
+ * descriptor. */
 typedef struct ptoi_region {
     uint64_t writer;       /* id of the newest task that wrote it; 0: none */
     uint32_t writer_entry; /* its entry, on level writer_level */
@@ -100,26 +102,27 @@ typedef struct ptoi_region {
     uint8_t flags;                        /* PTOI_REGION_... */
     uint8_t kind;                         /* ptoi_space_kind */
     uint32_t readers[PTO_MAP_MAX_LEVELS]; /* entry of the newest reader on each level */
-    uint32_t near;                        /* links to others that share a byte: see near.h */
-    ptoi_chain alias_next;                /* in the bucket of the alias */
-    uint32_t alias_bucket;
-    uint32_t form; /* of the alias: its number; 0: there is no alias */
+    uint32_t links;                       /* to other regions that share a byte: links.h */
+    ptoi_chain cached_next;               /* in its bucket of the descriptor cache */
+    uint32_t cached_bucket;
+    uint32_t desc; /* id of the cached layout descriptor; 0: nothing is cached */
     /* 64 bytes so far */
-    ptoi_alias alias;
-    uint64_t packed[2]; /* whatever submit keeps with the alias; zero when that is new */
-    uint64_t a, b;      /* key of the memory it is in, with `kind` */
+    ptoi_cached_desc cached;
+    uint64_t packed[2]; /* data that submit keeps with `cached`; zero after `cached` changes */
+    uint64_t a, b;      /* with `kind`: the key of its memory */
     /* 128 bytes so far */
-    ptoi_layout layout;  /* up to two dims in one line of cache */
-    uint32_t group;      /* of the index; PTOI_NONE for a dense one */
-    uint32_t space;      /* the memory it is in */
+    ptoi_layout layout;  /* up to two dims fit in one cache line */
+    uint32_t group;      /* in the index; PTOI_NONE: a dense region */
+    uint32_t space;      /* its memory */
     uint32_t hash;       /* of the place */
-    ptoi_chain next;     /* in the bucket of the hash; of a free one, the next free one as it is */
-    uint32_t dead_next;  /* in the list of dead ones */
-    uint32_t evict_next; /* in a list of regions about to be taken out */
-    uint64_t unused;     /* fills the last line */
+    ptoi_chain next;     /* in the bucket of its hash; in a free region: the next free one, not
+                            inverted */
+    uint32_t dead_next;  /* on the dead list */
+    uint32_t evict_next; /* on a list of regions to be evicted */
+    uint64_t unused;     /* fills the last cache line */
 } ptoi_region;
 
-_Static_assert(offsetof(ptoi_region, alias) == 64, "the state of a region is one line of cache");
+_Static_assert(offsetof(ptoi_region, cached) == 64, "the state of a region is one line of cache");
 _Static_assert(offsetof(ptoi_region, layout) == 128, "and so is what it is found by");
 _Static_assert(sizeof(ptoi_region) == 320, "a region is five lines of cache");
 
@@ -127,123 +130,124 @@ _Static_assert(sizeof(ptoi_region) == 320, "a region is five lines of cache");
 typedef struct ptoi_entry {
     uint64_t task;
     uint32_t region;
-    uint32_t older;    /* reads: the next older entry in the chain; the entry itself at its end */
-    uint32_t first;    /* the first entry of the same task */
+    uint32_t older;    /* reads: the next older entry in the chain, or the entry itself at the
+                          end */
+    uint32_t first;    /* first entry of the same task */
     uint16_t access;   /* pto_map_access */
     uint16_t kind;     /* ptoi_space_kind of the region */
-    uint32_t named[2]; /* first entry only: the question that last named the task, by access */
+    uint32_t named[2]; /* first entry only: the last question that reported the task, by access */
 } ptoi_entry;
 
-/* Numbers of entries run freely and wrap; entry e lives at ring[e & mask]. Numbers that are kept
- * anywhere are never so old that "before the tail" could be taken for "in use": see M2. */
+/* Entry numbers run freely and wrap; entry e is ring[e & mask]. A number that is stored anywhere is
+ * never so old that "before the tail" could be mistaken for "in use": see M2. */
 typedef struct ptoi_level {
     ptoi_entry *ring;
     uint32_t mask;
-    uint32_t head;      /* the next one to be used */
-    uint32_t tail;      /* the oldest in use */
+    uint32_t head;      /* the next entry to be used */
+    uint32_t tail;      /* the oldest entry in use */
     uint32_t first;     /* first entry of the newest task */
     uint64_t watermark; /* tasks below it have retired */
-    uint64_t cleaned;   /* the watermark at the last clean-up */
-    uint32_t peak;      /* the most entries in use at any recycling */
-    uint32_t blocks;    /* entries in use whose region is not of the user's memory */
-    uint32_t unused[4]; /* fill the line */
+    uint64_t cleaned;   /* watermark at the last clean-up */
+    uint32_t peak;      /* most entries in use, as seen by recycling */
+    uint32_t blocks;    /* entries in use whose region is not in user memory */
+    uint32_t unused[4]; /* fills the cache line */
 } ptoi_level;
 
 _Static_assert(sizeof(ptoi_level) == 64, "a level is one line of cache");
 
-/* One memory, with the tree of what is known in it. */
+/* One memory, with the tree of its regions. */
 typedef struct ptoi_space {
     uint64_t a, b;
     uint32_t kind;
-    ptoi_chain next;  /* in the bucket; of a free one, the next free one as it is */
+    ptoi_chain next;  /* in the bucket; in a free one: the next free one, not inverted */
     uint32_t root;    /* box tree of byte ranges: dense regions and groups */
-    uint32_t regions; /* in use in it */
+    uint32_t regions; /* regions in it */
 } ptoi_space;
 
-/* Regions of one memory with the same strides. Their boxes are in digits: see index.h. */
+/* Regions of one memory with the same strides. Their boxes are in digits: index.h. */
 #define PTOI_GROUP_STRIDES (PTOI_MAX_DIGITS - 1)
 typedef struct ptoi_group {
     uint64_t strides[PTOI_GROUP_STRIDES];
-    uint64_t shift;   /* added to an address before it is cut into digits */
-    ptoi_range range; /* that contains all members, not the smallest */
-    uint32_t count;   /* strides used */
+    uint64_t shift;   /* added to an address before it is split into digits */
+    ptoi_range range; /* contains all members; may be larger than needed */
+    uint32_t count;   /* number of strides */
     uint32_t space;
-    ptoi_chain next; /* in the bucket; of a free one, the next free one as it is */
+    ptoi_chain next; /* in the bucket; in a free one: the next free one, not inverted */
     uint32_t hash;
     uint32_t root; /* box tree of the members */
     uint32_t members;
 } ptoi_group;
 
-/* Index lists of free things: used ones first, then never used ones. */
+/* Allocator of array elements: freed ones first, then those that were never used. */
 typedef struct ptoi_free {
-    uint32_t fresh; /* never used from here on */
-    uint32_t freed; /* list of used ones, through their `next` */
+    uint32_t fresh; /* elements from here on were never used */
+    uint32_t freed; /* list of freed elements, through their `next` */
 } ptoi_free;
 
 struct pto_tensormap {
     /* hot */
     ptoi_region *regions;
-    ptoi_chain *aliases; /* buckets of regions by alias */
-    ptoi_chain *loose;   /* whole blocks by owner, one a slot: loose.h */
-    uint32_t loose_mask;
-    ptoi_forms forms;      /* of aliases; its records may lie elsewhere (ptoi_map_keep_forms) */
-    ptoi_chain *buckets;   /* buckets of regions by place */
-    uint32_t bucket_shift; /* bucket of hash h: h >> bucket_shift */
-    uint32_t alias_shift;  /* the same for a hash of 64 bits */
+    ptoi_chain *desc_cache; /* buckets of regions by cached descriptor */
+    ptoi_chain *unindexed;  /* whole blocks by owner, one for each slot: unindexed.h */
+    uint32_t unindexed_mask;
+    ptoi_descs descs;          /* of cached descriptors; ptoi_map_adopt may move the records */
+    ptoi_chain *buckets;       /* buckets of regions by place */
+    uint32_t bucket_shift;     /* bucket of hash h: h >> bucket_shift */
+    uint32_t desc_cache_shift; /* the same for a hash of 64 bits */
     uint32_t levels;
-    uint32_t question;  /* number of the question being asked; 0 is never one */
+    uint32_t question;  /* number of the current question; never 0 */
     uint64_t last_task; /* newest task inserted */
     uint32_t last_level;
     uint32_t cleanup_every;
     uint64_t budget;
-    bool nameless; /* nobody wants each task named once, so `first` and `named` of entries, and the
-                      newest task, mean nothing: the runtime's */
+    bool nameless; /* the map of a runtime: nobody asks for each task once, so `first` and `named`
+                      of entries, and the newest task, are not maintained */
     struct {
         uint64_t params, hits, superseded;
-    } hot; /* counts of the fast ways, added to the others when they are asked for; that of the
-              runtime counts no hits, which are its edges */
+    } hot; /* counts of the fast paths, added to `stats` by pto_tensormap_get_stats. The runtime
+              counts no hits here: its hits are edges */
     ptoi_level level[PTO_MAP_MAX_LEVELS];
 
     ptoi_free region_free;
     uint32_t region_capacity;
-    uint32_t dead; /* list: regions of managed blocks and simple regions that were idle */
-    uint32_t hand; /* goes round the regions, looking for an idle one */
+    uint32_t dead; /* list of regions, not in user memory, that were idle */
+    uint32_t hand; /* next region to look at in the search for an idle one */
 
-    struct ptoi_link *links;
-    ptoi_free link_free; /* numbers of ends, two a link */
+    struct ptoi_link_end *link_ends;
+    ptoi_free link_free; /* numbers of link ends, two for each link */
     uint32_t link_capacity;
 
     /* index */
     ptoi_forest forest;
-    ptoi_space *spaces; /* 0 is the user's memory, always there */
+    ptoi_space *spaces; /* spaces[0] is the user's memory and always exists */
     ptoi_chain *space_buckets;
     ptoi_free space_free;
     ptoi_group *groups;
     ptoi_chain *group_buckets;
     ptoi_free group_free;
-    uint32_t index_mask; /* of the buckets of spaces and of groups */
+    uint32_t index_mask; /* of the buckets of spaces and groups */
     uint32_t groups_used;
     uint32_t regions_used;
     uint32_t changes; /* counted by debug builds */
 
-    pto_tensormap_stats stats; /* the fields that are counted as they happen */
-    void *memory;              /* one reservation holds all arrays */
+    pto_tensormap_stats stats; /* fields that are counted as they happen */
+    void *memory;              /* the reservation that holds all arrays */
     size_t memory_bytes;
 };
 
 /* ---- Life (tensormap.c) ---- */
 
-/* The map is a runtime's: forms are written down there, which is PTOI_FORM_BYTES of zeroes, instead of
- * in the map's own memory, and it is `nameless`. Before the first use. */
-void ptoi_map_adopt(pto_tensormap *map, char *forms);
+/* Makes this the map of a runtime, before its first use: layout descriptors are stored in `descs`,
+ * PTOI_DESC_BYTES of zeroes, instead of in the map's memory, and the map is `nameless`. */
+void ptoi_map_adopt(pto_tensormap *map, char *descs);
 
 /* ---- Places (place.c) ---- */
 
-/* The place of a tensor or region; *empty if it touches nothing. */
+/* The place of a tensor or region. Sets *empty if it has no bytes. */
 pto_status ptoi_place_of_tensor(const pto_tensor *t, ptoi_place *place, bool *empty);
 pto_status ptoi_place_of_region(const pto_region *r, ptoi_place *place, bool *empty);
 
-/* The place of all of a managed block. */
+/* The place of a whole managed block. */
 void ptoi_place_of_block(uint64_t owner, uint64_t generation, uint64_t bytes, ptoi_place *place);
 
 /* ---- Regions (region.c) ---- */
@@ -251,17 +255,18 @@ void ptoi_place_of_block(uint64_t owner, uint64_t generation, uint64_t bytes, pt
 /* The region of exactly this place; PTOI_NONE if it is not known. */
 uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place);
 
-/* A region to be used: the cheapest to be had, with no access and nothing near. There must be one
- * left (M3 says when). */
+/* Allocates a region without accesses and links: the one that is cheapest to reuse. There must be
+ * one (M3 says when). */
 uint32_t ptoi_region_take(pto_tensormap *map);
 
-/* Makes a region that was taken the one of this place, known to all. */
-void ptoi_region_settle(pto_tensormap *map, uint32_t region, const ptoi_place *place);
+/* Gives an allocated region its place, and adds it to hash and index. */
+void ptoi_region_enter_index(pto_tensormap *map, uint32_t region, const ptoi_place *place);
 
-/* Makes the place known, and links it. There must be a region left (M3 says when). */
+/* Creates and links the region of a place. A region must be left (M3 says when). */
 uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place);
 
-/* An entry of the region was recycled or dropped: if it is idle and not to come back, lists it. */
+/* Called when an entry of the region was recycled or dropped. Puts an idle region of a managed
+ * block on the dead list. */
 void ptoi_region_let_go(pto_tensormap *map, uint32_t region);
 
 /* Drops all accesses of a region and counts those that were live. */
@@ -270,64 +275,65 @@ void ptoi_region_drop(pto_tensormap *map, uint32_t region);
 /* Drops the accesses of all other regions that `region` covers. */
 void ptoi_region_supersede(pto_tensormap *map, uint32_t region);
 
-/* Takes out the idle regions on the list `first` (through evict_next). */
+/* Evicts the idle regions on the list `first` (through evict_next). */
 void ptoi_region_evict(pto_tensormap *map, uint32_t first);
 
 /* ---- Accesses (access.c) ---- */
 
-/* What an access is about: a region if it is known, and its place if that had to be worked out. */
+/* What an access touches: its region if that is known, otherwise its place. */
 typedef struct ptoi_found {
-    const pto_tensor *tensor; /* NULL at the simple door */
+    const pto_tensor *tensor; /* NULL for a pto_region */
     uint32_t region;          /* PTOI_NONE: not known */
-    bool empty;               /* touches nothing: there is nothing to ask or to remember */
+    bool empty;               /* it has no bytes: nothing to ask or to record */
     ptoi_place place;         /* set if the region is not known */
 } ptoi_found;
 
 pto_status ptoi_access_find(pto_tensormap *map, const pto_tensor *t, ptoi_found *found);
 pto_status ptoi_access_find_region(pto_tensormap *map, const pto_region *r, ptoi_found *found);
 
-/* Called with each access that a question meets; entry `e` of level `l` is where it stands. It is
- * an answer only if `live`: whether that is so can hardly be predicted, so the hot path wants to
- * count with it rather than branch on it. */
+/* Called for each access that a question meets. Its entry is `e` on level `l`. It is an answer only
+ * if `live`. The hot path adds `live` to a count instead of branching, since the branch would be
+ * unpredictable. */
 typedef void (*ptoi_emit)(void *context, uint64_t task, uint32_t l, uint32_t e,
                           pto_map_access access, bool live);
 
-/* What must a new access wait for? */
+/* Reports the accesses that a new access must wait for. */
 void ptoi_access_ask(pto_tensormap *map, const ptoi_found *found, pto_map_access access,
                      ptoi_emit emit, void *context);
 
-/* Remembers an access that was found just now. An entry is reserved, the task is checked. */
+/* Records an access that was found just before. Its entry is reserved and its task is checked. */
 void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access access,
                         pto_map_task task);
 
-/* Remembers that the task writes all of a managed block that nobody has touched before, under the
- * tensor given. There is nothing to ask. An entry is reserved. */
+/* Records that the task writes a whole managed block that no task has touched before. The tensor is
+ * all of the block. There is nothing to ask. An entry is reserved. */
 void ptoi_access_record_fresh(pto_tensormap *map, const pto_tensor *t, pto_map_task task);
 
-/* The tasks from `since` on, the newest there are, write all of the tensor together, though none of
- * them alone: they take the place of all earlier accesses that it covers. */
+/* The newest tasks, from `since` on, write the whole tensor together, though none of them does so
+ * alone. They replace all earlier accesses to regions that the tensor covers. */
 void ptoi_access_cover(pto_tensormap *map, const pto_tensor *t, pto_map_task since);
 
-/* Drops the earlier accesses of all regions that the place covers. */
+/* Drops the accesses of all regions that the place covers, except those written since `since`. */
 void ptoi_region_supersede_all(pto_tensormap *map, uint32_t space, const ptoi_layout *layout,
                                pto_map_task since);
 
-/* Whether a task may be inserted now: level and order must be right. */
+/* Whether the task may be inserted now: its level and order must be right. */
 pto_status ptoi_access_check_task(const pto_tensormap *map, pto_map_task task);
 
 /* ---- Entries (entry.c) ---- */
 
-/* Recycles what has retired on the level; PTO_FULL unless `count` more entries fit then. */
+/* Recycles the entries of retired tasks on the level. PTO_FULL unless `count` more entries fit
+ * then. */
 pto_status ptoi_entry_make_room(pto_tensormap *map, uint32_t level, size_t count);
 
 /* Recycles the entries of retired tasks of one level. */
 void ptoi_entry_recycle(pto_tensormap *map, uint32_t level);
 
-/* Whether a task may be forgotten, though others of its level that came before may not. */
+/* Whether a task has retired, although older tasks of its level have not. */
 typedef bool (*ptoi_entry_gone)(const void *context, uint64_t task);
 
-/* Forgets all such tasks of a level, wherever their entries stand, and closes the gaps. Looks at
- * every entry: for the case that one slow task holds up all others. */
+/* Drops all such tasks of a level, wherever their entries are, and closes the gaps. Visits every
+ * entry. Used when one slow task keeps all others from being recycled. */
 void ptoi_entry_compact(pto_tensormap *map, uint32_t level, ptoi_entry_gone gone,
                         const void *context);
 
@@ -341,13 +347,13 @@ static inline bool ptoi_entry_in_use(const ptoi_level *level, uint32_t entry)
     return (uint32_t)(entry - level->tail) < (uint32_t)(level->head - level->tail);
 }
 
-/* Whether it stands in hash and index. */
-static inline bool ptoi_region_settled(const ptoi_region *r)
+/* Whether the region is in hash and index. */
+static inline bool ptoi_region_is_indexed(const ptoi_region *r)
 {
-    return (r->flags & (PTOI_REGION_USED | PTOI_REGION_LOOSE)) == PTOI_REGION_USED;
+    return (r->flags & (PTOI_REGION_USED | PTOI_REGION_UNINDEXED)) == PTOI_REGION_USED;
 }
 
-/* Whether no access of the region is alive. */
+/* Whether no access of the region is live. */
 static inline bool ptoi_region_idle(const pto_tensormap *map, const ptoi_region *r)
 {
     if (r->writer >= map->level[r->writer_level].watermark) {
@@ -381,7 +387,7 @@ static inline pto_status ptoi_entry_reserve(pto_tensormap *map, uint32_t level, 
                                                         : ptoi_entry_make_room(map, level, count);
 }
 
-/* Builds with PTO_DEBUG_CHECKS look at the whole map every so many changes, and stop at the first
+/* Builds with PTO_DEBUG_CHECKS check the whole map every few hundred changes and abort at the first
  * broken invariant. */
 #ifdef PTO_DEBUG_CHECKS
 void ptoi_map_debug_check(pto_tensormap *map);

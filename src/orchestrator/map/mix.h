@@ -1,5 +1,5 @@
-/* mix.h - hashes of the map. Buckets are taken from the high bits of a product, which depend on all
- * bits below them. A hash only chooses a bucket: what is found there is compared in full. */
+/* mix.h - hash functions of the map. A bucket is the high bits of a product, which depend on all
+ * bits below them. A hash only chooses a bucket; the elements found there are compared in full. */
 #ifndef PTOI_MIX_H
 #define PTOI_MIX_H
 
@@ -19,8 +19,8 @@ static inline uint64_t ptoi_mix_space(const ptoi_space_key *key)
     return ptoi_mix(ptoi_mix(key->a) + key->b * PTOI_MIX_2 + (uint64_t)key->kind) * PTOI_MIX_1;
 }
 
-/* A place is hashed by its lowest byte and the number of its bytes, which differ between nearly all
- * places that programs use. */
+/* Hashes a place by its lowest byte and its number of bytes. These differ between nearly all places
+ * that programs use. */
 static inline uint32_t ptoi_mix_layout(const ptoi_layout *layout, const ptoi_space_key *space)
 {
     uint64_t bytes = layout->run;

@@ -1,4 +1,4 @@
-/* place.c - from what the two doors take to a place: canonical layout, memory, hash. */
+/* place.c - converts a tensor or a region to a place: canonical layout, memory, hash. */
 #include "base/error.h"
 #include "orchestrator/map/mix.h"
 

@@ -1,8 +1,8 @@
-/* region.c - the pieces of memory that the map knows: found by hash, kept while of use. */
+/* region.c - the regions that the map knows: found by hash, kept while they may be of use. */
+#include "orchestrator/map/desc_cache.h"
 #include "orchestrator/map/index.h"
-#include "orchestrator/map/loose.h"
-#include "orchestrator/map/near.h"
-#include "orchestrator/map/recall.h"
+#include "orchestrator/map/links.h"
+#include "orchestrator/map/unindexed.h"
 #include "tensor/overlap.h"
 
 static bool same_place(const ptoi_region *r, const ptoi_place *p)
@@ -20,18 +20,18 @@ uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place)
     return at;
 }
 
-/* ---- In and out ---- */
+/* ---- Creating and evicting ---- */
 
-/* Takes a region out of everything it stands in. */
+/* Removes a region from all tables and lists but the dead list. */
 static void take_out(pto_tensormap *map, uint32_t region)
 {
     ptoi_region *r = &map->regions[region];
-    if (r->flags & PTOI_REGION_LOOSE) {
-        map->loose[ptoi_loose_slot(map, r->a, r->b)] = ptoi_chain_to(PTOI_NONE);
+    if (r->flags & PTOI_REGION_UNINDEXED) {
+        map->unindexed[ptoi_unindexed_slot(map, r->a, r->b)] = ptoi_chain_to(PTOI_NONE);
     } else {
-        ptoi_near_unlink(map, region);
+        ptoi_links_clear(map, region);
         ptoi_index_remove(map, region);
-        ptoi_recall_forget(map, region);
+        ptoi_desc_cache_clear(map, region);
         ptoi_chain *link = &map->buckets[r->hash >> map->bucket_shift];
         while (ptoi_chain_at(*link) != region) {
             link = &map->regions[ptoi_chain_at(*link)].next;
@@ -48,7 +48,7 @@ void ptoi_region_evict(pto_tensormap *map, uint32_t first)
         ptoi_region *r = &map->regions[first];
         uint32_t after = r->evict_next;
         take_out(map, first);
-        if (!(r->flags & PTOI_REGION_DEAD)) { /* else it is on a list to be taken already */
+        if (!(r->flags & PTOI_REGION_DEAD)) { /* else the dead list has it */
             r->next = map->region_free.freed;
             map->region_free.freed = first;
         }
@@ -61,14 +61,14 @@ void ptoi_region_let_go(pto_tensormap *map, uint32_t region)
     ptoi_region *r = &map->regions[region];
     if ((r->flags & (PTOI_REGION_USED | PTOI_REGION_DEAD)) != PTOI_REGION_USED ||
         r->kind == PTOI_SPACE_USER || !ptoi_region_idle(map, r)) {
-        return; /* taken out meanwhile, listed already, of use to the user, or alive */
+        return; /* evicted already, on the list already, in user memory, or live */
     }
     r->flags |= PTOI_REGION_DEAD;
     r->dead_next = map->dead;
     map->dead = region;
 }
 
-/* The last one that died and did not come back: its lines are still in the cache. */
+/* Reuses the region that died last, if it is still idle: its lines are still in the cache. */
 static uint32_t take_dead(pto_tensormap *map)
 {
     while (map->dead != PTOI_NONE) {
@@ -87,7 +87,7 @@ static uint32_t take_dead(pto_tensormap *map)
     return PTOI_NONE;
 }
 
-/* One that is idle, from where the last search ended. M3 says that there is one. */
+/* Reuses an idle region, searching from where the last search ended. M3 says that there is one. */
 static uint32_t take_idle(pto_tensormap *map)
 {
     for (;;) {
@@ -100,8 +100,8 @@ static uint32_t take_idle(pto_tensormap *map)
     }
 }
 
-/* The cheapest region to be had: one just freed, one that will not come back, one never used, and
- * only then one that might have been touched again. */
+/* Allocates the region that is cheapest to reuse: a freed one, a dead one, one that was never used,
+ * and only then an idle one that might have been used again. */
 static uint32_t allocate(pto_tensormap *map)
 {
     uint32_t at = map->region_free.freed;
@@ -123,12 +123,12 @@ uint32_t ptoi_region_take(pto_tensormap *map)
     ptoi_region *r = &map->regions[region];
     r->writer = 0;
     r->read_levels = 0;
-    r->near = PTOI_NEAR_NONE;
-    r->form = 0;
+    r->links = PTOI_LINKS_NONE;
+    r->desc = 0;
     return region;
 }
 
-void ptoi_region_settle(pto_tensormap *map, uint32_t region, const ptoi_place *place)
+void ptoi_region_enter_index(pto_tensormap *map, uint32_t region, const ptoi_place *place)
 {
     ptoi_region *r = &map->regions[region];
     r->kind = (uint8_t)place->space.kind;
@@ -142,9 +142,9 @@ void ptoi_region_settle(pto_tensormap *map, uint32_t region, const ptoi_place *p
         ptoi_search_begin(&s, map, space, &r->layout, PTOI_NONE);
         for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
             if (s.proved) {
-                ptoi_near_link(map, region, other);
+                ptoi_links_add(map, region, other);
             } else {
-                ptoi_near_suspect(map, region, other);
+                ptoi_links_mark_incomplete(map, region, other);
             }
         }
         ptoi_region_evict(map, s.idle);
@@ -160,7 +160,7 @@ void ptoi_region_settle(pto_tensormap *map, uint32_t region, const ptoi_place *p
 uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place)
 {
     uint32_t region = ptoi_region_take(map);
-    ptoi_region_settle(map, region, place);
+    ptoi_region_enter_index(map, region, place);
     return region;
 }
 
@@ -197,7 +197,7 @@ static void supersede_one(pto_tensormap *map, uint32_t region)
     ptoi_region_let_go(map, region);
 }
 
-/* The way of a region that is not linked with all that it meets. */
+/* For a region that has no links to some of the regions that overlap it. */
 static void supersede_by_search(pto_tensormap *map, uint32_t region)
 {
     const ptoi_region *r = &map->regions[region];
@@ -234,14 +234,14 @@ void ptoi_region_supersede_all(pto_tensormap *map, uint32_t space, const ptoi_la
 void ptoi_region_supersede(pto_tensormap *map, uint32_t region)
 {
     const ptoi_region *r = &map->regions[region];
-    if (r->near & PTOI_INCOMPLETE) {
+    if (r->links & PTOI_LINKS_INCOMPLETE) {
         supersede_by_search(map, region);
         return;
     }
-    for (uint32_t end = r->near; end != PTOI_NEAR_NONE; end = map->links[end].next) {
-        if (!ptoi_region_idle(map, &map->regions[map->links[end].region]) &&
-            ptoi_near_covers(map, region, &map->links[end])) {
-            supersede_one(map, map->links[end].region);
+    for (uint32_t end = r->links; end != PTOI_LINKS_NONE; end = map->link_ends[end].next) {
+        if (!ptoi_region_idle(map, &map->regions[map->link_ends[end].region]) &&
+            ptoi_links_covers(map, region, &map->link_ends[end])) {
+            supersede_one(map, map->link_ends[end].region);
         }
     }
 }

@@ -1,7 +1,7 @@
-/* tensormap.c - the life of a map, and the doors into it. */
+/* tensormap.c - creates and destroys a map; its public functions, except submit. */
 #include "base/error.h"
 #include "base/os.h"
-#include "orchestrator/map/near.h"
+#include "orchestrator/map/links.h"
 
 /* ---- Life ---- */
 
@@ -9,7 +9,7 @@
 #define DEFAULT_ENTRIES 4096u
 #define DEFAULT_CLEANUP 64u
 #define MAX_ENTRIES (1u << 26)
-#define LINKS_PER_ENTRY 4u /* tiles with their halos have about eight for every two regions */
+#define LINKS_PER_ENTRY 4u /* tiles with halos have about eight links for every two regions */
 
 static uint32_t round_up(uint32_t n)
 {
@@ -19,7 +19,7 @@ static uint32_t round_up(uint32_t n)
 static pto_status check_config(const pto_tensormap_config *c)
 {
     if (c->size != sizeof *c) {
-        return ptoi_fail(PTO_BAD_CONFIG, "map: config size is %zu, it should be %zu", c->size,
+        return ptoi_fail(PTO_BAD_CONFIG, "map: config.size is %zu, expected %zu", c->size,
                          sizeof *c);
     }
     if (c->levels > PTO_MAP_MAX_LEVELS) {
@@ -39,7 +39,7 @@ static pto_status check_config(const pto_tensormap_config *c)
     return PTO_OK;
 }
 
-/* Cuts the next array of a reservation; with base NULL it only measures. */
+/* Allocates the next array of a reservation. With base NULL it only counts bytes. */
 static void *cut(void *base, size_t *used, size_t bytes)
 {
     size_t at = (*used + 63) & ~(size_t)63;
@@ -47,10 +47,10 @@ static void *cut(void *base, size_t *used, size_t bytes)
     return base ? (char *)base + at : NULL;
 }
 
-/* Lays out all arrays and returns how many bytes they take. The counts follow from the number of
- * entries n: a region with a live access has an entry, so n regions are enough (M3). Each has at
- * most one group and one memory to itself, so that n items are the most in all trees of one number
- * of digits, and a tree has no more nodes than items. */
+/* Lays out all arrays and returns their size. All counts follow from the number of entries n. A
+ * region with a live access has an entry, so n regions are enough (M3). Each region has at most one
+ * group and one memory of its own. So all trees with the same number of digits together have at
+ * most n items, and a tree has no more nodes than items. */
 static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, uint32_t first)
 {
     size_t used = 0, n = 0;
@@ -61,20 +61,20 @@ static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, u
         map->level[l].watermark = map->level[l].cleaned = 1;
         n += entries[l];
     }
-    /* Few buckets: a chain of two regions costs less than a line of cache for each bucket. */
+    /* Few buckets: a chain of two regions costs less than a cache line for each bucket. */
     uint32_t index_buckets = round_up((uint32_t)n), buckets = n > 2 ? index_buckets / 2 : 2;
     map->region_capacity = (uint32_t)n;
     map->regions = cut(base, &used, n * sizeof *map->regions);
-    map->aliases = cut(base, &used, buckets * sizeof *map->aliases);
+    map->desc_cache = cut(base, &used, buckets * sizeof *map->desc_cache);
     map->buckets = cut(base, &used, buckets * sizeof *map->buckets);
-    map->loose = cut(base, &used, index_buckets * sizeof *map->loose);
-    map->loose_mask = index_buckets - 1;
-    map->forms.table = cut(base, &used, PTOI_FORM_SEATS * sizeof *map->forms.table);
-    map->forms.records = cut(base, &used, PTOI_FORM_BYTES);
+    map->unindexed = cut(base, &used, index_buckets * sizeof *map->unindexed);
+    map->unindexed_mask = index_buckets - 1;
+    map->descs.table = cut(base, &used, PTOI_DESC_SLOTS * sizeof *map->descs.table);
+    map->descs.records = cut(base, &used, PTOI_DESC_BYTES);
     map->bucket_shift = (uint32_t)__builtin_clz(buckets) + 1;
-    map->alias_shift = map->bucket_shift + 32;
+    map->desc_cache_shift = map->bucket_shift + 32;
     map->link_capacity = (uint32_t)(n < 1u << 27 ? n * 2 * LINKS_PER_ENTRY : 1u << 30);
-    map->links = cut(base, &used, map->link_capacity * sizeof *map->links);
+    map->link_ends = cut(base, &used, map->link_capacity * sizeof *map->link_ends);
     map->spaces = cut(base, &used, (n + 1) * sizeof *map->spaces);
     map->groups = cut(base, &used, n * sizeof *map->groups);
     map->space_buckets = cut(base, &used, index_buckets * sizeof *map->space_buckets);
@@ -111,7 +111,8 @@ pto_status pto_tensormap_init(pto_tensormap **out, const pto_tensormap_config *c
     size_t bytes = lay_out(&shape, NULL, entries, 0) + sizeof shape + 64;
     void *memory = ptoi_os_reserve(bytes);
     if (!memory) {
-        return ptoi_fail(PTO_OUT_OF_MEMORY, "map: no %zu bytes for %u entries on %u levels", bytes,
+        return ptoi_fail(PTO_OUT_OF_MEMORY,
+                         "map: cannot reserve %zu bytes for %u entries on %u levels", bytes,
                          shape.region_capacity, shape.levels);
     }
 
@@ -131,9 +132,9 @@ pto_status pto_tensormap_init(pto_tensormap **out, const pto_tensormap_config *c
     return PTO_OK;
 }
 
-void ptoi_map_adopt(pto_tensormap *map, char *forms)
+void ptoi_map_adopt(pto_tensormap *map, char *descs)
 {
-    map->forms.records = forms;
+    map->descs.records = descs;
     map->nameless = true;
 }
 
@@ -151,7 +152,7 @@ void pto_tensormap_destroy(pto_tensormap **map)
     *map = NULL;
 }
 
-/* ---- The two doors: a tensor or a region is found, the rest is the same ---- */
+/* ---- Two ways to name memory: by tensor or by region ---- */
 
 static pto_status enter(const pto_tensormap *map, const void *what, const char *name)
 {
@@ -191,7 +192,7 @@ static pto_status insert(pto_tensormap *map, ptoi_found *found, pto_map_access a
     return PTO_OK;
 }
 
-/* Every pair of doors differs only in how the region is found. */
+/* The functions for tensors and for regions differ only in how they find the region. */
 #define INSERT_DOOR(name, type, door, access)                                                      \
     pto_status name(pto_tensormap *map, const type *what, pto_map_task task)                       \
     {                                                                                              \
@@ -247,13 +248,13 @@ typedef struct visiting {
     pto_tensormap *map;
     pto_map_visitor visit;
     void *context;
-    bool any, marked; /* the first answer has come; it has been marked */
+    bool any, marked; /* a first answer has come; it has been marked */
     uint32_t first_level, first_entry;
     pto_map_access first_access;
 } visiting;
 
-/* Where the first entry of a task keeps the question that named it last, so that each is named
- * once. */
+/* Where the first entry of a task stores the last question that reported the task. So a question
+ * reports each task once. */
 static inline uint32_t *name_of(const pto_tensormap *map, uint32_t l, uint32_t e,
                                 pto_map_access access)
 {
@@ -261,8 +262,8 @@ static inline uint32_t *name_of(const pto_tensormap *map, uint32_t l, uint32_t e
     return &ptoi_entry_at(level, ptoi_entry_at(level, e)->first)->named[access];
 }
 
-/* The first answer is not marked before there is a second: most questions have one answer, and its
- * entry may be far away. */
+/* The first answer is marked only when a second one comes. Most questions have one answer, and its
+ * entry may not be in the cache. */
 static void emit_once(void *context, uint64_t task, uint32_t l, uint32_t e, pto_map_access access,
                       bool live)
 {
@@ -294,7 +295,7 @@ static void next_question(pto_tensormap *map)
     if (++map->question) {
         return;
     }
-    /* Once in 2^32 questions: no old number may look like a new one. */
+    /* Once in 2^32 questions: an old number must not look like a new one. */
     for (uint32_t l = 0; l < map->levels; l++) {
         for (uint32_t i = 0; i <= map->level[l].mask; i++) {
             map->level[l].ring[i].named[0] = map->level[l].ring[i].named[1] = 0;
@@ -338,11 +339,10 @@ pto_status pto_tensormap_sync_validity(pto_tensormap *map, uint32_t l, uint64_t 
     ptoi_level *level = &map->level[l];
     if (oldest_alive < level->watermark) {
         if (oldest_alive == 0 && level->watermark == 1) {
-            return PTO_OK; /* nobody has retired: ids begin at 1 */
+            return PTO_OK; /* no task has retired: ids begin at 1 */
         }
-        return ptoi_fail(PTO_BAD_ORDER,
-                         "map: oldest alive task of level %u falls from %llu to %llu", l,
-                         (unsigned long long)level->watermark, (unsigned long long)oldest_alive);
+        return ptoi_fail(PTO_BAD_ORDER, "map: oldest live task of level %u falls from %llu to %llu",
+                         l, (unsigned long long)level->watermark, (unsigned long long)oldest_alive);
     }
     level->watermark = oldest_alive;
     if (oldest_alive - level->cleaned >= map->cleanup_every) {

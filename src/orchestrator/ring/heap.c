@@ -1,21 +1,22 @@
 #include "orchestrator/ring/heap.h"
 
-static const ptoi_run *run_at(const ptoi_heap *heap, uint32_t i)
+static const ptoi_heap_run *run_at(const ptoi_heap *heap, uint32_t i)
 {
     return &heap->runs[i & heap->mask];
 }
 
-void ptoi_heap_init(ptoi_heap *heap, uint64_t size, uint64_t warm, ptoi_run *runs, uint32_t n_runs)
+void ptoi_heap_init(ptoi_heap *heap, uint64_t size, uint64_t warm, ptoi_heap_run *runs,
+                    uint32_t n_runs)
 {
     *heap = (ptoi_heap){.size = size,
                         .warm = warm < size ? warm : size,
                         .room = size,
                         .mask = n_runs - 1,
                         .runs = runs};
-    runs[0] = (ptoi_run){0, 0};
+    runs[0] = (ptoi_heap_run){0, 0};
 }
 
-void ptoi_heap_copy(ptoi_heap *copy, const ptoi_heap *heap, ptoi_run *runs)
+void ptoi_heap_copy(ptoi_heap *copy, const ptoi_heap *heap, ptoi_heap_run *runs)
 {
     *copy = *heap;
     copy->runs = runs;
@@ -29,7 +30,7 @@ static uint64_t gap_end(const ptoi_heap *heap, uint64_t at)
 {
     uint64_t end = heap->size;
     for (uint32_t i = heap->first; i != heap->newest + 1; i++) {
-        const ptoi_run *run = run_at(heap, i);
+        const ptoi_heap_run *run = run_at(heap, i);
         if (run->begin < run->end && run->begin >= at && run->begin < end) {
             end = run->begin;
         }
@@ -61,12 +62,12 @@ bool ptoi_heap_find_gap(const ptoi_heap *heap, uint64_t bytes, uint64_t *at)
 
 void ptoi_heap_turn(ptoi_heap *heap, uint64_t at)
 {
-    ptoi_run *newest = ptoi_heap_newest(heap);
+    ptoi_heap_run *newest = ptoi_heap_newest(heap);
     if (newest->begin == newest->end) {
         newest->begin = newest->end = at; /* nothing is left of it */
     } else {
         heap->newest++;
-        *ptoi_heap_newest(heap) = (ptoi_run){at, at};
+        *ptoi_heap_newest(heap) = (ptoi_heap_run){at, at};
     }
     heap->room = gap_end(heap, at);
 }
@@ -77,7 +78,7 @@ void ptoi_heap_give_back(ptoi_heap *heap, uint64_t at, uint64_t bytes)
         return;
     }
     for (;;) {
-        ptoi_run *run = &heap->runs[heap->first & heap->mask];
+        ptoi_heap_run *run = &heap->runs[heap->first & heap->mask];
         bool here = run->begin <= at && at < run->end;
         uint64_t begin = here ? at + bytes : run->end;
         heap->used -= begin - run->begin;
@@ -90,7 +91,7 @@ void ptoi_heap_give_back(ptoi_heap *heap, uint64_t at, uint64_t bytes)
         }
     }
     if (heap->used == 0) { /* all of it is one gap again, for several blocks as well as for one */
-        *ptoi_heap_newest(heap) = (ptoi_run){0, 0};
+        *ptoi_heap_newest(heap) = (ptoi_heap_run){0, 0};
     }
     heap->room = gap_end(heap, ptoi_heap_newest(heap)->end);
 }
@@ -102,7 +103,7 @@ bool ptoi_heap_check(const ptoi_heap *heap)
         return false;
     }
     for (uint32_t i = heap->first; i != heap->newest + 1; i++) {
-        const ptoi_run *run = run_at(heap, i);
+        const ptoi_heap_run *run = run_at(heap, i);
         if (run->begin > run->end || run->end > heap->size ||
             (run->begin == run->end && i != heap->newest)) {
             return false;

@@ -32,9 +32,9 @@
 /* With so many runs the newest one is not left any more while it can grow. */
 #define PTOI_HEAP_FEW_RUNS 4
 
-typedef struct ptoi_run {
+typedef struct ptoi_heap_run {
     uint64_t begin, end;
-} ptoi_run;
+} ptoi_heap_run;
 
 typedef struct ptoi_heap {
     uint64_t size;
@@ -44,14 +44,15 @@ typedef struct ptoi_heap {
     uint32_t first;  /* the oldest run; run i is runs[i & mask] */
     uint32_t newest; /* */
     uint32_t mask;
-    ptoi_run *runs; /* more than there can be blocks: each run but the newest has one */
+    ptoi_heap_run *runs; /* more than there can be blocks: each run but the newest has one */
 } ptoi_heap;
 
 /* `runs` is memory for n_runs of them: a power of two, more than blocks will ever be alive. */
-void ptoi_heap_init(ptoi_heap *heap, uint64_t size, uint64_t warm, ptoi_run *runs, uint32_t n_runs);
+void ptoi_heap_init(ptoi_heap *heap, uint64_t size, uint64_t warm, ptoi_heap_run *runs,
+                    uint32_t n_runs);
 
 /* A copy to try things on; `runs` is memory for as many. */
-void ptoi_heap_copy(ptoi_heap *copy, const ptoi_heap *heap, ptoi_run *runs);
+void ptoi_heap_copy(ptoi_heap *copy, const ptoi_heap *heap, ptoi_heap_run *runs);
 
 /* The slow part: a gap for a new run; false if there is none. */
 bool ptoi_heap_find_gap(const ptoi_heap *heap, uint64_t bytes, uint64_t *at);
@@ -64,7 +65,7 @@ void ptoi_heap_give_back(ptoi_heap *heap, uint64_t at, uint64_t bytes);
 
 bool ptoi_heap_check(const ptoi_heap *heap);
 
-static inline ptoi_run *ptoi_heap_newest(const ptoi_heap *heap)
+static inline ptoi_heap_run *ptoi_heap_newest(const ptoi_heap *heap)
 {
     return &heap->runs[heap->newest & heap->mask];
 }

@@ -25,6 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/likely.h"
+
 typedef struct ptoi_ring {
     uint64_t size;
     uint64_t head;
@@ -87,7 +89,7 @@ static inline uint64_t ptoi_ring_take_here(ptoi_ring *ring, uint64_t amount)
     ring->head += amount;
     ring->at += amount;
     ring->here -= amount;
-    if (__builtin_expect(ring->at == ring->size, 0)) {
+    if (PTOI_UNLIKELY(ring->at == ring->size)) {
         ring->at = 0;
         ring->here = ptoi_ring_room_here(ring);
     }

@@ -11,7 +11,7 @@
 
 #include "support.h"
 
-static ptoi_run runs[256];
+static ptoi_heap_run runs[256];
 
 static uint64_t take(ptoi_heap *heap, uint64_t bytes)
 {

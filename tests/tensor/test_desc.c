@@ -1,27 +1,27 @@
-/* test_form.c - forms: numbers are the same exactly for tensors that differ in their memory alone. */
-#include "tensor/form.h"
+/* test_desc.c - layout descriptors: numbers are the same exactly for tensors that differ in their memory alone. */
+#include "tensor/desc.h"
 #include "tensors.h"
 
 typedef struct table {
-    ptoi_forms forms;
+    ptoi_descs descs;
 } table;
 
 static table table_make(void)
 {
-    table t = {{.records = calloc(1, PTOI_FORM_BYTES),
-                .table = calloc(PTOI_FORM_SEATS, sizeof(uint16_t))}};
-    assert_non_null(t.forms.records);
-    assert_non_null(t.forms.table);
+    table t = {{.records = calloc(1, PTOI_DESC_BYTES),
+                .table = calloc(PTOI_DESC_SLOTS, sizeof(uint16_t))}};
+    assert_non_null(t.descs.records);
+    assert_non_null(t.descs.table);
     return t;
 }
 
 static void table_free(table *t)
 {
-    free(t->forms.records);
-    free(t->forms.table);
+    free(t->descs.records);
+    free(t->descs.table);
 }
 
-static bool same_form(const pto_tensor *a, const pto_tensor *b)
+static bool same_desc(const pto_tensor *a, const pto_tensor *b)
 {
     bool same = a->ndim == b->ndim && a->dtype == b->dtype;
     for (int32_t d = 0; same && d < a->ndim; d++) {
@@ -54,17 +54,17 @@ static pto_tensor any_tensor(test_rng *rng)
 
 static void check_record(const table *t, uint32_t number, const pto_tensor *tensor)
 {
-    const ptoi_form *form = ptoi_form_record(t->forms.records, number);
+    const ptoi_desc *desc = ptoi_desc_at(t->descs.records, number);
     int64_t numel = 1;
     bool dense = true;
-    assert_true(ptoi_form_is(form, tensor));
+    assert_true(ptoi_desc_matches(desc, tensor));
     for (int32_t d = tensor->ndim - 1; d >= 0; d--) {
-        assert_int_equal(form->dims[d], tensor->shape[d]);
-        assert_int_equal(form->dims[tensor->ndim + d], tensor->strides[d]);
+        assert_int_equal(desc->dims[d], tensor->shape[d]);
+        assert_int_equal(desc->dims[tensor->ndim + d], tensor->strides[d]);
         dense = dense && tensor->strides[d] == numel;
         numel *= tensor->shape[d];
     }
-    assert_int_equal(form->dense, dense ? (uint64_t)numel * pto_dtype_size(tensor->dtype) : 0);
+    assert_int_equal(desc->dense, dense ? (uint64_t)numel * pto_dtype_size(tensor->dtype) : 0);
 }
 
 static void test_numbers(void **state)
@@ -77,20 +77,20 @@ static void test_numbers(void **state)
     (void)state;
     for (int i = 0; i < KEPT; i++) {
         kept[i] = any_tensor(&rng);
-        numbers[i] = ptoi_form_number(&t.forms, &kept[i]);
+        numbers[i] = ptoi_desc_intern(&t.descs, &kept[i]);
         assert_int_not_equal(numbers[i], 0);
-        assert_int_equal(ptoi_form_find(&t.forms, &kept[i]), numbers[i]);
+        assert_int_equal(ptoi_desc_find(&t.descs, &kept[i]), numbers[i]);
         check_record(&t, numbers[i], &kept[i]);
     }
     for (int i = 0; i < KEPT; i++) {
         for (int k = 0; k < KEPT; k++) {
-            const bool same = same_form(&kept[i], &kept[k]);
+            const bool same = same_desc(&kept[i], &kept[k]);
             assert_int_equal(numbers[i] == numbers[k], same);
-            assert_int_equal(ptoi_form_is(ptoi_form_record(t.forms.records, numbers[i]), &kept[k]),
+            assert_int_equal(ptoi_desc_matches(ptoi_desc_at(t.descs.records, numbers[i]), &kept[k]),
                              same);
         }
     }
-    expect_ok(ptoi_forms_check(&t.forms));
+    expect_ok(ptoi_descs_check(&t.descs));
     table_free(&t);
 }
 
@@ -101,34 +101,34 @@ static void test_full(void **state)
     pto_tensor tensor;
     (void)state;
     for (int32_t ndim = 1; ndim <= PTO_MAX_DIMS; ndim += 7) {
-        memset(t.forms.table, 0, PTOI_FORM_SEATS * sizeof *t.forms.table);
-        t.forms.used = 0;
+        memset(t.descs.table, 0, PTOI_DESC_SLOTS * sizeof *t.descs.table);
+        t.descs.used = 0;
         memset(&tensor, 0, sizeof tensor);
         tensor.ndim = ndim;
         tensor.dtype = PTO_INT16;
         const uint32_t units = ndim == 1 ? 1 : 3;
         int64_t count = 0;
         for (uint32_t number;; count++) {
-            const bool few = ptoi_forms_are_few(&t.forms, 1);
+            const bool few = ptoi_descs_may_run_out(&t.descs, 1);
             tensor.shape[0] = count;
-            number = ptoi_form_number(&t.forms, &tensor);
+            number = ptoi_desc_intern(&t.descs, &tensor);
             assert_true(number || few);
             if (!number) {
                 break;
             }
             assert_int_equal(number, 1 + count * units);
         }
-        assert_int_equal(count, (PTOI_FORM_UNITS - 1) / units);
-        assert_int_equal(ptoi_form_find(&t.forms, &tensor), 0);
+        assert_int_equal(count, (PTOI_DESC_UNITS - 1) / units);
+        assert_int_equal(ptoi_desc_find(&t.descs, &tensor), 0);
         for (int64_t i = 0; i < count; i += 97) {
             tensor.shape[0] = i;
-            assert_int_equal(ptoi_form_number(&t.forms, &tensor), 1 + i * units);
+            assert_int_equal(ptoi_desc_intern(&t.descs, &tensor), 1 + i * units);
         }
-        expect_ok(ptoi_forms_check(&t.forms));
+        expect_ok(ptoi_descs_check(&t.descs));
     }
     /* A record that is not what its number is for is noticed. */
-    ((ptoi_form *)(void *)(t.forms.records + PTOI_FORM_UNIT))->dims[0]++;
-    assert_int_equal(ptoi_forms_check(&t.forms), PTO_CORRUPT);
+    ((ptoi_desc *)(void *)(t.descs.records + PTOI_DESC_UNIT))->dims[0]++;
+    assert_int_equal(ptoi_descs_check(&t.descs), PTO_CORRUPT);
     table_free(&t);
 }
 

@@ -1,4 +1,4 @@
-#include "orchestrator/map/near.h"
+#include "orchestrator/map/links.h"
 
 #include "base/error.h"
 #include "base/mutant.h"
@@ -7,61 +7,61 @@
 static void attach(pto_tensormap *map, uint32_t region, uint32_t end, uint32_t other)
 {
     ptoi_region *r = &map->regions[region];
-    uint32_t first = ptoi_near_first(r);
-    map->links[end] = (ptoi_link){other, first, PTOI_NEAR_NONE, PTOI_COVERS_UNKNOWN};
-    if (first != PTOI_NEAR_NONE) {
-        map->links[first].prev = end;
+    uint32_t first = ptoi_links_first(r);
+    map->link_ends[end] = (ptoi_link_end){other, first, PTOI_LINKS_NONE, PTOI_COVERS_UNKNOWN};
+    if (first != PTOI_LINKS_NONE) {
+        map->link_ends[first].prev = end;
     }
-    r->near = end | (r->near & PTOI_INCOMPLETE);
+    r->links = end | (r->links & PTOI_LINKS_INCOMPLETE);
 }
 
 static void detach(pto_tensormap *map, uint32_t region, uint32_t end)
 {
     ptoi_region *r = &map->regions[region];
-    const ptoi_link *link = &map->links[end];
-    if (link->prev == PTOI_NEAR_NONE) {
-        r->near = link->next | (r->near & PTOI_INCOMPLETE);
+    const ptoi_link_end *link = &map->link_ends[end];
+    if (link->prev == PTOI_LINKS_NONE) {
+        r->links = link->next | (r->links & PTOI_LINKS_INCOMPLETE);
     } else {
-        map->links[link->prev].next = link->next;
+        map->link_ends[link->prev].next = link->next;
     }
-    if (link->next != PTOI_NEAR_NONE) {
-        map->links[link->next].prev = link->prev;
+    if (link->next != PTOI_LINKS_NONE) {
+        map->link_ends[link->next].prev = link->prev;
     }
 }
 
-void ptoi_near_suspect(pto_tensormap *map, uint32_t a, uint32_t b)
+void ptoi_links_mark_incomplete(pto_tensormap *map, uint32_t a, uint32_t b)
 {
-    map->regions[a].near |= PTOI_INCOMPLETE;
-    map->regions[b].near |= PTOI_INCOMPLETE;
+    map->regions[a].links |= PTOI_LINKS_INCOMPLETE;
+    map->regions[b].links |= PTOI_LINKS_INCOMPLETE;
 }
 
-void ptoi_near_link(pto_tensormap *map, uint32_t a, uint32_t b)
+void ptoi_links_add(pto_tensormap *map, uint32_t a, uint32_t b)
 {
     uint32_t end = map->link_free.freed;
     if (end != PTOI_NONE) {
-        map->link_free.freed = map->links[end].next;
+        map->link_free.freed = map->link_ends[end].next;
     } else if (map->link_free.fresh < map->link_capacity) {
         end = map->link_free.fresh;
         map->link_free.fresh += 2;
     } else {
-        ptoi_near_suspect(map, a, b);
+        ptoi_links_mark_incomplete(map, a, b);
         return;
     }
     attach(map, a, end, b);
     attach(map, b, end ^ 1, a);
 }
 
-void ptoi_near_unlink(pto_tensormap *map, uint32_t region)
+void ptoi_links_clear(pto_tensormap *map, uint32_t region)
 {
-    uint32_t end = ptoi_near_first(&map->regions[region]);
-    while (end != PTOI_NEAR_NONE) {
-        uint32_t next = map->links[end].next, pair = end & ~1u;
-        detach(map, map->links[end].region, end ^ 1);
-        map->links[pair].next = map->link_free.freed;
+    uint32_t end = ptoi_links_first(&map->regions[region]);
+    while (end != PTOI_LINKS_NONE) {
+        uint32_t next = map->link_ends[end].next, pair = end & ~1u;
+        detach(map, map->link_ends[end].region, end ^ 1);
+        map->link_ends[pair].next = map->link_free.freed;
         map->link_free.freed = pair;
         end = next;
     }
-    map->regions[region].near = PTOI_NEAR_NONE;
+    map->regions[region].links = PTOI_LINKS_NONE;
 }
 
 bool ptoi_region_covers(pto_tensormap *map, uint32_t a, uint32_t b)
@@ -75,7 +75,7 @@ bool ptoi_region_covers(pto_tensormap *map, uint32_t a, uint32_t b)
     return all.yes;
 }
 
-bool ptoi_near_covers(pto_tensormap *map, uint32_t region, ptoi_link *link)
+bool ptoi_links_covers(pto_tensormap *map, uint32_t region, ptoi_link_end *link)
 {
     if (link->covers == PTOI_COVERS_UNKNOWN) {
         link->covers = ptoi_region_covers(map, region, link->region) ? PTOI_COVERS_YES
@@ -84,24 +84,26 @@ bool ptoi_near_covers(pto_tensormap *map, uint32_t region, ptoi_link *link)
     return link->covers == PTOI_COVERS_YES;
 }
 
-/* How often a region is linked with another. */
+/* How many links lead from a region to another one. */
 static uint32_t links_to(const pto_tensormap *map, const ptoi_region *r, uint32_t other)
 {
     uint32_t count = 0;
-    for (uint32_t end = ptoi_near_first(r); end != PTOI_NEAR_NONE; end = map->links[end].next) {
-        count += map->links[end].region == other;
+    for (uint32_t end = ptoi_links_first(r); end != PTOI_LINKS_NONE;
+         end = map->link_ends[end].next) {
+        count += map->link_ends[end].region == other;
     }
     return count;
 }
 
-pto_status ptoi_near_check(const pto_tensormap *map, uint32_t region)
+pto_status ptoi_links_check(const pto_tensormap *map, uint32_t region)
 {
     const ptoi_region *r = &map->regions[region];
-    uint32_t before = PTOI_NEAR_NONE, ends = 0;
-    for (uint32_t end = ptoi_near_first(r); end != PTOI_NEAR_NONE; end = map->links[end].next) {
-        const ptoi_link *link = &map->links[end];
+    uint32_t before = PTOI_LINKS_NONE, ends = 0;
+    for (uint32_t end = ptoi_links_first(r); end != PTOI_LINKS_NONE;
+         end = map->link_ends[end].next) {
+        const ptoi_link_end *link = &map->link_ends[end];
         if (end >= map->link_free.fresh || link->prev != before ||
-            link->region >= map->region_free.fresh || map->links[end ^ 1].region != region ||
+            link->region >= map->region_free.fresh || map->link_ends[end ^ 1].region != region ||
             !(map->regions[link->region].flags & PTOI_REGION_USED) ||
             map->regions[link->region].space != r->space || ends++ > map->region_free.fresh) {
             return ptoi_fail(PTO_CORRUPT, "map: M5 broken, region %u has bad link %u", region, end);
@@ -110,14 +112,15 @@ pto_status ptoi_near_check(const pto_tensormap *map, uint32_t region)
     }
     for (uint32_t o = 0; o < map->region_free.fresh; o++) {
         const ptoi_region *other = &map->regions[o];
-        if (o == region || !ptoi_region_settled(other) || other->space != r->space) {
+        if (o == region || !ptoi_region_is_indexed(other) || other->space != r->space) {
             continue;
         }
         pto_overlap_result met = ptoi_overlaps(&r->layout, &other->layout, map->budget);
         bool proved = met.yes && met.stage != PTO_STAGE_BUDGET;
         uint32_t linked = links_to(map, r, o);
-        /* Boxes of the index may have proved what the budget does not suffice for here. */
-        if (linked > (met.yes ? 1u : 0u) || (!linked && proved && !(r->near & PTOI_INCOMPLETE))) {
+        /* A box in the index may have proved an overlap for which the budget is too small here. */
+        if (linked > (met.yes ? 1u : 0u) ||
+            (!linked && proved && !(r->links & PTOI_LINKS_INCOMPLETE))) {
             return ptoi_fail(PTO_CORRUPT, "map: M5 broken, region %u has %u links to region %u",
                              region, linked, o);
         }
