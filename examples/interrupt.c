@@ -1,8 +1,8 @@
 /* interrupt.c - a long run that Ctrl-C ends in an orderly way.
  *
- * Counts primes, ten thousand numbers a task, for hours. The signal handler calls pto_cancel: tasks
- * that run are told and come to an end, tasks that wait are skipped, and the thread that submits
- * learns it from its next call. What was done by then is kept, and counted.
+ * It counts primes for hours, ten thousand numbers per task. The signal handler calls pto_cancel.
+ * Running tasks notice it and return early, waiting tasks are skipped, and the next call of the
+ * submitting thread returns an error. The results so far are kept and printed.
  */
 #include <errno.h>
 #include <pto/pto.h>
@@ -13,7 +13,7 @@
 
 enum { BLOCK = 10000, DEFAULT_BLOCKS = 1000000 };
 
-static pto_runtime *runtime; /* set before the handler is, and gone after it */
+static pto_runtime *runtime; /* set before the handler is installed */
 
 static void on_interrupt(int number)
 {
@@ -34,7 +34,7 @@ static bool is_prime(int64_t n)
     return true;
 }
 
-/* args[0] = how many primes there are in a block from args[1] on */
+/* args[0] = number of primes in the block that starts at args[1] */
 static pto_status count_primes(const pto_call *call)
 {
     const int64_t first = pto_arg_i64(&call->args[1]);
@@ -49,8 +49,8 @@ static pto_status count_primes(const pto_call *call)
     return PTO_OK;
 }
 
-/* Submits until there is nothing left, or until the runtime says that it was cancelled. The ring
- * holds a bounded number of tasks, so submitting is never far ahead of working. */
+/* Submits until all blocks are submitted, or until the runtime is cancelled. The ring holds a
+ * bounded number of tasks, so submitting never runs far ahead. */
 static pto_status count_all(pto_runtime *rt, int64_t *counts, int64_t blocks)
 {
     pto_kernel kernel;
@@ -63,7 +63,7 @@ static pto_status count_all(pto_runtime *rt, int64_t *counts, int64_t blocks)
     return pto_wait(rt);
 }
 
-/* Blocks end in any order: what counts is how many there are without a gap. */
+/* Blocks end in any order. Only the blocks before the first gap count. */
 static void report(const pto_runtime *rt, const int64_t *counts, int64_t blocks)
 {
     pto_runtime_stats s;
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
     }
     memset(counts, 0xff, (size_t)blocks * sizeof *counts);
 
-    /* The handler serves once: if the program does not end, a second Ctrl-C ends it the hard way. */
+    /* The handler works once: if the program does not end, a second Ctrl-C kills it. */
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
     printf("counting primes; Ctrl-C ends it\n");
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     pto_status status = count_all(runtime, counts, blocks);
     const bool interrupted = pto_is_cancelled(runtime);
     if (interrupted) {
-        /* Nothing is half done when this returns: no task runs, none is left. */
+        /* When this returns, no task runs and none is left. */
         status = pto_clear_error(runtime);
         printf("interrupted\n");
     }

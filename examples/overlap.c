@@ -1,9 +1,9 @@
-/* overlap.c - sees which bytes two views share, and what the runtime concludes from it.
+/* overlap.c - shows which bytes two views share, and what the runtime concludes.
  *
- * Without arguments it shows a few pairs of views of one small piece of memory as maps of bytes,
- * with the verdict of the runtime and the stage of the cascade that gave it, checks each verdict
- * byte by byte, and then lets a TensorMap find who must wait for whom. With two arguments it
- * compares two views of your own.
+ * Without arguments it draws a few pairs of views of one small memory as maps of bytes. It prints
+ * the decision of the runtime and the stage that decided, and checks each decision byte by byte.
+ * Then it lets a TensorMap find the dependencies of some tasks. With two arguments it compares two
+ * views of your choice.
  */
 #include <errno.h>
 #include <pto/pto.h>
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARENA 4096 /* bytes of memory that all views look at */
+#define ARENA 4096 /* bytes of the memory of all views */
 static unsigned char arena[ARENA];
 
-/* Ends the program when a call that must not fail did. */
+/* Ends the program if a call fails. */
 static void must(pto_status status)
 {
     if (status != PTO_OK) {
@@ -24,7 +24,7 @@ static void must(pto_status status)
     }
 }
 
-/* ---- A map of bytes, made the plain way: element by element ---- */
+/* ---- A map of bytes, made element by element ---- */
 
 static void mark(const pto_tensor *t, unsigned char bit, unsigned char *map)
 {
@@ -45,10 +45,10 @@ static void mark(const pto_tensor *t, unsigned char bit, unsigned char *map)
 }
 
 typedef struct verdict {
-    bool overlaps, covers; /* what the bytes say */
+    bool overlaps, covers; /* according to the bytes */
 } verdict;
 
-/* Draws both views over each other, a row of `width` bytes a line. */
+/* Draws both views on top of each other, `width` bytes per line. */
 static verdict draw(const pto_tensor *a, const pto_tensor *b, size_t width)
 {
     static unsigned char map[ARENA];
@@ -77,14 +77,14 @@ static void show_view(const char *name, const pto_tensor *t)
 {
     char line[256];
     pto_tensor_format(t, line, sizeof line);
-    char *at = strstr(line, " at 0x"); /* the address is different in every run */
+    char *at = strstr(line, " at 0x"); /* the address differs in every run */
     if (at) {
         *at = '\0';
     }
     printf("  %s = %s\n", name, line);
 }
 
-/* Shows one pair; false if a verdict is not what the bytes say. */
+/* Shows one pair. Returns false if a decision contradicts the bytes. */
 static bool show(const char *title, const pto_tensor *a, const pto_tensor *b, size_t width)
 {
     pto_overlap_result meets, contains;
@@ -99,7 +99,7 @@ static bool show(const char *title, const pto_tensor *a, const pto_tensor *b, si
            contains.yes ? "yes" : "no", pto_overlap_stage_name(contains.stage));
     bool right = (meets.yes == truth.overlaps || meets.stage == PTO_STAGE_BUDGET) &&
                  (contains.yes == truth.covers || contains.stage == PTO_STAGE_BUDGET);
-    printf("  byte by byte: %s\n\n", right ? "the same" : "SOMETHING ELSE");
+    printf("  byte by byte: %s\n\n", right ? "the same result" : "ANOTHER RESULT");
     return right;
 }
 
@@ -132,7 +132,7 @@ static bool show_pairs(void)
 
     a = view(&m, 0, 0, 6, 4);
     b = view(&m, 0, 4, 6, 4);
-    right &= show("Two bands of columns: their ranges of bytes meet, their bytes do not", &a, &b,
+    right &= show("Two bands of columns: their byte ranges overlap, their bytes do not", &a, &b,
                   64);
 
     a = view(&m, 0, 0, 4, 8);
@@ -141,19 +141,19 @@ static bool show_pairs(void)
 
     must(pto_tensor_slice(&m, 1, 0, 16, 2, &a));
     must(pto_tensor_slice(&m, 1, 15, -1, -2, &b));
-    right &= show("Even columns, and the odd ones backwards", &a, &b, 64);
+    right &= show("Even columns, and odd columns in reverse order", &a, &b, 64);
 
     a = tensor(PTO_FLOAT32, 1, (int64_t[]){8}, (int64_t[]){2}, 0);
     b = tensor(PTO_FLOAT16, 1, (int64_t[]){8}, (int64_t[]){4}, 1);
-    right &= show("float32 against float16: starts differ, bytes meet", &a, &b, 64);
+    right &= show("float32 and float16: different starts, shared bytes", &a, &b, 64);
 
     a = tensor(PTO_UINT8, 1, (int64_t[]){20}, (int64_t[]){9}, 0);
     b = tensor(PTO_UINT8, 1, (int64_t[]){12}, (int64_t[]){15}, 5);
-    right &= show("Steps of 9 and of 15: the greatest common divisor alone decides", &a, &b, 64);
+    right &= show("Steps of 9 and 15: the greatest common divisor decides", &a, &b, 64);
 
     a = tensor(PTO_UINT8, 3, (int64_t[]){3, 3, 4}, (int64_t[]){61, 17, 5}, 0);
     b = tensor(PTO_UINT8, 3, (int64_t[]){3, 4, 3}, (int64_t[]){59, 19, 7}, 2);
-    right &= show("Strides without any common measure: only a search can tell", &a, &b, 64);
+    right &= show("Strides without a common divisor: only a search can decide", &a, &b, 64);
     return right;
 }
 
@@ -164,7 +164,7 @@ static void print_hit(void *context, const pto_map_hit *hit)
            hit->access == PTO_MAP_WRITE ? "writes" : "reads");
 }
 
-/* A small history: the map finds the dependencies that a runtime would make. */
+/* A small history: the map finds the dependencies that a runtime would find. */
 static void show_map(void)
 {
     pto_tensormap *map;
@@ -177,14 +177,14 @@ static void show_map(void)
         must(pto_tensormap_insert(map, &band, (pto_map_task){.id = id}));
     }
     pto_tensor row = view(&m, 2, 3, 1, 8), tile = view(&m, 0, 8, 3, 8);
-    printf("Task 5 wants to read row 2, columns 3 to 10. It waits for\n");
+    printf("Task 5 reads row 2, columns 3 to 10. It waits for\n");
     must(pto_tensormap_read_deps(map, &row, print_hit, NULL));
     must(pto_tensormap_insert_read(map, &row, (pto_map_task){.id = 5}));
-    printf("Task 6 wants to write rows 0 to 2, columns 8 to 15. It waits for\n");
+    printf("Task 6 writes rows 0 to 2, columns 8 to 15. It waits for\n");
     must(pto_tensormap_write_deps(map, &tile, print_hit, NULL));
     must(pto_tensormap_insert(map, &tile, (pto_map_task){.id = 6}));
     must(pto_tensormap_sync_validity(map, 0, 6));
-    printf("Tasks 1 to 5 retire. Whoever writes the whole matrix waits for\n");
+    printf("Tasks 1 to 5 retire. A task that writes the whole matrix waits for\n");
     must(pto_tensormap_write_deps(map, &m, print_hit, NULL));
     pto_tensormap_destroy(&map);
 }
@@ -192,7 +192,7 @@ static void show_map(void)
 /* ---- Views of your own: dtype:shape:strides:offset ---- */
 
 static const char usage[] =
-    "usage: ./dev run overlap       a tour of views, verdicts and a TensorMap\n"
+    "usage: ./dev run overlap       a tour of views, decisions and a TensorMap\n"
     "       ./dev run overlap A B   compare two views of the same %d bytes\n"
     "       ./dev run overlap --help\n"
     "\n"
@@ -200,7 +200,7 @@ static const char usage[] =
     "    float32:6,16            a dense matrix of 6 x 16\n"
     "    float32:6,4:16,1:4      its columns 4 to 7\n"
     "    uint8:20:9:5            every ninth byte from byte 5 on, 20 of them\n"
-    "In the map of bytes, 'a' and 'b' mark the views and '#' what both touch.\n";
+    "In the map of bytes, 'a' and 'b' mark the two views and '#' the bytes of both.\n";
 
 static void refuse(const char *text, const char *why)
 {
@@ -265,7 +265,7 @@ static pto_tensor parse_view(const char *text)
         at++;
         nstrides = parse_list(text, &at, strides);
         if (nstrides != ndim) {
-            refuse(text, "as many strides as sizes, please");
+            refuse(text, "the number of strides differs from the number of sizes");
         }
     }
     if (*at == ':') {
@@ -273,7 +273,7 @@ static pto_tensor parse_view(const char *text)
         offset = parse_number(text, &at);
     }
     if (*at) {
-        refuse(text, "something follows that does not belong there");
+        refuse(text, "unexpected text at the end");
     }
     free(copy);
     return tensor(dtype, ndim, shape, nstrides ? strides : NULL, offset);
@@ -294,9 +294,8 @@ int main(int argc, char **argv)
         fprintf(stderr, usage, ARENA);
         return 2;
     }
-    printf(
-        "PTO Runtime %s: which bytes do two views share? Sixteen float32 to a line of bytes.\n\n",
-        pto_version());
+    printf("PTO Runtime %s: which bytes do two views share? A line is sixteen float32.\n\n",
+           pto_version());
     bool right = show_pairs();
     show_map();
     return right ? 0 : 1;

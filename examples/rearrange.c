@@ -1,4 +1,4 @@
-/* rearrange.c - a filter that wants planes, over images whose channels lie side by side.
+/* rearrange.c - a filter on planes, for images with interleaved channels.
  *
  *     image     height x width x channels       abcd abcd abcd ...
  *       |
@@ -6,7 +6,7 @@
  *       v
  *     planes    channels x height x width       aaa... bbb... ccc... ddd...     a temporary
  *       |
- *       | level, a task for each plane: starts when the part that has its plane is done
+ *       | level: one task per plane, which starts when the part with its plane is done
  *       v
  *     planes
  *       |
@@ -14,8 +14,8 @@
  *       v
  *     image
  *
- * The copies are tasks like all others: nobody says what waits for what, and while one image is
- * turned the planes of another are filtered.
+ * The copies are ordinary tasks. The program declares no dependencies. While one image is
+ * rearranged, the planes of another are filtered.
  */
 #include <errno.h>
 #include <pto/rearrange.h>
@@ -23,8 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Takes the smallest element of a plane from all of them. The plane is dense: no strides, no
- * neighbours of other channels in its lines of cache. */
+/* Subtracts the smallest element of a plane from all its elements. The plane is dense: no strides,
+ * and no other channels in its cache lines. */
 static pto_status level(const pto_call *call)
 {
     const pto_arg *plane = &call->args[0];
@@ -43,11 +43,11 @@ static pto_status level(const pto_call *call)
 static pto_status orchestrate(pto_runtime *rt, const pto_tensor *images)
 {
     pto_kernel kernel;
-    pto_tensor turned; /* the same memory, seen as [n, channels, height, width] */
+    pto_tensor turned; /* the same memory as [n, channels, height, width] */
     PTO_TRY(pto_kernel_register(rt, "level", PTO_VECTOR, level, NULL, &kernel));
     PTO_TRY(pto_tensor_permute(images, (int32_t[]){0, 3, 1, 2}, &turned));
     for (int64_t i = 0; i < turned.shape[0]; i++) {
-        PTO_BOUNDARY(rt) { /* the planes of an image go when its tasks are done */
+        PTO_BOUNDARY(rt) { /* the planes of an image are recycled when its tasks are done */
             pto_tensor image, planes, plane;
             PTO_TRY(pto_tensor_slice(&turned, 0, i, i + 1, 1, &image));
             PTO_TRY(pto_temp(rt, PTO_FLOAT32, 4, image.shape, &planes));
@@ -62,18 +62,18 @@ static pto_status orchestrate(pto_runtime *rt, const pto_tensor *images)
     return pto_wait(rt);
 }
 
-/* ---- Around it ------------------------------------------------------------------------------ */
+/* ---- Options, data, checks ---------------------------------------------------------------- */
 
-static const char usage[] =
-    "usage: ./dev run rearrange [OPTIONS]\n"
-    "  --images N     how many (default 8)\n"
-    "  --height N     of each (default 112)\n"
-    "  --width N      (default 112)\n"
-    "  --channels N   (default 64)\n"
-    "  --help\n"
-    "\n"
-    "Turns images of height x width x channels into planes, works on each plane, turns them back,\n"
-    "and compares the result with that of plain loops.\n";
+static const char usage[] = "usage: ./dev run rearrange [OPTIONS]\n"
+                            "  --images N     number of images (default 8)\n"
+                            "  --height N     height of an image (default 112)\n"
+                            "  --width N      width of an image (default 112)\n"
+                            "  --channels N   channels of an image (default 64)\n"
+                            "  --help\n"
+                            "\n"
+                            "Rearranges images of height x width x channels into planes, filters "
+                            "each plane, rearranges them\n"
+                            "back, and compares the result with serial loops.\n";
 
 static const char *const names[] = {"--images", "--height", "--width", "--channels"};
 static const int64_t most[] = {4096, 16384, 16384, 4096};
@@ -111,7 +111,7 @@ static void parse(int argc, char **argv, int64_t *shape)
     }
 }
 
-/* Whole numbers, so that results are exact; none is 0, so that every plane changes. */
+/* Integers, so that results are exact. None is 0, so that every plane changes. */
 static float pixel(int64_t i)
 {
     return (float)(1 + i * 7919 % 1000003);
@@ -149,7 +149,7 @@ static pto_status run(float *x, const int64_t *shape)
         printf("%lld images of %lld x %lld, %lld channels: %.1f MB\n", (long long)shape[0],
                (long long)shape[1], (long long)shape[2], (long long)shape[3],
                (double)pto_tensor_numel(&images) * sizeof(float) / 1e6);
-        printf("tasks    %lld planes, %lld for the copies there and back\n", (long long)planes,
+        printf("tasks    %lld planes, %lld for the copies in both directions\n", (long long)planes,
                (long long)s.completed - (long long)planes);
     }
     const pto_status ended = pto_runtime_destroy(&rt, PTO_CANCEL);
@@ -176,10 +176,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "rearrange: %s: %s\n  hint: %s\n", pto_status_text(status),
                 pto_error_detail(), pto_status_hint(status));
     } else if (wrong) {
-        printf("result   WRONG: %lld elements differ from those of plain loops\n",
+        printf("result   WRONG: %lld elements differ from those of serial loops\n",
                (long long)wrong);
     } else {
-        printf("result   right: every element is that of plain loops\n");
+        printf("result   right: every element equals that of serial loops\n");
     }
     return status || wrong;
 }

@@ -1,11 +1,11 @@
-# headers.awk - reads the public headers: what they declare, and the words that stand above it.
+# headers.awk - reads the public headers: declarations and the comments above them.
 #
 #     awk -v out=FOLDER -v version=1.2.3 -v date=2001-02-03 -f text.awk -f headers.awk \
 #         -f pages.awk HEADER...
 #
-# A comment belongs to what follows it without a blank line. Declarations that stand together share
-# their comment, and so does a macro or an inline function without one of its own that is made from
-# a function just above it. A comment that a blank line follows is about its section.
+# A comment belongs to the declaration that follows it without a blank line. Adjacent declarations
+# share a comment. So does a macro or an inline function without its own comment that uses a function
+# just above it. A comment before a blank line describes its section.
 #
 #     /* ---- Section ---- */
 #
@@ -17,11 +17,11 @@
 #
 #     #define pto_one_more(x) (pto_one(), pto_one())
 #
-# Names that end in _ are nobody's business. What has no comment is an error.
+# Names that end in _ are private and are skipped. A declaration without a comment is an error.
 #
-# This file fills the arrays below; pages.awk makes pages of them.
+# This file fills the arrays below; pages.awk turns them into pages.
 #
-#     header[h], title[h], top[h]        pto/tensor.h; what it is; its first comment
+#     header[h], title[h], top[h]        pto/tensor.h; its title; the rest of its first comment
 #     section[s], section_header[s], section_text[s]
 #     group[g]                           the text; group_section[g], group_members[g] "a b c"
 #     prototype[name], group_of[name], kind[name] (function, macro, inline)
@@ -45,14 +45,14 @@ function trim(s) {
     return s
 }
 
-# The first name of a declaration that a parenthesis follows: that of the function.
+# The name of a function: the first name of a declaration that is followed by a parenthesis.
 function function_name(text) {
     if (!match(text, /[A-Za-z_][A-Za-z0-9_]*\(/))
         return ""
     return substr(text, RSTART, RLENGTH - 1)
 }
 
-# Whether `name` stands in `text` as a word of its own.
+# Whether `text` contains `name` as a whole word.
 function mentions(text, name,    at, before, after) {
     while (name != "" && (at = index(text, name)) > 0) {
         before = at > 1 ? substr(text, at - 1, 1) : " "
@@ -64,9 +64,9 @@ function mentions(text, name,    at, before, after) {
     return 0
 }
 
-# ---- What a line may complete --------------------------------------------------------------------
+# ---- Complete declarations -----------------------------------------------------------------------
 
-# add NAME KIND PROTOTYPE BODY: a function, or what is used like one
+# add NAME KIND PROTOTYPE BODY: a function or a function-like macro
 function add(name, what, text, body,    i, n, members, shares) {
     if (name == "" || name ~ /_$/ || name == "PTO_PRINTF" || name ~ /_ENUM$/) {
         pending = ""
@@ -101,7 +101,7 @@ function add(name, what, text, body,    i, n, members, shares) {
 function add_type(name, body) {
     if (pending == "") {
         if (body !~ /\{/ && body !~ /\(/)
-            return # a handle that is explained elsewhere
+            return # a handle that is described elsewhere
         refuse(name " has no comment")
     }
     type_text[name] = pending
@@ -196,7 +196,7 @@ collecting == "" && /^\/\*/ && !skipping {
     next
 }
 
-# C++ has its own words for a few things; the pages are about C.
+# Skip the C++ variants; the pages are about C.
 /^# *if/ {
     depth++
     cplusplus[depth] = /^# *ifdef __cplusplus/ ? 1 : 0

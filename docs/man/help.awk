@@ -1,11 +1,11 @@
-# help.awk - what a command says about itself, to the language of manual pages.
+# help.awk - converts the help of a command to roff.
 #
-#     what=usage      the lines of usage
-#     what=help       all after them
-#     what=list       the names alone: lines of two blanks, a name, its help
+#     what=usage      the usage lines
+#     what=help       everything after them
+#     what=list       only the names: lines with two blanks, a name and its help
 #     what=variables  the table of `pto options`
 
-# In lines that are not too long to read.
+# Prints text in lines of at most 76 columns. A line must not start with a control character.
 function fill(s,    n, list, i, line) {
     n = split(s, list, " ")
     line = ""
@@ -14,6 +14,8 @@ function fill(s,    n, list, i, line) {
             print line
             line = ""
         }
+        if (line == "" && list[i] ~ /^\./)
+            list[i] = "\\&" list[i]
         line = line (line == "" ? "" : " ") list[i]
     }
     if (line != "")
@@ -33,7 +35,7 @@ function flush() {
     term = text = ""
 }
 
-# A term in bold, what it takes in italics: --workers N
+# A term in bold and its value in italics: --workers N
 function bold(s,    at) {
     at = index(s, " ")
     if (!at)
@@ -41,7 +43,7 @@ function bold(s,    at) {
     return ".BI " escape(substr(s, 1, at - 1)) " \" " escape(substr(s, at + 1)) "\""
 }
 
-# A line of an option or a name; the help after two blanks or more.
+# A line with an option or a name, then two or more blanks, then its help.
 function item(line, plain,    at) {
     line = substr(line, 3)
     at = match(line, /  +/)
@@ -64,7 +66,7 @@ usage && what == "usage" {
         print ".B " escape(line)
     }
 }
-# What a line of usage says besides is for the description.
+# The help text of a usage line belongs to the description.
 usage && what == "help" && /pto .*[^ ]  +[^ ]/ {
     line = $0
     sub(/^(usage:)? +/, "", line)
@@ -88,7 +90,7 @@ what == "variables" && /^  [A-Z]/ {
     sub(/  .*$/, "", value)
     sub(/^[^ ]+ +/, "", rest)
     term = ".BR " name " \" (" rest ")\""
-    # How many cores there are is not the page's to know.
+    # The default number of workers depends on the machine.
     text = (name == "PTO_WORKERS" ? "" : "Default " value ". ")
     next
 }

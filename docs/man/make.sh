@@ -2,16 +2,17 @@
 # make.sh OUT VERSION DATE [PTO]
 #
 # Writes all manual pages below OUT: man3/ from the public headers and, if the pto command is given,
-# man1/ and man7/. A word of the command, `pto WORD`, has its page from docs/man/pto-WORD.1, or if
-# there is none, from what `pto WORD --help` says. So a new word has a page at once, and a better one
-# by adding that file, where a line like these stands for what the command itself says:
+# man1/ and man7/. The page of a subcommand, `pto WORD`, comes from docs/man/pto-WORD.1. If there is no
+# such file, it comes from `pto WORD --help`. So a new subcommand has a page from the start, and the
+# file can be added later. In these files a line of the following form is replaced by output of the
+# command:
 #
-#     @COMMANDS@           the words of pto, each with its line of help
-#     @USAGE run@          the lines of usage of `pto run --help`
-#     @HELP run@           all that follows them: paragraphs, options, names
-#     @EACH run@           for each name that `pto run --help` lists, what only it takes
-#     @VARIABLES@          the variables of the environment, as `pto options` lists them
-#     @SEE_ALSO@           the pages of all words, and of the library
+#     @COMMANDS@           the subcommands of pto, each with its help
+#     @USAGE run@          the usage lines of `pto run --help`
+#     @HELP run@           everything after them: paragraphs, options, names
+#     @EACH run@           for each name that `pto run --help` lists, its own options
+#     @VARIABLES@          the environment variables, as `pto options` lists them
+#     @SEE_ALSO@           the pages of all subcommands, and of the library
 set -eu
 
 out=$1
@@ -25,23 +26,23 @@ mkdir -p "$out/man3"
 awk -v out="$out" -v version="$version" -v date="$date" -f "$here/text.awk" \
     -f "$here/headers.awk" -f "$here/pages.awk" \
     "$here"/../../include/pto/*.h >"$out/list" 2>"$out/complaints" || true
-# A comment that is missing makes the tests fail, not what is built on the way to writing it.
+# A missing comment fails the tests, but not the build.
 cat "$out/complaints" >&2
 [ -s "$out/list" ]
 [ -n "$pto" ] || exit 0
 
 mkdir -p "$out/man1" "$out/man7"
-# ask WORD...: what the command says, whatever is set where this runs
+# ask WORD...: output of the command, with an empty environment
 ask() {
     env -i "$pto" "$@" 2>/dev/null </dev/null || true
 }
 
-# roff WHAT: help on stdin to the language of pages
+# roff WHAT: converts help on stdin to roff
 roff() {
     awk -v what="$1" -f "$here/text.awk" -f "$here/help.awk"
 }
 
-# names: the words and names that a help on stdin lists
+# names: the names that a help on stdin lists
 names() {
     sed -n 's/^  \([a-z][a-z0-9_-]*\)  .*/\1/p'
 }
@@ -68,12 +69,12 @@ see_also() {
     } | grep -vx "$1" | sort | sed 's/^/.BR /; $!s/$/,/'
 }
 
-# argument LINE: the words of @WORD words@
+# argument LINE: the arguments of @WORD arguments@
 argument() {
     printf '%s\n' "$1" | sed 's/^@[A-Z]* //; s/@$//'
 }
 
-# expand SELF: a page with the lines above filled in
+# expand SELF: a page with the lines above replaced
 # shellcheck disable=SC2046 # words
 expand() {
     while IFS= read -r line; do

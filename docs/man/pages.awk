@@ -1,20 +1,20 @@
-# pages.awk - writes manual pages, section 3, of what headers.awk has read.
+# pages.awk - writes manual pages of section 3 from the arrays of headers.awk.
 #
-#     one for each group of functions       the others of the group are links to the first
-#     one for each type with a definition   its fields, what uses it
+#     one for each group of functions       the other members are links to the first
+#     one for each type with a definition   its fields, and the functions that use it
 #     one for each header                   pto/tensor.h: pto_tensor.h(3); pto/pto.h: pto(3)
 #
-# The folder `out` has man3/. Prints the name of each page.
+# The folder `out` contains man3/. Prints the name of each page.
 
 # ---- Text ---------------------------------------------------------------------------------------
 
-# Words of the page: names of ours bold, arguments italic, hyphens left to break lines at.
+# Formats words: our names bold, arguments italic. Hyphens stay, so that lines can break there.
 function words(s,    result, word, at) {
     gsub(/\\/, "\\e", s)
     gsub(/'/, "\\(aq", s)
     gsub(/\^/, "\\(ha", s)
     gsub(/~/, "\\(ti", s)
-    # A minus is not a hyphen.
+    # A minus sign is not a hyphen.
     gsub(/--/, "\\-\\-", s)
     while (match(s, /(^|[ (,=\[])-[0-9a-z<-]/)) {
         at = RSTART + RLENGTH - 2
@@ -38,14 +38,14 @@ function words(s,    result, word, at) {
     return result
 }
 
-# In lines of at most 78 bytes, and a new one for each sentence: at the end of a line a stop is one.
+# Breaks text into lines of at most 78 bytes, with a new line for each sentence, as roff expects.
 function sentences(s,    result, line, n, list, i) {
     result = line = ""
     n = split(words(s), list, " ")
     for (i = 1; i <= n; i++) {
         if (line != "" && (length(line) + 1 + length(list[i]) > 78 || \
             (line ~ /[a-z0-9R\])"][.:]\)?$/ && list[i] ~ /^[A-Z\\`"(]/))) {
-            # No sentence ends at a stop that only the end of a line puts there.
+            # A full stop at the end of a line must not look like the end of a sentence.
             result = result line (line ~ /[.:?!]\)?$/ && list[i] !~ /^[A-Z\\`"(]/ ? "\\&" : "") "\n"
             line = ""
         }
@@ -56,7 +56,8 @@ function sentences(s,    result, line, n, list, i) {
     return result line
 }
 
-# The terms of an indented block: `term  what it is`, further lines below what it is.
+# Whether an indented block is a list of `term  description`, with continuation lines below the
+# description.
 function is_list(block, n,    i, base, column) {
     match(block[1], /^ */)
     base = RLENGTH
@@ -155,7 +156,7 @@ function print_text(text, file,    lines, n, i, paragraph, block, m, fresh, item
     }
 }
 
-# The words after the name of a page: the comment up to its first stop.
+# The summary of a page: the comment up to its first full stop.
 function summary(text,    n, lines, i, s) {
     n = split(text, lines, "\n")
     s = ""
@@ -171,7 +172,7 @@ function summary(text,    n, lines, i, s) {
 
 # ---- Prototypes ---------------------------------------------------------------------------------
 
-# Splits arguments at the commas between them: into `parts`.
+# Splits arguments at commas into `parts`.
 function split_arguments(text, parts,    i, c, level, n, part) {
     n = level = 0
     part = ""
@@ -199,7 +200,7 @@ function argument(part) {
     return escape(substr(part, 1, RSTART - 1)) "\\fI" escape(substr(part, RSTART)) "\\fB"
 }
 
-# In lines that fit into 79 columns with the margin of a page.
+# Prints a prototype in lines that fit into 79 columns, including the margin of a page.
 function print_prototype(name, file,    text, open, head, n, parts, i, line, shown, indent, piece) {
     text = prototype[name]
     open = index(text, name "(") + length(name)
@@ -229,7 +230,7 @@ function print_prototype(name, file,    text, open, head, n, parts, i, line, sho
 
 # ---- Tables (X-macros) --------------------------------------------------------------------------
 
-# The rows of a map into row_name[], row_value[], row_text[].
+# Reads the rows of a map into row_name[], row_value[], row_text[].
 function read_rows(text,    n, i, c, level, quoted, field, fields, part) {
     n = 0
     text = substr(text, index(text, ")") + 1)
@@ -251,7 +252,7 @@ function read_rows(text,    n, i, c, level, quoted, field, fields, part) {
                     part = ""
                     continue
                 }
-                # Two strings side by side are one.
+                # Adjacent strings are one string.
                 if (c == " ")
                     continue
             }
@@ -286,7 +287,7 @@ function begin_page(name, all, what,    file) {
     file = out "/man3/" name ".3"
     page[name] = file
     pages[++n_pages] = name
-    printf ".\\\" Made from the headers of PTO Runtime: they are the place to change it.\n" > file
+    printf ".\\\" Generated from the headers of PTO Runtime. Change it there.\n" > file
     printf ".TH %s 3 %s \"PTO Runtime %s\" \"PTO Runtime Manual\"\n.ad l\n", \
         toupper(name), date, version > file
     sub(/\.$/, "", what)
@@ -309,7 +310,7 @@ function link(from, to) {
     close(page[from])
 }
 
-# see NAME: notes it for SEE ALSO, which lists each page once.
+# see NAME: adds a page to SEE ALSO, once.
 function see(name) {
     if (name in group_of)
         name = first[group_of[name]]
@@ -345,8 +346,8 @@ function print_see_also(file,    list, n, name, i, j, t) {
 
 function print_statuses(text, file,    n, i, seen) {
     print ".SH RETURN VALUE" > file
-    print "\\fBPTO_OK\\fR, or a code that says what went wrong (\\fBpto_status\\fR(3));" > file
-    print "\\fB\\%pto_error_detail\\fR(3) then has the particulars." > file
+    print "\\fBPTO_OK\\fR, or an error code (\\fBpto_status\\fR(3));" > file
+    print "\\fB\\%pto_error_detail\\fR(3) describes the error." > file
     n = read_rows(map["PTO_STATUS_MAP"])
     for (i = 2; i <= n; i++)
         if (mentions(text, "PTO_" row_name[i])) {
@@ -385,7 +386,7 @@ function print_group(g,    n, members, i, all, file, fallible, s, text, name, si
     see(page_of_header(section_header[s]))
     if (fallible)
         see("pto_error_detail")
-    # Neighbours: what else there is to do at this place.
+    # Neighbours in the same section.
     for (i = 1; i <= groups; i++)
         if (group_section[i] == s && i >= g - 3 && i <= g + 3)
             see(first[i])
@@ -398,7 +399,7 @@ function print_group(g,    n, members, i, all, file, fallible, s, text, name, si
         link(members[i], self)
 }
 
-# The body of a type: code to the synopsis, what is said about its parts to a list.
+# The body of a type: its code goes to the synopsis, the comments of its members to a list.
 function print_type(name,    file, n, lines, i, code, said, inside, rows, j, prefix, parts, tag, s, u, m,
                     names_of, valued, alone, held, shown) {
     self = name
@@ -446,7 +447,7 @@ function print_type(name,    file, n, lines, i, code, said, inside, rows, j, pre
         }
         sub(/ +$/, "", code)
         if (code !~ /^ *$/) {
-            # What is aligned for comments need not be here.
+            # Alignment for comments is not needed here.
             match(code, /^ */)
             u = substr(code, 1, RLENGTH)
             code = trim(code)
@@ -454,7 +455,7 @@ function print_type(name,    file, n, lines, i, code, said, inside, rows, j, pre
             code = held (held == "" ? "" : " ") code
             held = ""
             if (code ~ /^[a-z0-9_]+$/ && said == "" && !inside) {
-                held = code # its name is on the next line
+                held = code # the name is on the next line
                 continue
             }
             print escape(u code) > file
@@ -501,7 +502,7 @@ function print_type(name,    file, n, lines, i, code, said, inside, rows, j, pre
     see(page_of_header(section_header[s]))
     see_mentioned(type_body[name])
     see_mentioned(type_text[name])
-    # Who uses it, unless everybody does.
+    # Functions that use it, unless there are too many.
     u = 0
     for (i = 1; i <= groups; i++)
         if (uses(i, name))
@@ -514,7 +515,7 @@ function print_type(name,    file, n, lines, i, code, said, inside, rows, j, pre
     close(file)
 }
 
-# As a sentence begins; code stays as it is.
+# Capitalizes a sentence, but not code.
 function capital(s) {
     return s ~ /^[a-z]+[ ,;:.]/ || s ~ /^[a-z]+$/ ? toupper(substr(s, 1, 1)) substr(s, 2) : s
 }
@@ -592,7 +593,7 @@ function print_header(h,    file, i, s, begun, n, lines, name) {
 }
 
 END {
-    # What people call comes first: pto_alloc before pto_alloc_at, which it is made from.
+    # The name that users call comes first: pto_alloc before pto_alloc_at.
     for (g = 1; g <= groups; g++) {
         first[g] = group_members[g]
         sub(/ .*$/, "", first[g])

@@ -1,4 +1,4 @@
-# text.awk - for help.awk and pages.awk: text of others as the language of pages shows it unchanged.
+# text.awk - for help.awk and pages.awk: escapes text so that roff prints it unchanged.
 
 function escape(s) {
     gsub(/\\/, "\\e", s)

@@ -1,24 +1,24 @@
-/* attention.c - softmax(q k') v as servers of language models compute it: in pages and in blocks.
+/* attention.c - softmax(q k') v as LLM servers compute it: with pages and with blocks.
  *
- * decode   Several sequences grow by a token a step. Keys and values lie in pages of one pool; a
- *          block table, which is plain C, says which pages a sequence has. Every step stores keys
- *          and values of the new tokens, then lets these look at all tokens so far:
+ * decode   Several sequences grow by one token per step. Keys and values are in pages of one pool.
+ *          A block table in plain C says which pages a sequence has. Every step stores the keys and
+ *          values of the new tokens. Then each new token attends to all tokens of its sequence:
  *
  *              pages of a sequence     [ 7 ][ 2 ][ 9 ][ 4 ][ 0 ][ 5..   the last one partly filled
  *                                       \___/     \___/     \___/
- *              a task for each chunk    state     state     state       see attention_kernels.h
+ *              one task per chunk       state     state     state       see attention_kernels.h
  *                                           \     /         /
- *              put together in a tree        merge         /
+ *              merged in a tree              merge         /
  *                                                \        /
  *                                                 merge --> finish --> a row of the output
  *
- *          A sequence that is done gives its pages back, and another one takes them at once, while
- *          tasks still read them. Nobody tells the runtime: tasks name the bytes they touch, so
- *          storing a token waits for whoever still reads these very bytes, and for nobody else.
+ *          A sequence that is done returns its pages, and another one takes them immediately, while
+ *          tasks still read them. The program does not tell the runtime. Tasks name the bytes they
+ *          touch, so a task that stores a token waits for the readers of exactly these bytes.
  *
- * prefill  All tokens of a sequence ask at once: blocks of queries by blocks of keys, of which
- *          those above the diagonal are not even submitted. The state of a block of queries is
- *          brought up to date in place: a chain of tasks, and the chains run side by side.
+ * prefill  All tokens of a sequence are queries: blocks of queries by blocks of keys. Blocks above
+ *          the diagonal are not submitted. The state of a block of queries is updated in place by a
+ *          chain of tasks, and the chains run in parallel.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -41,7 +41,7 @@ enum {
     QUERY_BLOCK,
     KEY_BLOCK,
     OPTIONS,
-    MOST_PAGES = 64, /* of a chunk: their views are on the stack */
+    MOST_PAGES = 64, /* largest number of pages in a chunk; their views are on the stack */
 };
 
 enum { TOKENS, TRACE, POOL }; /* streams of random numbers */
@@ -49,15 +49,15 @@ enum { TOKENS, TRACE, POOL }; /* streams of random numbers */
 static const workload_option options[OPTIONS] = {
     [MODE] = {"mode", "decode, prefill or both", "both", 0, 0, 0, 0},
     [BATCH] = {"batch", "sequences at a time", NULL, 4, 1, 4096, 3},
-    [HEADS] = {"heads", "heads of the queries", NULL, 32, 1, 1024, 6},
-    [KV_HEADS] = {"kv-heads", "heads of keys and values; divides heads", NULL, 8, 1, 1024, 2},
-    [HEAD_DIM] = {"head-dim", "numbers in a head", NULL, 128, 1, ATTENTION_MAX_DIM, 20},
+    [HEADS] = {"heads", "query heads", NULL, 32, 1, 1024, 6},
+    [KV_HEADS] = {"kv-heads", "KV heads; must divide heads", NULL, 8, 1, 1024, 2},
+    [HEAD_DIM] = {"head-dim", "dimension of a head", NULL, 128, 1, ATTENTION_MAX_DIM, 20},
     [MAX_LEN] = {"max-len", "tokens of the longest sequence", NULL, 2048, 1, 1 << 20, 75},
     [PAGE] = {"page", "tokens in a page", NULL, 16, 1, 1 << 16, 8},
-    [STEPS] = {"steps", "tokens that each sequence grows by", NULL, 32, 1, 1 << 16, 20},
-    [CHUNK] = {"chunk", "pages that one task looks at", NULL, 8, 1, MOST_PAGES, 2},
-    [QUERY_BLOCK] = {"query-block", "positions that a block of queries has", NULL, 64, 1, 4096, 16},
-    [KEY_BLOCK] = {"key-block", "tokens that a block of keys has", NULL, 128, 1, 1 << 16, 12},
+    [STEPS] = {"steps", "new tokens of each sequence", NULL, 32, 1, 1 << 16, 20},
+    [CHUNK] = {"chunk", "pages per task", NULL, 8, 1, MOST_PAGES, 2},
+    [QUERY_BLOCK] = {"query-block", "positions in a block of queries", NULL, 64, 1, 4096, 16},
+    [KEY_BLOCK] = {"key-block", "tokens in a block of keys", NULL, 128, 1, 1 << 16, 12},
 };
 
 static int64_t random_below(workload_rng *rng, int64_t end)
@@ -77,10 +77,10 @@ static pto_status copy(pto_runtime *rt, const pto_tensor *from, const pto_tensor
     return pto_submit_work(rt, &work, NULL);
 }
 
-/* Copies tokens into the pages of a sequence until it is so long: a prompt page by page, a new
- * token alone. Keys lie turned in their page, side by side for each dim of the head, as the kernel
- * likes it best. So a token is a column: its bytes stand between those of its neighbours, and tasks
- * that read the columns before it have nothing to do with it. */
+/* Copies tokens into the pages of a sequence until it has the given length: a prompt page by page,
+ * a new token alone. Keys are stored transposed in their page, as the kernel prefers: for each dim
+ * of the head, the keys are adjacent. So a token is a column. Its bytes lie between those of its
+ * neighbours, but tasks that read earlier columns share no byte with it. */
 static pto_status store(workload_job *job, sequence *s, int64_t length)
 {
     attention *a = job->data;
@@ -109,7 +109,7 @@ static pto_status store(workload_job *job, sequence *s, int64_t length)
     return PTO_OK;
 }
 
-/* One task: queries look at pages from .. end - 1, as far as these are filled. */
+/* One task: the queries attend to pages from .. end - 1, as far as these are filled. */
 static pto_status look_at_chunk(workload_job *job, const sequence *s, int64_t head,
                                 const pto_tensor *q, int64_t from, int64_t end,
                                 const pto_tensor *state)
@@ -139,7 +139,7 @@ static pto_status look_at_chunk(workload_job *job, const sequence *s, int64_t he
     return pto_submit_task(job->rt, a->kernels.first, PTO_KERNEL_TYPE, params, 4 + n, NULL);
 }
 
-/* The same for any number of pages: halves, put together. */
+/* The same for any number of pages: two halves, merged. */
 static pto_status look(workload_job *job, const sequence *s, int64_t head, const pto_tensor *q,
                        int64_t from, int64_t end, const pto_tensor *state)
 {
@@ -156,7 +156,7 @@ static pto_status look(workload_job *job, const sequence *s, int64_t head, const
     return pto_submit(job->rt, a->kernels.merge, pto_inout(state), pto_input(&right));
 }
 
-/* The newest token of a sequence asks; `row` is that of the output. */
+/* Attention of the newest token of a sequence, into row `row` of the output. */
 static pto_status ask(workload_job *job, const sequence *s, int64_t row)
 {
     const attention *a = job->data;
@@ -166,8 +166,9 @@ static pto_status ask(workload_job *job, const sequence *s, int64_t row)
         pto_tensor q, out, state;
         PTO_TRY(pto_tensor_view(&a->tq, (int64_t[]){query, first_head, 0}, shape, &q));
         PTO_TRY(pto_tensor_view(&a->tdecoded, (int64_t[]){row, first_head, 0}, shape, &out));
-        /* The states of one question live here, however many chunks there are. The scope ends when
-         * all is submitted; a state goes back to the ring when the task that reads it is done. */
+        /* The states of one query live here, however many chunks there are. The scope ends when all
+         * tasks are submitted. The memory of a state is recycled when the task that reads it is
+         * done. */
         PTO_BOUNDARY(job->rt) {
             PTO_TRY(pto_temp(job->rt, PTO_FLOAT32, 2,
                              (int64_t[]){a->group, attention_width(a->dim)}, &state));
@@ -178,7 +179,7 @@ static pto_status ask(workload_job *job, const sequence *s, int64_t row)
     return PTO_OK;
 }
 
-/* All pages are free, in any order: a pool that has been in use for a while looks like that. */
+/* Makes all pages free, in random order, as in a pool that has been in use for a while. */
 static void empty_pool(workload_job *job)
 {
     attention *a = job->data;
@@ -203,8 +204,8 @@ static pto_status decode(workload_job *job)
             const turn *t = &a->turns[row + i];
             sequence *s = &a->serving[i];
             if (t->arrives) {
-                /* The pages are free from here on, in the order of the program. Tasks that read
-                 * them may not even have begun: whoever writes a page anew waits for those. */
+                /* From here on the pages are free, in program order. Tasks that read them may not
+                 * even have started: a task that rewrites a page waits for them. */
                 while (s->n_pages > 0) {
                     a->free_pages[a->n_free++] = s->pages[--s->n_pages];
                 }
@@ -223,7 +224,7 @@ static pto_status decode(workload_job *job)
 
 /* ---- Prefill --------------------------------------------------------------------------------- */
 
-/* Queries from .. from + n - 1 of a prompt, with the heads that share one of keys and values. */
+/* Queries from .. from + n - 1 of a prompt, with the query heads that share one KV head. */
 static pto_status prefill_block(workload_job *job, int64_t i, int64_t head, int64_t from, int64_t n)
 {
     const attention *a = job->data;
@@ -236,7 +237,7 @@ static pto_status prefill_block(workload_job *job, int64_t i, int64_t head, int6
     PTO_BOUNDARY(job->rt) {
         PTO_TRY(pto_temp(job->rt, PTO_FLOAT32, 2,
                          (int64_t[]){n * a->group, attention_width(a->dim)}, &state));
-        /* The last query of the block sees from + n tokens: what comes after them stays out. */
+        /* The last query of the block sees from + n tokens; later tokens are masked. */
         for (int64_t key = 0; key < from + n; key += a->key_block) {
             const int64_t keys = least(a->key_block, from + n - key);
             const int64_t start[] = {first + key, head, 0};
@@ -258,7 +259,7 @@ static pto_status prefill(workload_job *job)
 {
     attention *a = job->data;
     for (int64_t i = 0; i < a->batch; i++) {
-        /* The last blocks have the most to do: they go first, and short ones fill the end. */
+        /* The last blocks have the most work, so they come first. Short ones fill the end. */
         for (int64_t b = divide_up(a->prompts[i].length, a->query_block) - 1; b >= 0; b--) {
             const int64_t from = b * a->query_block, left = a->prompts[i].length - from;
             for (int64_t head = 0; head < a->kv_heads; head++) {
@@ -283,10 +284,10 @@ static pto_status orchestrate(workload_job *job)
     return pto_wait(job->rt);
 }
 
-/* ---- Around it ------------------------------------------------------------------------------- */
+/* ---- Options and data --------------------------------------------------------------------- */
 
-/* Who is served when, and what it costs. Sequences come with a prompt of any length, and leave when
- * they are as long as they may be. */
+/* Makes the schedule of sequences and computes its cost. Sequences arrive with a prompt of any
+ * length, and leave at the maximum length. */
 static void make_trace(workload_job *job)
 {
     attention *a = job->data;
@@ -304,7 +305,7 @@ static void make_trace(workload_job *job)
                             .length = 1 + random_below(&rng, a->max_len),
                             .arrives = true};
             }
-            if (i == 0 && step == 0) { /* one that leaves half way */
+            if (i == 0 && step == 0) { /* one sequence that leaves early */
                 t->length = a->max_len - least(a->steps / 2, a->max_len - 1);
             }
             keys += (double)t->length;
@@ -331,8 +332,8 @@ static uint64_t least_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Scopes decide what has to fit: the tasks, arguments and states of one question with all its
- * chunks, or of one block of queries with its chain. More lets submitting run ahead. */
+/* Scopes determine what must fit: the tasks, arguments and states of one query with all its chunks,
+ * or of one block of queries with its chain. More room lets submitting run ahead. */
 static void size_rings(workload_job *job)
 {
     const attention *a = job->data;
@@ -340,19 +341,21 @@ static void size_rings(workload_job *job)
     const uint64_t chunks = a->decode ? (uint64_t)divide_up(a->most, a->chunk) : 0;
     const uint64_t blocks = a->prefill ? (uint64_t)divide_up(a->max_len, a->key_block) : 0;
     const uint64_t queries = a->prefill ? (uint64_t)least(a->query_block, a->max_len) : 0;
-    const uint64_t tensors = most_of(a->decode ? 2 * (uint64_t)a->chunk : 0, 2) + 2; /* of a task */
+    const uint64_t tensors = most_of(a->decode ? 2 * (uint64_t)a->chunk : 0, 2) +
+                             2; /* tensors of a task */
     const uint64_t tasks = most_of(2 * chunks, blocks + 1);
 
-    job->tight.levels = 2; /* outside of scopes tokens are stored, inside is all the rest */
+    job->tight.levels = 2; /* tokens are stored outside scopes; all other tasks are inside */
     job->tight.window = (uint32_t)tasks;
     job->tight.heap_bytes = most_of(chunks, queries) * state;
-    job->tight.arg_bytes = tasks * (tensors + 1) * 48 + 512; /* a store alone takes nearly 512 */
+    job->tight.arg_bytes = tasks * (tensors + 1) * 48 + 512; /* a single store needs nearly 512 */
     job->tight.buffers = (uint32_t)chunks + 1;
-    /* Less would do: a task whose accesses do not fit runs alone. So some can still overtake. */
+    /* Less would work: a task whose accesses do not fit runs alone. This lets some tasks overtake
+     * others. */
     job->tight.map_entries = (uint32_t)(4 * tensors);
     job->tight.deps = 16;
 
-    /* Eight of them at once, as far as the bounds of the runtime allow; the defaults at least. */
+    /* Eight of them, as far as the bounds of the runtime allow, and at least the defaults. */
     job->usual.window = (uint32_t)least_of(most_of(1024, 8 * tasks), 1 << 22);
     job->usual.heap_bytes = most_of(UINT64_C(256) << 20, 8 * job->tight.heap_bytes);
     job->usual.arg_bytes = job->usual.window * (tensors + 2) * 48;
@@ -381,7 +384,7 @@ static pto_status check_sizes(workload_job *job)
                         "%" PRId64 " (--page, --max-len)",
                         a->page, a->max_len);
     }
-    /* Nothing overflows: the bounds of the options see to that. It may not fit, though. */
+    /* Nothing overflows, because the options are bounded. But it may not fit into memory. */
     const double row = (double)a->dim * sizeof(float), heads = (double)a->heads;
     double bytes = row * (double)a->tokens * (heads + 2 * (double)a->kv_heads);
     if (a->decode) {
@@ -438,7 +441,7 @@ static pto_status allocate(workload_job *job)
     return all ? PTO_OK : PTO_OUT_OF_MEMORY;
 }
 
-/* What the tasks do not write must not pass for a result: these bytes are no numbers. */
+/* Fill the outputs with NaN, so that a row that no task writes cannot pass for a result. */
 static pto_status restore(workload_job *job)
 {
     const attention *a = job->data;
@@ -483,8 +486,7 @@ static pto_status prepare(workload_job *job)
     make_trace(job);
     size_rings(job);
     workload_rng rng = workload_rng_make(job->seed, TOKENS);
-    fill(&rng, a->q, a->tokens * a->heads * a->dim,
-         8); /* scores of some size: weights that differ */
+    fill(&rng, a->q, a->tokens * a->heads * a->dim, 8); /* large scores, so that weights differ */
     fill(&rng, a->k, a->tokens * a->kv_heads * a->dim, 1);
     fill(&rng, a->v, a->tokens * a->kv_heads * a->dim, 1);
     return restore(job);
@@ -503,7 +505,7 @@ static pto_status start(workload_job *job)
         const int64_t all[] = {a->n_pages, 2, a->kv_heads, a->dim * a->page};
         pto_tensor pool;
         PTO_TRY(pto_external_tensor(job->rt, a->decoded, PTO_FLOAT32, 3, out, &a->tdecoded));
-        /* A page holds keys, then values; both are views of the one pool. */
+        /* A page holds keys, then values. Both are views of the pool. */
         PTO_TRY(pto_external_tensor(job->rt, a->pool, PTO_FLOAT32, 4, all, &pool));
         PTO_TRY(pto_tensor_slice(&pool, 1, 0, 1, 1, &a->k_pool));
         PTO_TRY(pto_tensor_reshape(

@@ -1,7 +1,7 @@
-/* attention.h - what the workload `attention` is made of: sizes, tokens, the pool, the outputs.
+/* attention.h - the data of the workload `attention`: sizes, tokens, the pool, the outputs.
  *
- * Sequences are pieces of one long row of tokens that have seeded queries, keys and values, so a
- * sequence is known by its first token and its length.
+ * Queries, keys and values are seeded for one long row of tokens. A sequence is a piece of that
+ * row, given by its first token and its length.
  */
 #ifndef ATTENTION_H
 #define ATTENTION_H
@@ -9,32 +9,32 @@
 #include "attention_kernels.h"
 #include "workload.h"
 
-/* A sequence, and its newest token, which asks. */
+/* A sequence; its newest token is the query. */
 typedef struct turn {
     int64_t first;  /* its first token */
-    int64_t length; /* with the newest one */
-    bool arrives;   /* decode: another one was in its place before */
+    int64_t length; /* including the newest token */
+    bool arrives;   /* decode: it replaces another sequence */
 } turn;
 
 /* A sequence in the cache. */
 typedef struct sequence {
     int64_t first, length;
     int64_t n_pages;
-    int64_t *pages; /* the block table: numbers of pages in the pool */
+    int64_t *pages; /* the block table: indices of pages in the pool */
 } sequence;
 
 typedef struct attention {
     int64_t batch, heads, kv_heads, dim, max_len, page, steps, chunk, query_block, key_block;
-    int64_t group;   /* query heads that share a head of keys and values */
-    int64_t tokens;  /* of the long row */
+    int64_t group;   /* query heads that share a KV head */
+    int64_t tokens;  /* length of the long row */
     int64_t most;    /* pages of the longest sequence */
-    int64_t n_pages; /* of the pool */
-    double scale;    /* of scores: 1 / sqrt(dim) */
+    int64_t n_pages; /* pages of the pool */
+    double scale;    /* scale of the scores: 1 / sqrt(dim) */
     bool decode, prefill;
 
-    turn *turns;       /* [steps, batch]: who is served when */
-    turn *prompts;     /* [batch], of prefill */
-    sequence *serving; /* [batch], of decode */
+    turn *turns;       /* [steps, batch]: the sequences of each step */
+    turn *prompts;     /* [batch], for prefill */
+    sequence *serving; /* [batch], for decode */
     int64_t *tables;   /* [batch, most]: their block tables */
     int64_t *free_pages, n_free;
     uint64_t done; /* steps of progress */
@@ -59,7 +59,7 @@ static inline int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* Compares the outputs with what they should be. */
+/* Checks the outputs. */
 pto_status attention_check(workload_job *job);
 
 #endif /* ATTENTION_H */

@@ -1,11 +1,11 @@
-/* attention_check.c - is it right? Two answers.
+/* attention_check.c - checks the outputs in two ways.
  *
- * Every row of the outputs must be, bit by bit, that of the serial program: the same kernels called
- * one after the other, with the same blocks and chunks. Keys and values come from the long row of
- * tokens here, so nothing of pages, views, tasks and workers is trusted.
+ * Every row of the outputs must be equal, bit for bit, to that of the serial program: the same
+ * kernels called one after the other, with the same blocks and chunks. Keys and values come from
+ * the long row of tokens here, so pages, views, tasks and workers are not trusted.
  *
- * And rows must be near what softmax in two passes gives in double precision, over all keys at
- * once: all rows of a small run, of a large one as many as a few billion operations allow.
+ * And rows must be close to softmax in two passes, in double precision, over all keys. A small run
+ * compares all rows, a large one as many as a few billion operations allow.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -15,7 +15,7 @@
 
 #define REFERENCE_FLOPS 2e9
 
-/* Some tokens of a sequence look at some others. */
+/* Some tokens of a sequence attend to some others. */
 static void attend(const attention *a, int64_t first, int64_t head, int64_t query, int64_t queries,
                    int64_t key, int64_t keys, int64_t visible, float *state)
 {
@@ -40,7 +40,7 @@ static void attend(const attention *a, int64_t first, int64_t head, int64_t quer
     });
 }
 
-/* A question as the orchestration asks it. The states of right halves come after `state`. */
+/* One query in the order of the orchestration. The states of right halves come after `state`. */
 static void look_serially(const attention *a, const turn *t, int64_t head, int64_t from,
                           int64_t end, float *state)
 {
@@ -61,14 +61,14 @@ static void look_serially(const attention *a, const turn *t, int64_t head, int64
 }
 
 typedef struct checker {
-    float *states, *rows; /* room for states, and for rows of the output */
-    double *scores;       /* of one query */
-    int64_t every;        /* so many rows there are for one that is compared in double precision */
+    float *states, *rows; /* room for states and output rows */
+    double *scores;       /* scores of one query */
+    int64_t every;        /* one in `every` rows is compared in double precision */
     int64_t seen, compared, different;
     double error;
 } checker;
 
-/* Query head `head` of the last token of a turn, by the book. */
+/* Query head `head` of the last token of a turn, from the definition. */
 static void compare_head(const attention *a, checker *c, const turn *t, int64_t head,
                          const float *out)
 {
@@ -94,7 +94,7 @@ static void compare_head(const attention *a, checker *c, const turn *t, int64_t 
             value += c->scores[j] * (double)a->v[at + j * token + d];
         }
         const double error = fabs(value / sum - (double)out[d]);
-        if (isnan(error) || error > c->error) { /* NaN stays */
+        if (isnan(error) || error > c->error) { /* NaN is kept */
             c->error = error;
         }
     }
@@ -153,19 +153,20 @@ static void check_prefilled(const attention *a, checker *c, int64_t i)
 pto_status attention_check(workload_job *job)
 {
     const attention *a = job->data;
-    const int64_t depth = 64; /* of look_serially, more than any number of chunks takes */
+    const int64_t depth = 64; /* recursion depth of look_serially: enough for any number of chunks
+                                 */
     const int64_t rows = a->query_block * a->heads;
     const uint64_t states = (uint64_t)((a->query_block + depth) * a->group);
     checker c = {
         .states = workload_alloc(states * (uint64_t)attention_width(a->dim), sizeof(float)),
         .rows = workload_alloc((uint64_t)rows * (uint64_t)a->dim, sizeof(float)),
         .scores = workload_alloc((uint64_t)a->max_len, sizeof(double)),
-        .every = (int64_t)(job->flops / REFERENCE_FLOPS) | 1, /* odd: to fall anywhere in a block */
+        .every = (int64_t)(job->flops / REFERENCE_FLOPS) | 1, /* odd: reaches all places */
     };
-    /* An output is a mean of values in [-1, 1], so its error counts as it is. Rounding errors of
-     * float, 6e-8 each, come from scores, which are sums of dim products, and from sums over all
-     * keys. They are as good as random and grow like the root of their number. 8 is the margin: a
-     * tenth to a fifth of what is allowed is seen. */
+    /* An output is a mean of values in [-1, 1], so its absolute error is compared. Rounding errors
+     * of float, 6e-8 each, come from the scores, which are sums of dim products, and from the sums
+     * over all keys. They are effectively random and grow like the square root of their number. The
+     * margin is 8: observed errors are a tenth to a fifth of the bound. */
     const double allowed = 8 * ldexp(1, -24) *
                            (sqrt((double)a->dim) + sqrt((double)a->max_len) + 4);
     const bool memory = c.states && c.rows && c.scores;
@@ -177,19 +178,19 @@ pto_status attention_check(workload_job *job)
             check_prefilled(a, &c, i);
         }
         snprintf(job->verdict, sizeof job->verdict,
-                 "%" PRId64 " rows, bit by bit those of the serial program; %" PRId64
-                 " of them in double precision: largest error %.2g (allowed %.2g)",
+                 "%" PRId64 " rows equal those of the serial program, bit for bit; %" PRId64
+                 " of them compared in double precision: largest error %.2g (allowed %.2g)",
                  c.seen, c.compared, c.error, allowed);
     }
     workload_free(c.states);
     workload_free(c.rows);
     workload_free(c.scores);
     if (!memory) {
-        return PTO_OUT_OF_MEMORY; /* workload_alloc has found the words */
+        return PTO_OUT_OF_MEMORY; /* workload_alloc has set the message */
     }
     if (c.different) {
         return pto_fail(PTO_KERNEL_FAILED,
-                        "%" PRId64 " of %" PRId64 " rows differ from the serial program's",
+                        "%" PRId64 " of %" PRId64 " rows differ from the serial program",
                         c.different, c.seen);
     }
     if (!(c.error <= allowed)) {

@@ -1,14 +1,13 @@
-/* attention_kernels.c - attention in pieces: plain functions, and kernels around them. */
+/* attention_kernels.c - attention in pieces: plain functions, and kernels that call them. */
 #include "attention_kernels.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#define TILE                                                                                       \
-    64 /* keys at a time: their scores and, turned, the keys themselves stay in the cache */
+#define TILE 64 /* keys per tile: their scores and the transposed keys stay in the cache */
 
-/* ---- One body, an instruction set at a time -------------------------------------------------- */
+/* ---- One body for each instruction set ----------------------------------------------------- */
 
 #if defined(__x86_64__)
 #define LANES 16
@@ -32,7 +31,7 @@ typedef struct instructions {
     void (*attend)(const attention_block *block);
 } instructions;
 
-/* Those of this machine, best first. */
+/* The instruction sets of this machine, best first. */
 static instructions instructions_at(size_t index)
 {
 #if defined(__x86_64__)
@@ -71,7 +70,7 @@ void attention_begin(int64_t rows, int64_t dim, float *state, int64_t state_row)
 void attention_attend_with(size_t isa, const attention_block *block)
 {
     attention_block b = *block;
-    /* Beyond these ends it means the same, and sums of it could overflow. */
+    /* Clamp it: larger values mean the same, and sums could overflow. */
     b.visible = b.visible < b.keys ? b.visible : b.keys;
     b.visible = b.visible > -b.positions ? b.visible : -b.positions;
     instructions_at(isa).attend(&b);
@@ -117,7 +116,14 @@ void attention_finish(int64_t positions, int64_t heads, int64_t dim, const float
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
-enum { STATE, Q, SCALE, VISIBLE, KEYS }; /* arguments of first and next; of KEYS there are pairs */
+enum {
+    STATE,
+    Q,
+    SCALE,
+    VISIBLE,
+    KEYS
+}; /* arguments of first and next; from KEYS on there are
+                                            pairs */
 
 /* [rows, cols] of float32, with the last dim dense. */
 static bool is_rows(const pto_arg *arg, int64_t rows, int64_t cols)
@@ -126,7 +132,7 @@ static bool is_rows(const pto_arg *arg, int64_t rows, int64_t cols)
            arg->shape[1] == cols && (cols <= 1 || arg->strides[1] == 1);
 }
 
-/* [positions, heads, dim], likewise. */
+/* [positions, heads, dim] of float32, with the last dim dense. */
 static bool is_queries(const pto_arg *arg)
 {
     return arg->dtype == PTO_FLOAT32 && arg->ndim == 3 && arg->shape[2] >= 1 &&
@@ -186,7 +192,7 @@ static pto_status attend(const pto_call *call, bool first)
         b.v_key = v->strides[0];
         attention_attend(&b);
         if (b.visible != ATTENTION_ALL) {
-            b.visible -= b.visible > -b.positions ? b.keys : 0; /* it stops where none sees any */
+            b.visible -= b.visible > -b.positions ? b.keys : 0; /* stop if none sees a key */
         }
     }
     return PTO_OK;
@@ -210,7 +216,7 @@ static pto_status merge_kernel(const pto_call *call)
         !is_rows(from, into->shape[0], into->shape[1])) {
         return pto_fail(PTO_BAD_SHAPE, "merge wants two states of the same shape");
     }
-    /* The padding is zero in both and may be merged like the rest. */
+    /* The padding is zero in both and can be merged like the rest. */
     attention_merge(into->shape[0], into->shape[1] - 2, into->data, into->strides[0], from->data,
                     from->strides[0]);
     return PTO_OK;

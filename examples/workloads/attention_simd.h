@@ -1,24 +1,23 @@
-/* attention_simd.h - a block of queries meets a block of keys, in vectors of LANES floats.
+/* attention_simd.h - a block of queries attends to a block of keys, in vectors of LANES floats.
  *
  * Included by attention_kernels.c, once for each instruction set, with
  *
- *     LANES     floats of a vector
+ *     LANES     floats in a vector
  *     TARGET    the attribute of functions that use the set
- *     SIMD(x)   the name x, of this set
+ *     SIMD(x)   the name x for this set
  *
  * The steps, for up to TILE keys and 4 queries at a time:
  *
- *     scores = q k'     keys across the lanes; k is turned first where it does not lie so already
- *     softmax           turns scores into weights, and tells how much the state shrinks
+ *     scores = q k'     keys across the lanes; k is first transposed if it is not already
+ *     softmax           turns scores into weights, and computes how much the state shrinks
  *     state += p v      dims of the head across the lanes
  *
- * Both products are one small kernel, of which 4 rows by 2 vectors stay in registers. A sum goes
- * from first to last whatever the shape of the small kernel is, so what is left over at the edges
- * is computed just like the rest.
+ * Both products use one small kernel, which keeps 4 rows by 2 vectors in registers. Every sum goes
+ * from first to last, whatever the shape of the small kernel, so edges are computed like the rest.
  */
 typedef float SIMD(vector) __attribute__((vector_size(LANES * sizeof(float))));
 typedef int32_t SIMD(integers) __attribute__((vector_size(LANES * sizeof(float))));
-/* The same as it lies in memory: at any float. */
+/* The same vector in memory, aligned to a float. */
 typedef float SIMD(floats)
     __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 
@@ -41,15 +40,15 @@ INLINE vector SIMD(select)(integers where, vector yes, vector no)
     return (vector)((where & (integers)yes) | (~where & (integers)no));
 }
 
-/* exp(x) for x <= 0, to one or two units in the last place. 0 where that is hardly a normal number
- * any more, for -inf too; NaN stays NaN. */
+/* exp(x) for x <= 0, accurate to one or two units in the last place. 0 where the result would be
+ * subnormal, and for -inf. NaN stays NaN. */
 INLINE vector SIMD(exponential)(vector x)
 {
     const vector zero = {0}, least = zero - 87.0F;
     const integers tiny = x < least;
     x = SIMD(select)(tiny, least, x);
-    /* exp(x) = 2^n exp(r), |r| <= ln(2) / 2. Adding 1.5 * 2^23 and taking it away again rounds;
-     * ln(2) is in two parts, for n times the first of them is exact. */
+    /* exp(x) = 2^n exp(r), |r| <= ln(2) / 2. Adding and subtracting 1.5 * 2^23 rounds. ln(2) is
+     * split into two parts, so that n times the first part is exact. */
     const vector n = (x * 1.44269504F + 12582912.0F) - 12582912.0F;
     const vector r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
     vector y = zero + 1.0F / 5040;
@@ -64,8 +63,8 @@ INLINE vector SIMD(exponential)(vector x)
     return SIMD(select)(tiny, zero, y * (vector)((power + 127) << 23));
 }
 
-/* c[r] = c[r] * shrink[r] + the sum over x of a[r][x] * b[x], for vectors of c and of rows of b;
- * without `shrink`, c need not hold anything. */
+/* c[r] = c[r] * shrink[r] + the sum over x of a[r][x] * b[x], for vectors of c and of rows of b.
+ * Without `shrink`, c need not be initialized. */
 INLINE void SIMD(product)(const int rows, const int vectors, const float *const *a, int64_t count,
                           const float *b, int64_t b_row, float *const *c, int64_t at,
                           const float *shrink)
@@ -137,8 +136,8 @@ TARGET static void SIMD(multiply)(int64_t rows, const float *const *a, int64_t c
     }
 }
 
-/* Scores become weights, of which those from `seen` on are zero. m and l of the state follow.
- * Returns what the sum of values has to be multiplied by. */
+/* Turns scores into weights; those from `seen` on become zero. Updates m and l of the state.
+ * Returns the factor for the sum of values. */
 TARGET static float SIMD(softmax)(float *scores, int64_t seen, int64_t width, float scale, float *m,
                                   float *l)
 {
@@ -149,8 +148,8 @@ TARGET static float SIMD(softmax)(float *scores, int64_t seen, int64_t width, fl
         scores[j] = -INFINITY;
     }
     for (int64_t j = 0; j < width; j += LANES) {
-        /* A score that overflows counts as the largest number: inf - inf would be no number. The
-         * hidden ones must not become numbers again, whatever the scale. */
+        /* A score that overflows is clamped to the largest number, because inf - inf would be NaN.
+         * Masked scores must stay -inf, whatever the scale. */
         vector x = SIMD(load)(scores + j);
         x = SIMD(select)(x == zero - INFINITY, x, x * scale);
         x = SIMD(select)(x > huge, huge, x);
@@ -160,7 +159,7 @@ TARGET static float SIMD(softmax)(float *scores, int64_t seen, int64_t width, fl
     for (int i = 0; i < LANES; i++) {
         top = largest[i] > top ? largest[i] : top;
     }
-    const float base = top > -INFINITY ? top : 0; /* nothing seen so far: all weights are zero */
+    const float base = top > -INFINITY ? top : 0; /* no key seen so far: all weights are zero */
     for (int64_t j = 0; j < width; j += LANES) {
         const vector weight = SIMD(exponential)(SIMD(load)(scores + j) - base);
         sums = sums + weight;
@@ -175,8 +174,8 @@ TARGET static float SIMD(softmax)(float *scores, int64_t seen, int64_t width, fl
     return shrink;
 }
 
-/* Queries row .. row + rows - 1 meet keys from .. from + keys - 1. `k` holds these turned: a row
- * for each dim of the head. */
+/* Queries row .. row + rows - 1 attend to keys from .. from + keys - 1. `k` holds these keys
+ * transposed: one row for each dim of the head. */
 TARGET static void SIMD(meet)(const attention_block *b, int64_t row, int64_t rows, int64_t from,
                               int64_t keys, const float *k, int64_t k_row)
 {
@@ -213,7 +212,7 @@ TARGET static void SIMD(attend)(const attention_block *b)
         const int64_t keys = b->keys - from < TILE ? b->keys - from : TILE;
         const float *k = b->k + from * b->k_key;
         int64_t k_row = b->k_dim;
-        /* Lanes past the last key may not even be read: another task may be writing there. */
+        /* Lanes past the last key must not even be read: another task may be writing there. */
         if (b->k_key != 1 || keys % LANES != 0) {
             const int64_t width = (keys + LANES - 1) / LANES * LANES;
             for (int64_t j = 0; j < width; j++) {

@@ -1,15 +1,15 @@
-/* bgemm.c - C = A B for a batch of matrices, tile by tile, each product in two tasks.
+/* bgemm.c - C = A B for a batch of matrices, tile by tile, with two tasks per product.
  *
  *     for each matrix of the batch, each tile [i, j] of its C, each p
  *         gemm   P = A[i, p] B[p, j]        on a matrix unit, into a temporary
  *         add    C[i, j] += P               on a vector unit
  *
- * That is how it is done where the unit that multiplies cannot add to memory. All products may run
- * at the same time; the additions to one tile of C follow each other, for each reads what the last
- * has left.
+ * This is the scheme for hardware whose matrix unit cannot add to memory. All products may run in
+ * parallel. The additions to one tile of C run one after the other, because each reads the result
+ * of the previous one.
  *
- * The matrices of the batch stand below each other, so that A, B and C are one matrix each and a
- * tile is a view of it.
+ * The matrices of the batch are stacked, so that A, B and C are one matrix each and a tile is a
+ * view of it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ typedef struct sizes {
 
 /* ---- The orchestration function: the serial program ----------------------------------------- */
 
-/* The k tiles that make up one tile of C. */
+/* The k products for one tile of C. */
 static pto_status multiply(pto_runtime *rt, const kernels *kernel, const sizes *s,
                            const pto_tensor *a, const pto_tensor *b, const pto_tensor *c, int64_t i,
                            int64_t j)
@@ -60,9 +60,9 @@ static pto_status multiply(pto_runtime *rt, const kernels *kernel, const sizes *
     for (int64_t q = 0; q < matrix_tiles(s->k, s->tile); q++) {
         PTO_TRY(matrix_tile(a, s->tile, i, q, &a_tile));
         PTO_TRY(matrix_tile(b, s->tile, q, j, &b_tile));
-        /* P is born and dies here. The scope ends before either task has run; the memory goes
-         * back to the ring when the addition is done. So however many products there are, memory
-         * is what the ring has, and submitting waits when it is full. */
+        /* P lives only in this scope. The scope may end before the tasks have run, and the memory
+         * is recycled when the addition is done. So the memory is bounded by the ring, however many
+         * products there are: when the ring is full, submit waits for room. */
         PTO_BOUNDARY(rt) {
             PTO_TRY(pto_temp(rt, PTO_FLOAT64, 2, c_tile.shape, &p));
             PTO_TRY(pto_submit(rt, kernel->gemm, pto_input(&a_tile), pto_input(&b_tile),
@@ -99,7 +99,7 @@ enum { BATCH, M, N, K, TILE };
 
 static const workload_option options[] = {
     [BATCH] = {.name = "batch",
-               .help = "products of two matrices",
+               .help = "number of matrix products",
                .number = 4,
                .low = 1,
                .high = INT32_MAX,
@@ -164,8 +164,8 @@ static pto_status check_sizes(const sizes *s)
                        (double)s->batch * (m * k + k * n + m * n) + m * n);
 }
 
-/* Whole numbers from -512 to 512: sums of up to 2^33 products of them are exact in whatever
- * order, so that results can be compared with ==. */
+/* Integers from -512 to 512: sums of up to 2^33 of their products are exact in any order, so
+ * results can be compared with ==. */
 static void fill(workload_rng rng, double *matrix, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -194,16 +194,17 @@ static pto_status prepare(workload_job *job)
     fill(workload_rng_make(job->seed, 1), g->b, area(s.batch, s.k, s.n));
     g->blas = blas_start();
 
-    /* The product of a tile needs one sum less than products; the addition to C is that one. */
+    /* The product of a tile has one addition less than multiplications; the addition to C makes up
+     * for it. */
     job->flops = 2.0 * (double)s.batch * (double)s.m * (double)s.n * (double)s.k;
     job->total = (uint64_t)(s.batch * matrix_tiles(s.m, s.tile) * matrix_tiles(s.n, s.tile));
 
-    /* A product is added soon after, by whoever finds it in its cache if the ring is not larger
-     * than that; where tiles are small there are enough of them in a megabyte. */
+    /* A product is added soon after it is computed, from the cache if the ring fits into it. With
+     * small tiles, a megabyte holds enough of them. */
     const uint64_t p = ((uint64_t)s.tile * (uint64_t)s.tile * sizeof(double) + 63) / 64 * 64;
     job->usual.heap_bytes = 8 * p > 1 << 20 ? 8 * p : 1 << 20;
-    /* Two products and their additions. One pair would do, but no less: both tasks belong to the
-     * scope that is open while the second is submitted. Their arguments are five tensors of 48
+    /* Two products and their additions. One pair would be enough, but no less: the scope that is
+     * open while the second task is submitted holds both. Their arguments are five tensors of 48
      * bytes. */
     job->tight.heap_bytes = 2 * p;
     job->tight.window = 4;
@@ -234,8 +235,8 @@ static pto_status orchestrate(workload_job *job)
     return multiply_all(job, &g->kernels, &g->s, &g->a_tensor, &g->b_tensor, &g->c_tensor);
 }
 
-/* Each product once more, whole, by the library. All numbers are whole and small enough for
- * every sum to be exact, so there is no tolerance: one product lost or added twice shows. */
+/* Computes each product again, as a whole, with the library. All numbers are small integers and
+ * every sum is exact, so there is no tolerance: a lost or repeated product is detected. */
 static pto_status check(workload_job *job)
 {
     const bgemm *g = job->data;
@@ -259,7 +260,7 @@ static pto_status check(workload_job *job)
     }
     workload_free(want);
     snprintf(job->verdict, sizeof job->verdict,
-             "every element is exactly that of one whole product (sums are exact)");
+             "every element equals that of one whole product (sums are exact)");
     return status;
 }
 
@@ -276,7 +277,7 @@ static void discard(workload_job *job)
 
 const workload workload_bgemm = {
     .name = "bgemm",
-    .summary = "C = A B for a batch of matrices, a product and an addition for each tile (float64)",
+    .summary = "C = A B for a batch of matrices: one product and one addition per tile (float64)",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .prepare = prepare,

@@ -1,15 +1,15 @@
-/* blas.c - routines of BLAS and LAPACK for kernels: loops of our own up to a middling size,
- * OpenBLAS for the products that are larger.
+/* blas.c - BLAS and LAPACK routines for kernels: our own loops for small and medium sizes, OpenBLAS
+ * for large products.
  *
- * Everything but multiplication is a recursion that halves the matrix until a few rows are left, so
- * that nearly all of the work is in products, and in large ones:
+ * Everything but multiplication is a recursion that halves the matrix until a few rows are left. So
+ * nearly all of the work is in products, and in large ones:
  *
  *     potrf | A11     |  =  potrf A11;  A21 = A21 / L11';  A22 -= A21 A21';  potrf A22
  *           | A21 A22 |
  *
- * Why not the library's trsm, syrk and potrf: they are made for matrices of thousands of rows. On
- * tiles of 8 to 256 these here take between a third and nine tenths of their time, and what a small
- * task costs is decided by the runtime instead of the library.
+ * The trsm, syrk and potrf of the library are made for matrices of thousands of rows. On tiles of 8
+ * to 256 rows the routines here take a third to nine tenths of their time. So the runtime, not the
+ * library, determines the cost of a small task.
  */
 #include "blas.h"
 
@@ -17,11 +17,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rows at which recursions end; that of syrk computes a square and keeps half of it. */
+/* Recursions end at this number of rows. Syrk computes a square there and keeps half of it. */
 #define BLAS_LEAF 8
 #define SYRK_LEAF 16
 
-/* BLAS_SHUFFLE(x, y, 0, 8, ...): a vector of eight elements of the two, counted through both. */
+/* BLAS_SHUFFLE(x, y, 0, 8, ...): a vector of eight elements of x and y, indexed through both. */
 #if defined(__clang__) || __GNUC__ >= 12
 #define BLAS_SHUFFLE(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
 #else
@@ -76,11 +76,11 @@ static const loops with_avx512 = LOOPS("AVX-512", avx512), with_avx2 = LOOPS("AV
 
 static const loops with_any = LOOPS("portable", portable);
 
-/* Written before there are workers, and only then. */
+/* Written only before there are workers. */
 static const loops *own = &with_any;
-static double library_from = INFINITY; /* products of more m * n * k are the library's */
+static double library_from = INFINITY; /* products with a larger m * n * k use the library */
 
-/* Those that this machine can run, fastest first; NULL past the last. */
+/* The loops that this machine can run, fastest first, then NULL. */
 static const loops *loops_at(size_t index)
 {
 #if defined(__x86_64__)
@@ -111,7 +111,8 @@ const char *blas_use_loops(size_t index)
 
 #if defined(WORKLOADS_OPENBLAS)
 
-/* Declared here, for its headers lie elsewhere on every system, and these names never change. */
+/* Declared here because the place of its headers differs between systems, and these names never
+ * change. */
 enum { ROW_MAJOR = 101, AS_IT_IS = 111, TURNED = 112 };
 void cblas_sgemm(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
                  const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
@@ -130,11 +131,11 @@ const char *blas_start(void)
     static char who[128];
     char version[16] = "";
     own = loops_at(0);
-    /* Several threads may call it at once, as long as each of these calls keeps to its thread. */
+    /* Several threads may call it at the same time if each call uses only its own thread. */
     openblas_set_num_threads(1);
     (void)sscanf(openblas_get_config(), "%*s %15s", version);
-    /* A processor newer than the library is taken for one of 2004, and served at a fifth of the
-     * speed of our loops. */
+    /* OpenBLAS treats a processor newer than itself as one of 2004, at a fifth of the speed of our
+     * loops. */
     const char *core = openblas_get_corename();
     if (own != &with_any && !strcmp(core, "Prescott")) {
         snprintf(who, sizeof who, "%s loops (OpenBLAS %s does not know this processor)", own->name,
@@ -171,8 +172,8 @@ void blas_library_dgemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t 
 
 int64_t blas_library_dpotrf(int64_t n, double *a, int64_t lda)
 {
-    /* By columns the same memory is the transposed matrix, and its upper factor is our lower
-     * one. */
+    /* In column-major order the same memory is the transposed matrix, and its upper factor is our
+     * lower one. */
     const int rows = (int)n, ld = (int)lda;
     int info = 0;
     dpotrf_("U", &rows, a, &ld, &info, 1);
@@ -269,7 +270,7 @@ void blas_sgemv(int64_t m, int64_t n, float alpha, const float *a, int64_t lda, 
 
 /* ---- Recursions ----------------------------------------------------------------------------- */
 
-/* Where to cut n rows in two: near the middle, and whole leaves first. */
+/* Where to split n rows: near the middle, at a multiple of the leaf size. */
 static int64_t half(int64_t n)
 {
     return (n / 2 + BLAS_LEAF - 1) / BLAS_LEAF * BLAS_LEAF;
@@ -294,7 +295,7 @@ void blas_dsyrk(int64_t n, int64_t k, const double *a, int64_t lda, double *c, i
     }
 }
 
-/* b = b * inverse(t') of a lower t, given with both of its strides so that it may be turned. */
+/* b = b * inverse(t'), t lower triangular. Both strides of t are given, so it may be transposed. */
 static void solve_right(int64_t m, int64_t n, const double *t, int64_t t_row, int64_t t_step,
                         double *b, int64_t ldb)
 {

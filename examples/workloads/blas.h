@@ -1,7 +1,7 @@
-/* blas.h - the few routines of BLAS and LAPACK that kernels use, row-major, on one thread.
+/* blas.h - the few BLAS and LAPACK routines that kernels use: row-major, single-threaded.
  *
- * Matrices are given as a pointer and the elements from one row to the next, so a tile of a larger
- * matrix is one. All may run on several threads at once, and give the same bits on every one.
+ * A matrix is a pointer and the distance between rows in elements, so a tile of a larger matrix is
+ * a matrix, too. All routines are thread-safe and give the same bits on every thread.
  */
 #ifndef WORKLOAD_BLAS_H
 #define WORKLOAD_BLAS_H
@@ -10,16 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Before the first call, while there is one thread. Returns who will do the work: "AVX-512
- * loops, and OpenBLAS 0.3.21 (Cooperlake) on one thread"; "AVX2 loops, no OpenBLAS" where it was
- * not found, and under the sanitizers, which cannot see into it. */
+/* Call it before the first routine, while there is one thread. Returns what will be used: "AVX-512
+ * loops, and OpenBLAS 0.3.21 (Cooperlake) on one thread"; or "AVX2 loops, no OpenBLAS" if it was
+ * not found, and under the sanitizers, which cannot instrument it. */
 const char *blas_start(void);
 
-/* For tests, instead: the loops for the instruction set number `index` of those that this machine
- * has, fastest first, and no library. Returns its name; NULL: there are no so many. */
+/* For tests, instead of blas_start: uses the loops for instruction set `index` of this machine,
+ * fastest first, and no library. Returns its name; NULL if there is none. */
 const char *blas_use_loops(size_t index);
 
-/* c (m x n) = alpha * op(a) (m x k) * op(b) (k x n) + beta * c; op turns where asked. */
+/* c (m x n) = alpha * op(a) (m x k) * op(b) (k x n) + beta * c. op transposes if requested. */
 void blas_sgemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, float alpha,
                 const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                 int64_t ldc);
@@ -34,8 +34,7 @@ void blas_sgemv(int64_t m, int64_t n, float alpha, const float *a, int64_t lda, 
 /* The lower triangle of c (n x n) = c - a (n x k) * a'. */
 void blas_dsyrk(int64_t n, int64_t k, const double *a, int64_t lda, double *c, int64_t ldc);
 
-/* b (m x n) = b * inverse(l'), l lower triangular n x n: the step below the diagonal of
- * Cholesky. */
+/* b (m x n) = b * inverse(l'), l lower triangular n x n: tiles below the diagonal in Cholesky. */
 void blas_dtrsm_right(int64_t m, int64_t n, const double *l, int64_t ldl, double *b, int64_t ldb);
 
 /* For LU: b (m x n) = inverse(l) * b with l unit lower m x m; b (m x n) = b * inverse(u), u upper
@@ -43,13 +42,14 @@ void blas_dtrsm_right(int64_t m, int64_t n, const double *l, int64_t ldl, double
 void blas_dtrsm_lower(int64_t m, int64_t n, const double *l, int64_t ldl, double *b, int64_t ldb);
 void blas_dtrsm_upper(int64_t m, int64_t n, const double *u, int64_t ldu, double *b, int64_t ldb);
 
-/* The lower Cholesky factor of a (n x n) in place, what is above the diagonal left alone; LU
- * without pivoting in place. Return 0, or 1 + the row whose pivot is not positive, or is zero. */
+/* In-place factorizations: the lower Cholesky factor of a (n x n), without touching the part above
+ * the diagonal; LU without pivoting. They return 0, or 1 + the row whose pivot is not positive
+ * (Cholesky) or zero (LU). */
 int64_t blas_dpotrf(int64_t n, double *a, int64_t lda);
 int64_t blas_dgetrf(int64_t n, double *a, int64_t lda);
 
-/* To compare with: OpenBLAS's own routines, which share nothing with those above; without it, the
- * loops of the textbook. */
+/* For comparison: the routines of OpenBLAS, which share no code with those above. Without OpenBLAS,
+ * textbook loops. */
 void blas_library_dgemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, double alpha,
                         const double *a, int64_t lda, const double *b, int64_t ldb, double beta,
                         double *c, int64_t ldc);

@@ -5,13 +5,13 @@
  *       for i > k          syrk    A[i,i] -= L[i,k] L[i,k]'
  *       for i > j > k      gemm    A[i,j] -= L[i,k] L[j,k]'
  *
- * Tiles are views of ONE row-major matrix: the rows of tiles that stand side by side lie between
- * each other in memory, and their ranges of addresses overlap. That they have no byte in common is
- * for the runtime to find out. So there is no copy into tiles before, none back after, and what is
- * factored may itself be a part of a larger matrix.
+ * Tiles are views of ONE row-major matrix. The rows of neighbouring tiles are interleaved in
+ * memory, and their address ranges overlap. The runtime finds out that they share no byte. So no
+ * copies into tiles are needed, neither before nor after, and the matrix may itself be a part of a
+ * larger one.
  *
- * Only the lower triangle is stored, read and written. What is above it is filled with what is
- * no number, and must still be that at the end.
+ * Only the lower triangle is stored, read and written. The upper triangle is filled with NaN, and
+ * must be unchanged at the end.
  */
 #include <float.h>
 #include <math.h>
@@ -129,8 +129,8 @@ typedef struct cholesky {
     const char *blas;
 } cholesky;
 
-/* Numbers from -1/2 to 1/2, and n more on the diagonal: that outweighs its row, so the matrix is
- * positive definite, and a condition number near 1 leaves an error nowhere to hide. */
+/* Numbers from -1/2 to 1/2, plus n on the diagonal. The matrix is diagonally dominant and so
+ * positive definite. Its condition number is close to 1, so that errors cannot hide. */
 static void fill(const workload_job *job, double *a, int64_t n)
 {
     workload_rng rng = workload_rng_make(job->seed, 0);
@@ -177,13 +177,12 @@ static pto_status prepare(workload_job *job)
     c->blas = blas_start();
     const double size = (double)n;
     const uint64_t tiles = (uint64_t)matrix_tiles(n, tile);
-    /* A root for each row, a division for each element below it, and for each of those a product
-     * and a difference with every one up to the diagonal. */
+    /* One square root per row, one division for each element below it, and for each of these a
+     * multiplication and a subtraction with every element up to the diagonal. */
     job->flops = size * size * size / 3 + size * size / 2 + size / 6;
     job->total = tiles * (tiles + 1) * (tiles + 2) / 6;
-    /* Four tasks at once, of three tensors of 48 bytes at most. There are no temporaries, so no
-     * ring can be too small for more than one task; below 144 bytes there is no room for that
-     * one. */
+    /* Four tasks with at most three tensors of 48 bytes each. There are no temporaries, so any ring
+     * that holds one task works. Below 144 bytes the arguments of one task do not fit. */
     job->tight.heap_bytes = 64;
     job->tight.window = 4;
     job->tight.arg_bytes = UINT64_C(4) * 3 * 48;
@@ -215,7 +214,7 @@ static pto_status orchestrate(workload_job *job)
 
 enum { BLOCK = 128 };
 
-/* L[at, at], and zeros above: what is there in memory is not part of it. */
+/* L[at, at] with zeros above the diagonal; the memory there is not part of L. */
 static void diagonal_block(const cholesky *c, int64_t at, double *block)
 {
     for (int64_t i = 0; i < BLOCK; i++) {
@@ -225,8 +224,7 @@ static void diagonal_block(const cholesky *c, int64_t at, double *block)
     }
 }
 
-/* The squares of the elements of A, and of L L' - A, in the lower triangle; `a` becomes L L' -
- * A. */
+/* The sums of squares of A and of L L' - A, in the lower triangle. `a` becomes L L' - A. */
 static void residual(const cholesky *c, double *a, double *size, double *wrong)
 {
     double block[BLOCK * BLOCK];
@@ -257,14 +255,13 @@ static void residual(const cholesky *c, double *a, double *size, double *wrong)
     }
 }
 
-/* What must hold of any Cholesky factor, and how far it is from OpenBLAS's.
- *
- * Each element of L L' - A is the rounding of at most n products and sums, so of the size of n u
- * |L||L'|, u = eps / 2 being the unit of rounding. Where the diagonal outweighs the rest |L||L'|
- * is hardly more than |A|, so the quotient with n eps |A| is at most about 1/2, and 2 of a single
- * element, whose root, inverse and square round once each; rounding that goes both ways leaves
- * large ones far below. Factors themselves then differ by no more than n eps times
- * the condition number, which is less than 4. */
+/* What holds for any Cholesky factor, and the distance to that of OpenBLAS. Each element of L L' -
+ * A is the rounding error of at most n products and sums, so about n u |L||L'|, where u = eps / 2
+ * is the unit roundoff. If the matrix is diagonally dominant, |L||L'| is hardly larger than |A|. So
+ * the quotient with n eps |A| is at most about 1/2, and for a single element 2, because its root,
+ * inverse and square round once each. For large matrices rounding errors cancel, and the quotient
+ * is far smaller. The factors then differ by at most n eps times the condition number, which is
+ * less than 4. */
 static pto_status compare(const cholesky *c, double *a, workload_job *job)
 {
     const double allowed = 2, allowed_apart = 4 * (double)c->n * DBL_EPSILON;
@@ -331,7 +328,7 @@ static void discard(workload_job *job)
 
 const workload workload_cholesky = {
     .name = "cholesky",
-    .summary = "A = L L' of one matrix, its tiles being views (float64)",
+    .summary = "A = L L' of one matrix; tiles are views (float64)",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .prepare = prepare,

@@ -1,24 +1,25 @@
-/* decode.c - a transformer decoder writes text: prompts in, greedy tokens out, a batch at a time.
+/* decode.c - a transformer decoder generates text: prompts in, greedy tokens out, for a batch of
+ * sequences.
  *
- *     tokens --> embedding --> x     x is [rows, width], a row for each token of this step
+ *     tokens --> embedding --> x     x is [rows, width], one row for each token of this step
  *
  *     in each layer    x += attention(normalise(x))        keys and values in pages of one pool
- *                      x += feed_forward(normalise(x))     or, in some layers, experts of many
+ *                      x += feed_forward(normalise(x))     or, in some layers, a mixture of experts
  *
  *     last rows --> normalise --> logits --> argmax --> tokens of the next step
  *
- * The orchestration below is built like that, from the bottom up: read it from `run_step` on. Two
- * decisions are data: which token comes next, and which experts a row goes to. Both are read back
- * (pto_read), and the program goes on from there as any C program would. All else just submits.
+ * The orchestration below has this structure, from the bottom up: start reading at `run_step`. Two
+ * decisions depend on data: the next token, and the experts of each row. Both are read back
+ * (pto_read), and the program continues like any C program. Everything else is just submitted.
  *
- * Lifetimes, outermost first; each is a boundary scope, so each has a ring of its own:
+ * Lifetimes, outermost first. Each is a boundary scope with its own ring:
  *
  *     the caller's memory   weights, the pool of pages, logits and tokens
- *     a step                x, and what all layers share: tokens and positions
- *     a block of a layer    what attention, or the feed-forward part, passes along
- *     a head, or an expert  the state of a head's softmax; the hidden numbers of one expert
+ *     a step                x, and the data of all layers: tokens and positions
+ *     a block of a layer    the intermediate results of attention, or of the feed-forward part
+ *     a head, or an expert  the softmax state of a head; the hidden values of one expert
  *
- * So memory does not grow with the number of layers, nor with the number of tokens.
+ * So memory grows neither with the number of layers nor with the number of tokens.
  */
 #include "decode.h"
 
@@ -28,7 +29,7 @@
 #include <math.h>
 #include <time.h>
 
-/* What all layers of a step see. */
+/* The data that all layers of a step share. */
 typedef struct step {
     int64_t number, rows;
     pto_tensor x, positions;
@@ -39,7 +40,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* A matrix that one task writes; one that several write, a view each; numbers from the host. */
+/* A matrix for one writing task; a matrix for several writing tasks; numbers from the host. */
 static pto_status temp(const decode *d, int64_t rows, int64_t columns, pto_tensor *t)
 {
     return pto_temp(d->rt, PTO_FLOAT32, 2, (int64_t[]){rows, columns}, t);
@@ -68,8 +69,8 @@ static pto_status gather(const decode *d, const pto_tensor *from, const pto_tens
 
 /* ---- The orchestration --------------------------------------------------------------------- */
 
-/* y = x w, or y += x w. A task for each tile of columns, of w and of y. The tiles of y are views of
- * one matrix; they share no byte, so they run side by side, also where they add. */
+/* y = x w, or y += x w. One task for each tile of columns of w and y. The tiles of y are views of
+ * one matrix that share no byte, so they run in parallel, also when they add. */
 static pto_status linear(const decode *d, const pto_tensor *x, const pto_tensor *w,
                          const pto_tensor *y, bool add)
 {
@@ -118,14 +119,14 @@ static pto_status feed_forward(const decode *d, const decode_ffn *ffn, const pto
     return PTO_OK;
 }
 
-/* [kv_heads, page, dim] of a page: what it holds for one layer. */
+/* A page for one layer: [kv_heads, page, dim]. */
 static pto_status page_of(const pto_tensor *pool, int64_t layer, int64_t page, pto_tensor *t)
 {
     PTO_TRY(pto_tensor_select(pool, 0, layer, t));
     return pto_tensor_select(t, 0, page, t);
 }
 
-/* [page, dim] of it: one head. */
+/* One head of a page: [page, dim]. */
 static pto_status head_of(const pto_tensor *pool, int64_t layer, int64_t page, int64_t head,
                           pto_tensor *t)
 {
@@ -133,7 +134,7 @@ static pto_status head_of(const pto_tensor *pool, int64_t layer, int64_t page, i
     return pto_tensor_select(t, 0, head, t);
 }
 
-/* New rows of keys or values (`from`: [rows, kv_heads, dim]) go to the pages of their sequence. */
+/* Stores new rows of keys or values (`from`: [rows, kv_heads, dim]) in pages of their sequence. */
 static pto_status remember(const decode *d, int64_t layer, int64_t b, const pto_tensor *pool,
                            const pto_tensor *from)
 {
@@ -152,9 +153,8 @@ static pto_status remember(const decode *d, int64_t layer, int64_t b, const pto_
     return PTO_OK;
 }
 
-/* The rows of one sequence look back, through the query heads that share one head of keys and
- * values. Each page is an argument of its own, so a task waits for those it looks at and no
- * other. */
+/* Attention of the rows of one sequence, for the query heads that share one KV head. Each page is a
+ * separate argument, so a task waits only for the pages it reads. */
 static pto_status attend(const decode *d, int64_t layer, int64_t b, int64_t head,
                          const pto_tensor *q, const pto_tensor *seen)
 {
@@ -222,8 +222,8 @@ static pto_status attention(const decode *d, const step *now, int64_t l)
     return linear(d, &seen, &layer->o, &now->x, true);
 }
 
-/* Rows sorted by expert: order[i] is the row at place i, places[j] where the j-th choice went.
- * Those of expert e begin at first[e]. */
+/* Sorts rows by expert: order[i] is the row at place i, places[j] is the place of the j-th choice.
+ * The rows of expert e start at first[e]. */
 static void group_rows(const decode *d, const int32_t *route, int64_t rows, int64_t *first)
 {
     const decode_sizes *z = &d->model.sizes;
@@ -255,8 +255,8 @@ static pto_status experts(const decode *d, const step *now, const decode_layer *
     PTO_TRY(pto_submit(d->rt, d->k.choose, pto_input(&scores), pto_output(&choice),
                        pto_output(&shares)));
 
-    /* Waits for the router, and for no task that it does not need. From here on the numbers are
-     * plain C: they decide what is submitted at all, and which rows are a view of whom. */
+    /* Waits only for the router and the tasks it needs. From here on the numbers are plain C: they
+     * decide what is submitted, and which rows form a view. */
     PTO_TRY(pto_read(d->rt, &choice, route, (uint64_t)all * sizeof *route));
     group_rows(d, route, now->rows, first);
 
@@ -266,7 +266,7 @@ static pto_status experts(const decode *d, const step *now, const decode_layer *
     PTO_TRY(parts(d, all, z->width, &outs));
     PTO_TRY(gather(d, normed, &order, &grouped));
     for (int64_t e = 0; e < z->experts; e++) {
-        if (first[e] < first[e + 1]) { /* nobody's expert costs nothing */
+        if (first[e] < first[e + 1]) { /* an expert without rows costs nothing */
             PTO_TRY(pto_tensor_slice(&grouped, 0, first[e], first[e + 1], 1, &in));
             PTO_TRY(pto_tensor_slice(&outs, 0, first[e], first[e + 1], 1, &out));
             PTO_TRY(feed_forward(d, &layer->ffn[e], &in, &out, false));
@@ -276,7 +276,7 @@ static pto_status experts(const decode *d, const step *now, const decode_layer *
                       pto_input(&shares));
 }
 
-/* The next token of every sequence, from the last of its rows. */
+/* The next token of every sequence, from its last row. */
 static pto_status sample(const decode *d, const step *now)
 {
     const decode_sizes *z = &d->model.sizes;
@@ -297,7 +297,7 @@ static pto_status sample(const decode *d, const step *now)
     return pto_read(d->rt, &best, tokens, (uint64_t)z->batch * sizeof *tokens);
 }
 
-/* Which rows a sequence has in this step, at which positions; pages for them, where the last is
+/* Sets the rows and positions of each sequence in this step, and adds pages where the last one is
  * full. */
 static int64_t begin_step(decode *d, int64_t number)
 {
@@ -367,7 +367,7 @@ static pto_status orchestrate(workload_job *job)
     return PTO_OK;
 }
 
-/* Kernels once more, for this runtime. */
+/* Registers the kernels with this runtime. */
 static pto_status start(workload_job *job)
 {
     decode *d = job->data;

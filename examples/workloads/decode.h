@@ -1,5 +1,5 @@
-/* decode.h - one run of `decode`: shared by its orchestration (decode.c) and by what stands
- * around it, the options, the data and the checks (decode_job.c). */
+/* decode.h - one run of `decode`: shared by its orchestration (decode.c) and by its options, data
+ * and checks (decode_job.c). */
 #ifndef DECODE_H
 #define DECODE_H
 
@@ -7,7 +7,7 @@
 #include "decode_model.h"
 
 #define DECODE_MAX_EXPERTS 256
-#define DECODE_CHUNK 8 /* pages that one task of attention looks at: each is two arguments */
+#define DECODE_CHUNK 8 /* pages per attention task; each page is two arguments */
 
 enum {
     DECODE_LAYERS,
@@ -35,7 +35,7 @@ enum {
 
 extern const workload_option decode_options[DECODE_OPTIONS];
 
-/* What a sequence adds in a step: rows of x, the first of them at this position of its text. */
+/* The rows of a sequence in a step: rows of x, and the position of the first of them. */
 typedef struct decode_share {
     int64_t row, rows, position;
 } decode_share;
@@ -49,17 +49,18 @@ typedef struct decode {
     decode_result result;
     int64_t tile, page, compare;
 
-    /* The pool. A page holds keys and values of `page` tokens of one sequence, for all layers. Both
-     * are [layers, pages, kv_heads, page, dim] to look at; in memory the keys of a page are turned,
-     * for attention is fastest so. The table says which pages a sequence has, in order. */
+    /* The pool. A page holds the keys and values of `page` tokens of one sequence, for all layers.
+     * Both views are [layers, pages, kv_heads, page, dim]. In memory the keys of a page are
+     * transposed, because that is fastest for attention. The table says which pages a sequence has,
+     * in order. */
     pto_tensor keys, values;
     int64_t pages, pages_used, table_width;
     int32_t *table; /* [batch, table_width] */
     float *pool;
 
     decode_share *shares;                       /* [batch], of this step */
-    int32_t *positions, *last, *order, *places; /* of this step, on their way into tensors */
-    double seconds[2];                          /* for the prompts, and for all other steps */
+    int32_t *positions, *last, *order, *places; /* of this step, to be copied into tensors */
+    double seconds[2];                          /* for the prompts, and for all later steps */
     bool told;
 } decode;
 
@@ -68,7 +69,7 @@ pto_status decode_restore(workload_job *job);
 pto_status decode_check(workload_job *job);
 void decode_discard(workload_job *job);
 
-/* Prints what was generated, how fast, and what the routing did; once. */
+/* Prints the generated tokens, the speed, and the use of experts; once. */
 void decode_tell(decode *d);
 
 #endif /* DECODE_H */

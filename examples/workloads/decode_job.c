@@ -1,4 +1,4 @@
-/* decode_job.c - what stands around `decode`: options, data, checks, and what it tells. */
+/* decode_job.c - options, data, checks and messages of `decode`. */
 #include "decode.h"
 
 #include "blas.h"
@@ -10,28 +10,27 @@
 
 const workload_option decode_options[DECODE_OPTIONS] = {
     [DECODE_LAYERS] = {"layers", "layers", NULL, 6, 1, 256, 2},
-    [DECODE_WIDTH] = {"width", "numbers of a token between layers", NULL, 512, 1, 16384, 48},
+    [DECODE_WIDTH] = {"width", "width of a token between layers", NULL, 512, 1, 16384, 48},
     [DECODE_HEADS] = {"heads", "query heads", NULL, 8, 1, 256, 4},
-    [DECODE_KV_HEADS] = {"kv-heads", "heads of keys and values; query heads share them evenly",
-                         NULL, 2, 1, 256, 2},
-    [DECODE_DIM] = {"dim", "numbers of a head; even, for RoPE", NULL, 64, 1, ATTENTION_MAX_DIM, 10},
+    [DECODE_KV_HEADS] = {"kv-heads", "KV heads; must divide heads", NULL, 2, 1, 256, 2},
+    [DECODE_DIM] = {"dim", "dimension of a head; even, for RoPE", NULL, 64, 1, ATTENTION_MAX_DIM,
+                    10},
     [DECODE_HIDDEN] = {"hidden", "width of the feed-forward part", NULL, 1536, 1, 65536, 72},
-    [DECODE_VOCABULARY] = {"vocabulary", "tokens that there are", NULL, 4096, 1, 1 << 20, 100},
-    [DECODE_MOE_EVERY] = {"moe-every", "every so many-th layer has experts; 0: none has", NULL, 2,
-                          0, 256, 2},
-    [DECODE_EXPERTS] = {"experts", "experts of such a layer", NULL, 8, 1, DECODE_MAX_EXPERTS, 5},
-    [DECODE_CHOSEN] = {"chosen", "experts that a token goes to", NULL, 2, 1, DECODE_MAX_EXPERTS, 2},
+    [DECODE_VOCABULARY] = {"vocabulary", "size of the vocabulary", NULL, 4096, 1, 1 << 20, 100},
+    [DECODE_MOE_EVERY] = {"moe-every", "every N-th layer has experts; 0: none", NULL, 2, 0, 256, 2},
+    [DECODE_EXPERTS] = {"experts", "experts in such a layer", NULL, 8, 1, DECODE_MAX_EXPERTS, 5},
+    [DECODE_CHOSEN] = {"chosen", "experts per token", NULL, 2, 1, DECODE_MAX_EXPERTS, 2},
     [DECODE_EXPERT_HIDDEN] = {"expert-hidden", "width of an expert", NULL, 768, 1, 65536, 40},
     [DECODE_BATCH] = {"batch", "sequences at a time", NULL, 8, 1, 1024, 3},
     [DECODE_PROMPT] = {"prompt", "tokens of the longest prompt", NULL, 24, 1, 4096, 9},
     [DECODE_TOKENS] = {"tokens", "new tokens of each sequence", NULL, 128, 1, 65536, 6},
-    [DECODE_PAGE] = {"page", "tokens whose keys and values a page holds", NULL, 16, 1, 4096, 4},
+    [DECODE_PAGE] = {"page", "tokens in a page", NULL, 16, 1, 4096, 4},
     [DECODE_PAGES] = {"pages", "pages of the pool; 0: as many as needed", NULL, 0, 0, 1 << 24, 0},
-    [DECODE_TILE] = {"tile", "columns that one task computes", NULL, 128, 1, 65536, 16},
+    [DECODE_TILE] = {"tile", "columns per task", NULL, 128, 1, 65536, 16},
     [DECODE_COMPARE] = {"compare", "steps to compare with a reference in double precision", NULL, 3,
                         0, 65536, 4},
     [DECODE_WEIGHTS] = {"weights",
-                        "safetensors file to load, with the names of Llama and Mixtral; "
+                        "safetensors file to load, with Llama and Mixtral names; "
                         "none: seeded",
                         "", 0, 0, 0, 0},
     [DECODE_SAVE_WEIGHTS] = {"save-weights", "safetensors file to write the weights to", "", 0, 0,
@@ -55,7 +54,7 @@ static uint64_t more(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Pages for so many positions, tiles for so many columns. */
+/* Number of pages for `all` positions, or of tiles for `all` columns. */
 static int64_t count(int64_t all, int64_t part)
 {
     return (all + part - 1) / part;
@@ -137,8 +136,7 @@ static double count_flops(const decode *d)
     return flops;
 }
 
-/* What a feed-forward part has alive at once: the hidden numbers, and two tiles for each of
- * theirs. */
+/* Live memory of a feed-forward part: the hidden values, and two tiles for each of their tiles. */
 static uint64_t feed_forward_bytes(int64_t rows, int64_t hidden, int64_t tile)
 {
     uint64_t bytes = bytes_of(rows, hidden);
@@ -148,10 +146,10 @@ static uint64_t feed_forward_bytes(int64_t rows, int64_t hidden, int64_t tile)
     return bytes;
 }
 
-/* The least that works. A lifetime keeps the slots and the memory of all its tasks until it ends,
- * so a ring must have room for the largest that lives there; they are those of the first step,
- * with all rows of all prompts. Edges and entries of the map come back as tasks complete: any
- * number works. */
+/* The smallest rings that work. A lifetime holds the slots and the memory of all its tasks until it
+ * ends. So a ring must have room for the largest lifetime on its level, which is in the first step,
+ * with all rows of all prompts. Edges and map entries are freed as tasks complete, so any number
+ * works. */
 static void tighten(const decode *d, pto_config *c)
 {
     const decode_sizes *z = &d->model.sizes;
@@ -163,14 +161,14 @@ static void tighten(const decode *d, pto_config *c)
     for (int64_t b = 0; b < z->batch; b++) {
         stores += 2 * count(d->prompts.length[b], d->page);
     }
-    /* Of each lifetime: tasks, with memory that is written or allocated counted as one. */
+    /* Tasks of each lifetime; memory that is written or allocated counts as one. */
     const int64_t step = 7 + count(z->vocabulary, tile),
                   attention = 7 + count(queries, tile) + 2 * count(keys, tile) + stores +
                               count(z->width, tile),
                   experts = 8 + count(z->experts, tile),
                   head = 1 + count(count(decode_positions(z), d->page), DECODE_CHUNK),
                   feed_forward = 1 + 3 * count(hidden, tile) + count(z->width, tile);
-    /* And memory. */
+    /* And their memory. */
     const uint64_t step_bytes = 2 * bytes_of(rows, 1) + bytes_of(rows, z->width) +
                                 2 * bytes_of(z->batch, 1) + 2 * bytes_of(z->batch, z->width),
                    attention_bytes = bytes_of(rows, z->width) + 2 * bytes_of(rows, queries) +
@@ -185,9 +183,9 @@ static void tighten(const decode *d, pto_config *c)
     c->level_window[1] = (uint32_t)step;
     c->level_window[2] = (uint32_t)most(attention, moe ? experts : 0);
     c->level_window[3] = (uint32_t)most(feed_forward, head);
-    /* All of a step is complete before the next begins; only where the ring ends there may be a
-     * rest too small for a block. The inner lifetimes follow each other without waiting: what is
-     * still in use of the last one splits the room for the next, and twice as much will do. */
+    /* All of a step is complete before the next one starts; only at the end of the ring a remainder
+     * may be too small for a block. The inner lifetimes follow each other without a wait. What the
+     * previous one still uses splits the room for the next, so twice the size is enough. */
     c->level_heap_bytes[0] = 64;
     c->level_heap_bytes[1] = step_bytes + bytes_of(rows, z->width);
     c->level_heap_bytes[2] = 2 * more(attention_bytes, moe ? experts_bytes : 0);
@@ -196,7 +194,7 @@ static void tighten(const decode *d, pto_config *c)
     c->map_entries = 64;
 }
 
-/* The defaults of the runtime, but for sizes whose lifetimes would not fit into them. */
+/* The defaults of the runtime, but enlarged where a lifetime would not fit. */
 static void widen(const pto_config *least, pto_config *usual)
 {
     enum { WINDOW = 1024 };
@@ -250,9 +248,9 @@ pto_status decode_prepare(workload_job *job)
     return prepare(job, d);
 }
 
-/* The pages go back to the pool. Neither they nor results of the last run can be taken for those of
- * the next: what is left in the pool is large enough to be noticed wherever it is read, and small
- * enough to vanish under a weight of zero. */
+/* Returns the pages to the pool. Neither pages nor results of the last run can be mistaken for
+ * those of the next. The values left in the pool are large enough to be noticed wherever they are
+ * read, and small enough to vanish under a weight of zero. */
 pto_status decode_restore(workload_job *job)
 {
     decode *d = job->data;
@@ -287,7 +285,7 @@ void decode_discard(workload_job *job)
     }
 }
 
-/* ---- Telling ------------------------------------------------------------------------------- */
+/* ---- Messages ----------------------------------------------------------------------------- */
 
 enum { SHOWN_SEQUENCES = 8, SHOWN_PROMPT = 4, SHOWN_TOKENS = 10 };
 
@@ -313,7 +311,7 @@ static void tell_tokens(const decode *d)
     }
 }
 
-/* How many experts a step really used in a layer. */
+/* The number of experts that a step used in a layer. */
 static void tell_experts(const decode *d)
 {
     const decode_sizes *z = &d->model.sizes;
@@ -336,7 +334,7 @@ static void tell_experts(const decode *d)
     if (layers) {
         workload_say(d->job,
                      "experts: %" PRId64 " of %" PRId64 " for each token; a step of %" PRId64
-                     " tokens used %.1f of them in a layer (%" PRId64 " to %" PRId64
+                     " tokens used %.1f of them per layer (%" PRId64 " to %" PRId64
                      "): the others were never submitted",
                      z->chosen, z->experts, z->batch, (double)used / (double)layers, fewest,
                      largest);
@@ -364,7 +362,7 @@ void decode_tell(decode *d)
 
 /* ---- Checking ------------------------------------------------------------------------------ */
 
-/* Where two runs part, in words. */
+/* Reports where two runs differ. */
 static pto_status compare_runs(const decode *d, const decode_result *other)
 {
     const decode_sizes *z = &d->model.sizes;
@@ -376,7 +374,7 @@ static pto_status compare_runs(const decode *d, const decode_result *other)
             return pto_fail(
                 PTO_KERNEL_FAILED,
                 "step %" PRId64 ", sequence %" PRId64
-                ": %s differ from those of the same kernels in a plain loop (token %" PRId32
+                ": %s differ from those of the same kernels in a serial loop (token %" PRId32
                 " and %" PRId32 ")",
                 i / z->batch, i % z->batch, same ? "tokens" : "logits", d->result.tokens[i],
                 other->tokens[i]);
@@ -400,7 +398,7 @@ pto_status decode_check(workload_job *job)
     decode_result_discard(&other);
     PTO_TRY(status);
     int at = snprintf(job->verdict, sizeof job->verdict,
-                      "%" PRId64 " tokens and all logits bit for bit those of a plain loop",
+                      "%" PRId64 " tokens and all logits equal those of a serial loop, bit for bit",
                       z->tokens * z->batch);
     if (d->compare) {
         decode_comparison c;

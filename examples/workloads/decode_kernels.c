@@ -1,4 +1,4 @@
-/* decode_kernels.c - what the layers of `decode` are made of. */
+/* decode_kernels.c - the operations of the layers of `decode`. */
 #include "decode_kernels.h"
 
 #include "blas.h"

@@ -1,5 +1,4 @@
-/* decode_kernels.h - what the layers of `decode` are made of, once as plain functions and once as
- * kernels of the runtime around them.
+/* decode_kernels.h - the operations of the layers of `decode`, as plain functions and as kernels.
  *
  * Rows are tokens. A matrix may be a view of columns: rows are `stride` apart, columns are dense.
  */
@@ -21,22 +20,22 @@ void decode_linear(decode_matrix x, decode_matrix w, decode_matrix y, bool add);
 /* y = x / sqrt(mean of x^2) * weight, row by row. */
 void decode_normalise(decode_matrix x, const float *weight, decode_matrix y);
 
-/* RoPE, in place: turns the pairs (i, i + dim / 2) of each head of `dim` numbers by the angles of
- * the row's position. `angles` is [positions, dim]: cosines, then sines. */
+/* RoPE, in place: rotates the pairs (i, i + dim / 2) of each head by the angles of the position of
+ * the row. `angles` is [positions, dim]: cosines, then sines. */
 void decode_turn(decode_matrix x, int64_t dim, const int32_t *positions, const float *angles);
 
 /* y = silu(gate) * up */
 void decode_swiglu(decode_matrix gate, decode_matrix up, decode_matrix y);
 
-/* The `chosen` largest scores of each row, largest first, of equals the first: which they are, and
- * softmax over them. */
+/* The `chosen` largest scores of each row, largest first; the first of equal ones. Gives their
+ * indices, and the softmax over them. */
 void decode_choose(decode_matrix scores, int64_t chosen, int32_t *experts, float *shares);
 
 /* x += the rows of y at `places`, `chosen` for each row of x, times their shares. */
 void decode_combine(decode_matrix x, decode_matrix y, int64_t chosen, const int32_t *places,
                     const float *shares);
 
-/* The column with the largest number of each row, of equals the first. */
+/* The column with the largest number of each row; the first of equal ones. */
 void decode_argmax(decode_matrix x, int32_t *columns);
 
 /* ---- As kernels ---------------------------------------------------------------------------- */
@@ -49,7 +48,7 @@ void decode_argmax(decode_matrix x, int32_t *columns);
  *     choose      input scores, output experts [rows, chosen], output shares [rows, chosen]
  *     combine     inout x, input y, input places [rows, chosen], input shares [rows, chosen]
  *     argmax      input x, output columns
- *     attend      as attention_kernels.h says
+ *     attend      see attention_kernels.h
  */
 typedef struct decode_kernels {
     pto_kernel linear, linear_add, normalise, turn, swiglu, choose, combine, argmax;

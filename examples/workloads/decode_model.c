@@ -1,4 +1,5 @@
-/* decode_model.c - the weights of `decode`, their names, and where they come from. */
+/* decode_model.c - the weights of `decode`: their names, and how they are made, loaded and saved.
+ */
 #include "decode_model.h"
 
 #include "safetensors.h"
@@ -14,9 +15,9 @@
 struct decode_weight {
     char name[80];
     int64_t rows, columns; /* as in the file; rows 0: a vector */
-    bool turned;           /* in memory */
+    bool turned;           /* transposed in memory */
     pto_tensor *tensor;
-    double mean, spread; /* of a seeded one: uniform in mean - spread .. mean + spread */
+    double mean, spread; /* for a seeded weight: uniform in mean - spread .. mean + spread */
 };
 
 /* ---- Sizes ---------------------------------------------------------------------------------- */
@@ -37,11 +38,11 @@ pto_status decode_sizes_check(const decode_sizes *s)
     }
     if (s->dim % 2) {
         return pto_fail(PTO_BAD_CONFIG,
-                        "RoPE turns pairs of numbers: --dim must be even, and is %lld",
+                        "RoPE rotates pairs of numbers: --dim must be even, not %lld",
                         print(s->dim));
     }
     if (s->moe_every && s->chosen > s->experts) {
-        return pto_fail(PTO_BAD_CONFIG, "--chosen %lld of --experts %lld: there are not so many",
+        return pto_fail(PTO_BAD_CONFIG, "--chosen %lld is more than --experts %lld",
                         print(s->chosen), print(s->experts));
     }
     return PTO_OK;
@@ -62,8 +63,8 @@ double decode_flops(const decode_sizes *s, int64_t position)
 
 /* ---- The list of weights --------------------------------------------------------------------- */
 
-/* One more, of `rows` x `columns`, or with `rows` 0 a vector. Seeded matrices have a spread that
- * makes what comes out as large as what goes in, times `gain`. */
+/* Adds a weight of `rows` x `columns`, or a vector if `rows` is 0. The spread of a seeded matrix
+ * makes its outputs as large as its inputs, times `gain`. */
 static PTO_PRINTF(6, 7) void add(decode_model *m, pto_tensor *tensor, int64_t rows, int64_t columns,
                                  double gain, const char *name, ...)
 {
@@ -86,7 +87,7 @@ static void add_layer(decode_model *m, int64_t l, decode_ffn *ffn)
     decode_layer *layer = &m->layers[l];
     const long long n = (long long)l;
     const int64_t width = s->width, queries = s->heads * s->dim, keys = s->kv_heads * s->dim;
-    /* Two branches a layer are added up: so their sum stays about as large as the embedding. */
+    /* Each layer adds two branches. This keeps their sum about as large as the embedding. */
     const double branch = 1 / sqrt(2 * (double)s->layers);
     layer->ffn = ffn;
     layer->moe = decode_has_experts(s, l);
@@ -131,7 +132,7 @@ static int64_t count_of(const decode_weight *w)
     return (w->rows ? w->rows : 1) * w->columns;
 }
 
-/* Each begins on a line of cache. */
+/* Each starts on a cache line. */
 static int64_t room_of(const decode_weight *w)
 {
     return (count_of(w) + 15) / 16 * 16;
@@ -144,7 +145,7 @@ static pto_status place(const decode_weight *w, float *at)
                            w->rows ? 2 : 1, w->rows ? shape : &w->columns, NULL, 0);
 }
 
-/* The weight as it is in a file. */
+/* The view of a weight with the layout of the file. */
 static pto_status file_view(const decode_weight *w, pto_tensor *view)
 {
     *view = *w->tensor;
@@ -232,8 +233,8 @@ static bool is_weight(const decode_model *m, const char *name)
     return false;
 }
 
-/* All weights are in the file, and nothing else: a tensor that nobody reads means that the file
- * is of another model, of more layers perhaps. */
+/* The file must contain all weights and nothing else. An unused tensor means that the file belongs
+ * to another model, perhaps one with more layers. */
 static pto_status load_from(decode_model *m, safetensors *file, const char *path)
 {
     for (size_t i = 0; i < m->n_weights; i++) {
@@ -293,7 +294,7 @@ pto_status decode_prompts_prepare(decode_prompts *p, const decode_sizes *s, uint
         return PTO_OUT_OF_MEMORY;
     }
     for (int64_t b = 0; b < s->batch; b++) {
-        /* The first is as long as they get, the others down to half of that. */
+        /* The first prompt has the maximum length, the others at least half of it. */
         const uint64_t less = (uint64_t)(b ? s->prompt / 2 : 0) + 1;
         p->length[b] = s->prompt - (int64_t)(workload_random(&rng) % less);
         p->row[b] = p->rows;
@@ -316,7 +317,8 @@ pto_status decode_result_prepare(decode_result *r, const decode_sizes *s, const 
 {
     const int64_t rows = p->rows + (s->tokens - 1) * s->batch;
     *r = (decode_result){0};
-    /* The logits first, and nothing after them if they cannot be had: they are by far the most. */
+    /* The logits first, because they are by far the largest. If they do not fit, nothing else is
+     * allocated. */
     r->logits = workload_alloc((uint64_t)(s->tokens * s->batch * s->vocabulary), sizeof *r->logits);
     if (!r->logits) {
         return PTO_OUT_OF_MEMORY;

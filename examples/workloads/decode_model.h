@@ -1,5 +1,4 @@
-/* decode_model.h - the model that `decode` runs: its sizes, its weights, what goes in and comes
- * out.
+/* decode_model.h - the model that `decode` runs: its sizes, its weights, its input and output.
  *
  * A decoder like Llama and Mixtral, float32, with their names for the weights:
  *
@@ -17,25 +16,25 @@
  *     model.norm.weight                                  [width]
  *     lm_head.weight                                     [vocabulary, width]
  *
- * In memory matrices are turned, but for the embedding: y = x w, with a column of w for each of
- * y. So the numbers that a vector instruction needs stand beside each other. */
+ * In memory all matrices but the embedding are transposed: y = x w, with one column of w for each
+ * element of y. So the numbers of a vector instruction are adjacent. */
 #ifndef DECODE_MODEL_H
 #define DECODE_MODEL_H
 
 #include "workload.h"
 
-#define DECODE_EPSILON 1e-5 /* of RMSNorm */
+#define DECODE_EPSILON 1e-5 /* epsilon of RMSNorm */
 
 typedef struct decode_sizes {
-    int64_t layers, width, heads, kv_heads, dim, hidden, vocabulary; /* dim: of one head */
+    int64_t layers, width, heads, kv_heads, dim, hidden, vocabulary; /* dim: dimension of a head */
     int64_t experts, chosen, expert_hidden, moe_every; /* moe_every 0: no layer has experts */
     int64_t batch, prompt, tokens;                     /* sequences; longest prompt; new tokens */
 } decode_sizes;
 
-/* Refuses sizes that cannot be, in words. */
+/* Checks the sizes, with an error message. */
 pto_status decode_sizes_check(const decode_sizes *sizes);
 
-/* Positions of the longest sequence: the last new token is never fed back. */
+/* Positions of the longest sequence. The last new token is never fed back. */
 static inline int64_t decode_positions(const decode_sizes *s)
 {
     return s->prompt + s->tokens - 1;
@@ -51,8 +50,8 @@ static inline int64_t decode_moe_layers(const decode_sizes *s)
     return s->moe_every ? s->layers / s->moe_every : 0;
 }
 
-/* Floating-point operations to push one token, at this position, through all layers, without the
- * product that gives the logits. */
+/* Floating-point operations of one token at this position in all layers, without the product for
+ * the logits. */
 double decode_flops(const decode_sizes *sizes, int64_t position);
 
 /* ---- Weights -------------------------------------------------------------------------------- */
@@ -63,31 +62,31 @@ typedef struct decode_ffn {
 
 typedef struct decode_layer {
     pto_tensor attention_norm, q, k, v, o, ffn_norm;
-    pto_tensor router; /* of a layer with experts */
+    pto_tensor router; /* only in a layer with experts */
     decode_ffn *ffn;   /* one, or one for each expert */
     bool moe;
 } decode_layer;
 
-typedef struct decode_weight decode_weight; /* one of them, under its name */
+typedef struct decode_weight decode_weight; /* one weight and its name */
 
 typedef struct decode_model {
     decode_sizes sizes;
     pto_tensor embedding, norm, head;
     decode_layer *layers;
-    pto_tensor rope; /* [positions, dim]: cosines, then sines, of the angles at that position */
+    pto_tensor rope; /* [positions, dim]: cosines, then sines, of the angles of each position */
 
-    decode_weight *weights; /* all of the above, for loading and saving */
+    decode_weight *weights; /* all weights, for loading and saving */
     size_t n_weights;
     decode_ffn *all_ffn;
     float *memory, *rope_memory;
 } decode_model;
 
-/* Memory for all weights, and the table of angles. Also after a failure, free it with discard. */
+/* Allocates all weights and the table of angles. Call discard also after a failure. */
 pto_status decode_model_prepare(decode_model *model, const decode_sizes *sizes);
 void decode_model_discard(decode_model *model);
 
-/* The weights, from a seed or from a safetensors file that has them all and nothing else; and to a
- * file. */
+/* Makes the weights from a seed; loads them from a safetensors file that contains exactly these
+ * weights; saves them. */
 void decode_model_seed(decode_model *model, uint64_t seed);
 pto_status decode_model_load(decode_model *model, const char *path);
 pto_status decode_model_save(const decode_model *model, const char *path);
@@ -99,13 +98,12 @@ static inline const float *decode_floats(const pto_tensor *t)
 
 /* ---- In and out ----------------------------------------------------------------------------- */
 
-/* The prompts. A step pushes rows of width `width` through the model: the first one has a row for
- * every token of every prompt, one sequence after the other; each later one a row for each
- * sequence. */
+/* The prompts. A step passes rows of `width` numbers through the model. The first step has one row
+ * for every token of every prompt, sequence by sequence. A later step has one row per sequence. */
 typedef struct decode_prompts {
     int64_t *length; /* [batch], 1 to the longest */
-    int64_t *row;    /* [batch]: where its rows begin in the first step */
-    int64_t rows;    /* all of them */
+    int64_t *row;    /* [batch]: first row of each sequence in the first step */
+    int64_t rows;    /* total number of rows */
     int32_t *tokens; /* [rows] */
 } decode_prompts;
 
@@ -113,11 +111,11 @@ pto_status decode_prompts_prepare(decode_prompts *prompts, const decode_sizes *s
                                   uint64_t seed);
 void decode_prompts_discard(decode_prompts *prompts);
 
-/* What came out. */
+/* The results. */
 typedef struct decode_result {
     int32_t *tokens; /* [tokens, batch] */
-    float *logits;   /* [tokens, batch, vocabulary]: token = their argmax */
-    int32_t *routes; /* the experts chosen, row by row: see decode_route_at */
+    float *logits;   /* [tokens, batch, vocabulary]; each token is the argmax of its logits */
+    int32_t *routes; /* the chosen experts of each row: see decode_route_at */
 } decode_result;
 
 pto_status decode_result_prepare(decode_result *result, const decode_sizes *sizes,
@@ -129,7 +127,7 @@ static inline float *decode_logits_at(const decode_result *r, const decode_sizes
     return r->logits + step * s->batch * s->vocabulary;
 }
 
-/* The [rows, chosen] experts of a step in the `moe`-th layer that has some. */
+/* The [rows, chosen] experts of a step, in the `moe`-th layer with experts. */
 static inline int32_t *decode_route_at(const decode_result *r, const decode_sizes *s,
                                        const decode_prompts *p, int64_t step, int64_t moe)
 {
@@ -140,19 +138,19 @@ static inline int32_t *decode_route_at(const decode_result *r, const decode_size
 
 /* ---- The same without a runtime ------------------------------------------------------------ */
 
-/* The kernels of `decode`, called in a plain loop (decode_serial.c): in tiles of so many columns,
- * bit for bit what the tasks compute; with `tile` at least as large as all sizes, one call a
- * product. */
+/* Runs the kernels of `decode` in a serial loop (decode_serial.c), in tiles of `tile` columns. The
+ * results are equal, bit for bit, to those of the tasks. If `tile` is at least as large as all
+ * sizes, each product is one call. */
 pto_status decode_serial(const decode_model *model, const decode_prompts *prompts, int64_t tile,
                          int64_t page, decode_result *result);
 
-/* A model of its own (decode_reference.c): plain loops in double precision that share no code
- * with the kernels. It follows the tokens and experts that `result` chose, after making sure that
- * each was the best up to the tolerance, and compares the logits of the first `steps` steps. */
+/* Compares with a separate model (decode_reference.c): loops in double precision that share no code
+ * with the kernels. It follows the tokens and experts of `result`, after checking that each was the
+ * best within the tolerance, and compares the logits of the first `steps` steps. */
 typedef struct decode_comparison {
-    double error;    /* largest difference of a logit, over the largest logit */
+    double error;    /* largest difference of a logit, divided by the largest logit */
     double allowed;  /* */
-    char wrong[160]; /* what is wrong, in words; "" if nothing is */
+    char wrong[160]; /* the error message; "" if the result is right */
 } decode_comparison;
 
 pto_status decode_reference(const decode_model *model, const decode_prompts *prompts,

@@ -1,21 +1,20 @@
-/* decode_reference.c - the model of `decode` once more, written from its definition: plain loops,
- * double precision, one token of one sequence at a time, nothing shared with the kernels.
+/* decode_reference.c - the model of `decode` again, written from its definition: simple loops in
+ * double precision, one token of one sequence at a time, without shared code.
  *
- * Two choices depend on which number is larger: the next token, and the experts. Where two
- * numbers are nearly equal, float and double may choose differently and both be right. So the
- * reference looks at what was chosen: it must be the best up to the tolerance, and then the
- * reference goes on from it. */
+ * Two choices depend on which number is larger: the next token, and the experts. If two numbers are
+ * nearly equal, float and double may choose differently, and both are right. So the reference
+ * checks that the actual choice was the best within the tolerance, and continues with it. */
 #include "decode_model.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Of the largest logit. A sum of n products in float is off by about sqrt(n) / 2^24 of its size
- * when errors are random: 3e-6 for the longest here. A logit has 4 such sums in each layer behind
- * it, which add up: 1e-5 to 3e-5 for up to a hundred layers; 6e-7 is what six layers show. The
- * bound leaves a factor of ten; an error in the model itself (a head, an angle, an expert mixed
- * up) is far beyond it. */
+/* Relative to the largest logit. A sum of n products in float is off by about sqrt(n) / 2^24 of its
+ * size if errors are random: 3e-6 for the longest sum here. A logit has 4 such sums per layer
+ * behind it, which add up to 1e-5 to 3e-5 for up to a hundred layers; six layers show 6e-7. The
+ * bound leaves a factor of ten. An error in the model itself (a wrong head, angle or expert) is far
+ * beyond it. */
 #define ALLOWED 2e-4
 
 typedef struct reference {
@@ -23,7 +22,7 @@ typedef struct reference {
     const decode_prompts *p;
     const decode_result *result;
     decode_comparison *c;
-    double *keys, *values; /* [layers, positions, kv_heads, dim], of this sequence */
+    double *keys, *values; /* [layers, positions, kv_heads, dim] of this sequence */
     double *x, *y, *q, *seen, *gate, *up, *scores, *logits;
 } reference;
 
@@ -52,8 +51,8 @@ static void rms_norm(const double *x, const pto_tensor *weight, double *y)
     }
 }
 
-/* Number i and number i + dim / 2 of a head are a point in the plane, turned by position /
- * 10000^(2 i / dim). */
+/* Elements i and i + dim / 2 of a head are a point in the plane, rotated by position / 10000^(2 i /
+ * dim). */
 static void rope(double *x, int64_t heads, int64_t dim, int64_t position)
 {
     for (int64_t h = 0; h < heads; h++) {
@@ -67,7 +66,7 @@ static void rope(double *x, int64_t heads, int64_t dim, int64_t position)
     }
 }
 
-/* Head h looks at positions 0 .. position of the head of keys and values it belongs to. */
+/* Head h attends to positions 0 .. position of its KV head. */
 static void attend(const reference *r, int64_t layer, int64_t h, int64_t position)
 {
     const decode_sizes *z = &r->m->sizes;
@@ -130,7 +129,7 @@ static void feed_forward(const reference *r, const decode_ffn *ffn, double share
     }
 }
 
-/* The chosen ones must be different, and none of the others better than any of them. */
+/* The chosen experts must be distinct, and no other expert may be better. */
 static bool choice_is_right(const reference *r, const int32_t *chosen)
 {
     const decode_sizes *z = &r->m->sizes;
@@ -181,7 +180,7 @@ static bool mix_experts(const reference *r, const decode_layer *layer, const int
     return true;
 }
 
-/* One token, at a position of sequence b, through all layers. */
+/* Passes one token, at a position of sequence b, through all layers. */
 static bool forward(const reference *r, int64_t b, int64_t position, int32_t token)
 {
     const decode_sizes *z = &r->m->sizes;
@@ -219,7 +218,7 @@ static bool compare_logits(const reference *r, int64_t b, int64_t step)
     multiply(&r->m->head, r->y, r->logits);
     for (int64_t i = 0; i < z->vocabulary; i++) {
         const double off = fabs((double)got[i] - r->logits[i]);
-        error = off <= error ? error : off; /* so that no NaN gets by */
+        error = off <= error ? error : off; /* also catches NaN */
         largest = fabs(r->logits[i]) > largest ? fabs(r->logits[i]) : largest;
         best = r->logits[i] > best ? r->logits[i] : best;
     }

@@ -1,8 +1,8 @@
-/* decode_serial.c - the kernels of `decode` in a plain loop: no tasks, no pages, no threads.
+/* decode_serial.c - the kernels of `decode` in a serial loop: no tasks, no pages, no threads.
  *
- * What the tasks must compute, bit for bit: the same functions on the same tiles, in the order in
- * which the orchestration submits them. Keys and values lie one after the other here, a sequence
- * at a time, so pages that were mixed up would show. */
+ * The tasks must compute the same bits: this file calls the same functions on the same tiles, in
+ * submission order. Keys and values are contiguous here, one sequence after the other, so mixed-up
+ * pages would be detected. */
 #include "decode_kernels.h"
 #include "decode_model.h"
 
@@ -14,12 +14,13 @@ typedef struct serial {
     int64_t tile, page, context; /* context: positions of a sequence, in whole pages */
     int64_t rows;                /* of this step */
     int32_t *positions;          /* [rows] */
-    /* Scratch, large enough for every row of the first step, and for each chosen expert of it. */
+    /* Scratch memory for every row of the first step and each of its chosen experts. */
     float *x, *normed, *q, *k, *v, *seen, *gate, *up, *hidden, *grouped, *outs, *scores, *shares,
         *state;
     int32_t *places;
     float *keys,
-        *values; /* [layers, batch, kv_heads, context, dim], keys with the last two turned */
+        *values; /* [layers, batch, kv_heads, context, dim], for keys with the last two dims
+                    transposed */
 } serial;
 
 static decode_matrix matrix(const float *at, int64_t rows, int64_t columns, int64_t stride)
@@ -57,7 +58,7 @@ static void feed_forward(const serial *s, const decode_ffn *ffn, decode_matrix x
     linear(s, matrix(s->hidden, x.rows, hidden, hidden), &ffn->down, y, add);
 }
 
-/* The rows of one sequence look at all it has seen, through one head of keys and values. */
+/* Attention of the rows of one sequence to all its tokens so far, for one KV head. */
 static void attend(const serial *s, int64_t layer, int64_t b, int64_t head, int64_t row,
                    int64_t rows)
 {
@@ -183,7 +184,7 @@ static void step(serial *s, const decode_prompts *p, int64_t n, decode_result *r
             feed_forward(s, layer->ffn, normed, x, true);
         }
     }
-    /* The last row of each sequence tells its next token. */
+    /* The last row of each sequence gives its next token. */
     for (int64_t b = 0; b < z->batch; b++) {
         memcpy(s->q + b * width, s->x + (row[b] + count[b] - 1) * width,
                (size_t)width * sizeof(float));
@@ -196,7 +197,7 @@ static void step(serial *s, const decode_prompts *p, int64_t n, decode_result *r
     decode_argmax(logits, result->tokens + n * z->batch);
 }
 
-/* All scratch, out of one piece of memory; without one, only how much it takes. */
+/* Places all scratch arrays in one block of memory. With NULL it only computes the size. */
 static uint64_t place(serial *s, const decode_prompts *p, float *memory)
 {
     const decode_sizes *z = &s->m->sizes;

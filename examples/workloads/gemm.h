@@ -1,18 +1,19 @@
-/* gemm.h - matrix multiplication for one type of element and one instruction set. loops.h includes
- * it for each pair, after saying which type; the rest is the set's:
+/* gemm.h - matrix multiplication for one element type and one instruction set. loops.h includes it
+ * for each pair; it sets the type:
  *
  *     GEMM_NAME    name of the function
  *     GEMM_REAL    float or double
  *
- * Rows of b run along vectors, so one row of c is a sum of rows of b, each times one number of a:
+ * Rows of b lie along vectors. A row of c is a sum of rows of b, each multiplied by one element of
+ * a:
  *
  *             b   p-th row:   [ vector ][ vector ][ vector ]      GEMM_COLUMNS of them
  *     a [i, p] *                  +=
  *             c   i-th row:   [ vector ][ vector ][ vector ]      LOOPS_ROWS rows stay in registers
  *
- * A b that is turned, or crowded, or whose last vector is not full is copied into panels first.
- * Large products are better left to a library: here the panel of b is all that is blocked for
- * the caches.
+ * If b is transposed, or its rows conflict in the cache, or its last vector is not full, it is
+ * first copied into panels. Large products should use a library: here only the panel of b is
+ * blocked for the caches.
  */
 #define GEMM_LANES ((int64_t)(LOOPS_BYTES / sizeof(GEMM_REAL)))
 #define GEMM_COLUMNS 3
@@ -22,20 +23,20 @@
 #define GEMM_JOIN(a, b) GEMM_JOIN_(a, b)
 #define GEMM_(name) GEMM_JOIN(GEMM_NAME, name)
 
-/* Aligned like its elements: tiles begin anywhere. */
+/* Aligned like its elements, because tiles start anywhere. */
 typedef GEMM_REAL GEMM_(vector)
     __attribute__((vector_size(LOOPS_BYTES), aligned(sizeof(GEMM_REAL)), may_alias));
 
-/* What does not change within one call. */
+/* Constant during one call. */
 typedef struct GEMM_(job) {
     const GEMM_REAL *a;
-    int64_t a_row, a_step; /* from one row of op(a) to the next, from one column to the next */
+    int64_t a_row, a_step; /* strides of op(a): between rows, between columns */
     GEMM_REAL alpha, beta;
     GEMM_REAL *c;
     int64_t ldc;
 } GEMM_(job);
 
-/* A block of `rows` x (`columns` vectors) of c; both are constants where this ends up. */
+/* A block of `rows` x (`columns` vectors) of c. Both are constants after inlining. */
 LOOPS_TARGET static inline __attribute__((always_inline)) void
 GEMM_(block)(const GEMM_(job) * job, int rows, int columns, int64_t i, int64_t j, int64_t width,
              int64_t depth, int64_t p, const GEMM_REAL *b, int64_t ldb)
@@ -57,7 +58,7 @@ GEMM_(block)(const GEMM_(job) * job, int rows, int columns, int64_t i, int64_t j
         a += job->a_step;
         b += ldb;
     }
-    /* The last vectors of c may not be full: then they are put together beside it. */
+    /* If the last vectors of c are not full, they are computed in a separate buffer. */
     GEMM_REAL *c = job->c + i * job->ldc + j, *to = c, edge[LOOPS_ROWS * GEMM_PANEL];
     const bool full = width == columns * GEMM_LANES;
     int64_t to_row = job->ldc;
@@ -115,11 +116,11 @@ LOOPS_TARGET static void GEMM_NAME(bool turn_a, bool turn_b, int64_t m, int64_t 
     GEMM_REAL packed[GEMM_DEPTH * GEMM_PANEL] __attribute__((aligned(64)));
     const GEMM_(job) job = {a, turn_a ? 1 : lda, turn_a ? lda : 1, alpha, beta, c, ldc};
     const int64_t b_row = turn_b ? 1 : ldb, b_step = turn_b ? ldb : 1;
-    /* Rows a power of two apart share a few lines of the cache and throw each other out of it. */
+    /* Rows whose distance is a power of two share few cache sets and evict each other. */
     const bool crowded = m > INT64_C(2) * LOOPS_ROWS &&
                          (uint64_t)ldb * sizeof(GEMM_REAL) % 2048 == 0;
     int64_t p = 0;
-    do { /* at least once: without any depth there is still beta */
+    do { /* at least once: even with k = 0, beta must be applied */
         const int64_t depth = k - p < GEMM_DEPTH ? k - p : GEMM_DEPTH;
         for (int64_t j = 0; j < n; j += GEMM_PANEL) {
             const int64_t width = n - j < GEMM_PANEL ? n - j : GEMM_PANEL;

@@ -1,4 +1,4 @@
-/* json.c - the words of JSON: strings, whole numbers, lists of them. */
+/* json.c - JSON tokens: strings, integers, lists of them. */
 #include "json.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ static pto_status parse_hex(json *r, uint32_t *value)
     return PTO_OK;
 }
 
-/* The character after "\u", of which a second one may be the other half. */
+/* The character after "\u"; a second one may be the other half of a surrogate pair. */
 static pto_status parse_unicode(json *r, uint32_t *point)
 {
     uint32_t low;
@@ -99,7 +99,7 @@ static pto_status parse_escape(json *r, uint32_t *point)
     return PTO_OK;
 }
 
-/* One character of UTF-8: neither longer than it must be, nor a surrogate, nor past U+10FFFF. */
+/* One UTF-8 character: not overlong, not a surrogate, not above U+10FFFF. */
 static pto_status parse_utf8(json *r, uint32_t *point)
 {
     static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
@@ -141,8 +141,8 @@ static char *put_utf8(char *to, uint32_t point)
     return to;
 }
 
-/* A string, decoded where it stands: no escape is shorter than what it stands for, and where the
- * closing quote was there is room for the NUL. */
+/* Decodes in place: an escape is never shorter than its character, and the NUL replaces the closing
+ * quote. */
 pto_status json_string(json *r, char **string)
 {
     PTO_TRY(json_expect(r, '"'));
@@ -171,7 +171,7 @@ pto_status json_string(json *r, char **string)
     return PTO_OK;
 }
 
-/* A whole number from 0 to INT64_MAX. */
+/* An integer from 0 to INT64_MAX. */
 static pto_status parse_number(json *r, int64_t *number)
 {
     const char first = json_peek(r);

@@ -1,23 +1,23 @@
-/* loops.h - everything that blas.c computes by itself, for one instruction set. It is included once
- * for each, after saying which:
+/* loops.h - all computations of blas.c that do not call OpenBLAS, for one instruction set. It is
+ * included once for each set, with these macros:
  *
  *     LOOPS_SET     its name
  *     LOOPS_BYTES   bytes of a vector
- *     LOOPS_ROWS    rows of a product that are worked on at once
- *     LOOPS_TARGET  the attribute that lets the compiler use the instructions, or nothing
+ *     LOOPS_ROWS    rows of a product that are computed together
+ *     LOOPS_TARGET  the attribute that enables the instructions, or nothing
  *
- * Products are in gemm.h. What is here are the leaves of the recursions in blas.c: diagonal
- * blocks of at most BLAS_LEAF rows. Each is copied into an array of constant size, filled up
- * with what does no harm, so that inner loops are always BLAS_LEAF long and become vectors.
+ * Products are in gemm.h. The functions here are the leaves of the recursions in blas.c: diagonal
+ * blocks of at most BLAS_LEAF rows. Each block is copied into an array of constant size and padded
+ * with harmless values, so that inner loops always have BLAS_LEAF iterations and can be vectorized.
  */
 #define LOOPS_JOIN_(a, b) a##_##b
 #define LOOPS_JOIN(a, b) LOOPS_JOIN_(a, b)
 #define LOOPS_(name) LOOPS_JOIN(name, LOOPS_SET)
 
-/* Eight numbers: one vector or several. */
+/* Eight numbers: one or more vectors. */
 typedef double LOOPS_(row) __attribute__((vector_size(64), aligned(8), may_alias));
 
-/* Eight rows of eight become columns, in registers: pairs, pairs of pairs, halves. */
+/* Transposes eight rows of eight in registers: pairs, pairs of pairs, halves. */
 LOOPS_TARGET static inline __attribute__((always_inline)) void
 LOOPS_(turn)(const double *from, int64_t from_row, double *to, int64_t to_row)
 {
@@ -52,7 +52,7 @@ LOOPS_(turn)(const double *from, int64_t from_row, double *to, int64_t to_row)
 #define GEMM_TURN LOOPS_(turn)
 #include "gemm.h"
 
-/* y (m) = alpha * a (m x n) * x (n) + beta * y: four rows at a time read x together. */
+/* y (m) = alpha * a (m x n) * x (n) + beta * y. Four rows at a time share the loads of x. */
 LOOPS_TARGET static void LOOPS_(sgemv)(int64_t m, int64_t n, float alpha, const float *a,
                                        int64_t lda, const float *x, float beta, float *y)
 {
@@ -105,7 +105,7 @@ LOOPS_TARGET static void LOOPS_(right)(int64_t m, int64_t n, const double *t, in
         inverse[j] = 1 / inverse[j];
     }
     for (int64_t i = 0; i < m; i += BLAS_LEAF) {
-        /* Turned, so that rows of b, which know nothing of each other, lie along vectors. */
+        /* Transposed, so that the independent rows of b lie along vectors. */
         double x[BLAS_LEAF][BLAS_LEAF] = {{0}};
         LOOPS_(row) y[BLAS_LEAF];
         const int64_t rows = m - i < BLAS_LEAF ? m - i : BLAS_LEAF;
@@ -167,11 +167,11 @@ LOOPS_TARGET static void LOOPS_(lower)(int64_t m, int64_t n, const double *l, in
     }
 }
 
-/* The Cholesky factor of a small block: 0, or 1 + the row whose pivot is not positive. */
+/* The Cholesky factor of a small block. Returns 0, or 1 + the row whose pivot is not positive. */
 LOOPS_TARGET static int64_t LOOPS_(potrf)(int64_t n, double *a, int64_t lda)
 {
-    /* Columns, so that what is below a pivot lies along a vector; what is above it is computed
-     * with the rest and not looked at. */
+    /* By columns, so that the elements below a pivot lie along a vector. The elements above it are
+     * computed, too, and ignored. */
     double x[BLAS_LEAF][BLAS_LEAF] = {{0}};
     if (n == BLAS_LEAF) {
         LOOPS_(turn)(a, lda, x[0], BLAS_LEAF);
@@ -187,7 +187,7 @@ LOOPS_TARGET static int64_t LOOPS_(potrf)(int64_t n, double *a, int64_t lda)
     int64_t bad = 0;
     memcpy(y, x, sizeof y);
     for (int j = 0; j < BLAS_LEAF; j++) {
-        bad = bad || y[j][j] > 0 ? bad : j + 1; /* what is no number is not positive either */
+        bad = bad || y[j][j] > 0 ? bad : j + 1; /* NaN is not positive either */
         y[j] *= 1 / sqrt(y[j][j]);
         for (int c = j + 1; c < BLAS_LEAF; c++) {
             y[c] -= y[j][c] * y[j];
@@ -202,7 +202,7 @@ LOOPS_TARGET static int64_t LOOPS_(potrf)(int64_t n, double *a, int64_t lda)
     return bad;
 }
 
-/* LU of a small block: 0, or 1 + the row whose pivot is zero. */
+/* LU of a small block. Returns 0, or 1 + the row whose pivot is zero. */
 LOOPS_TARGET static int64_t LOOPS_(getrf)(int64_t n, double *a, int64_t lda)
 {
     for (int64_t j = 0; j < n; j++) {

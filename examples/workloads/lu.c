@@ -5,9 +5,8 @@
  *       for i > k      solve   L[i,k] from A[i,k], U[k,k]       the column below
  *       for i, j > k   gemm    A[i,j] -= L[i,k] U[k,j]
  *
- * Tiles are views of one row-major matrix, as in cholesky.c. The diagonal outweighs the rest of
- * its row, so that pivots need not be looked for: elements never grow to more than twice what
- * they were.
+ * Tiles are views of one row-major matrix, as in cholesky.c. The matrix is diagonally dominant, so
+ * pivoting is not needed: elements never grow to more than twice their size.
  */
 #include <float.h>
 #include <math.h>
@@ -109,7 +108,7 @@ static const workload_option options[] = {
               .high = INT32_MAX,
               .small = 32},
     [BREAK] = {.name = "break",
-               .help = "row to fill with zeros, so that its pivot is one; -1: none",
+               .help = "row to fill with zeros, so that its pivot is zero; -1: none",
                .number = -1,
                .low = -1,
                .high = INT32_MAX,
@@ -124,7 +123,7 @@ typedef struct lu {
     const char *blas;
 } lu;
 
-/* Numbers from -1/2 to 1/2, and n more on the diagonal. */
+/* Numbers from -1/2 to 1/2, plus n on the diagonal. */
 static void fill(const workload_job *job, double *a, int64_t n)
 {
     workload_rng rng = workload_rng_make(job->seed, 0);
@@ -171,13 +170,12 @@ static pto_status prepare(workload_job *job)
     l->blas = blas_start();
     const double size = (double)n;
     const uint64_t tiles = (uint64_t)matrix_tiles(n, tile);
-    /* For each pivot a division for every element below it, and a product and a difference for
-     * every element below and to the right. */
+    /* For each pivot, one division for every element below it, and a multiplication and a
+     * subtraction for every element below and to the right. */
     job->flops = size * size * size * 2 / 3 - size * size / 2 - size / 6;
     job->total = tiles * (tiles + 1) * (2 * tiles + 1) / 6;
-    /* Four tasks at once, of three tensors of 48 bytes at most. There are no temporaries, so no
-     * ring can be too small for more than one task; below 144 bytes there is no room for that
-     * one. */
+    /* Four tasks with at most three tensors of 48 bytes each. There are no temporaries, so any ring
+     * that holds one task works. Below 144 bytes the arguments of one task do not fit. */
     job->tight.heap_bytes = 64;
     job->tight.window = 4;
     job->tight.arg_bytes = UINT64_C(4) * 3 * 48;
@@ -210,7 +208,7 @@ static pto_status orchestrate(workload_job *job)
 
 enum { BLOCK = 128 };
 
-/* Both factors of a diagonal block by themselves: ones on the diagonal of `lower`, zeros beyond. */
+/* The two factors of a diagonal block: `lower` with ones on its diagonal, and zeros elsewhere. */
 static void diagonal_blocks(const lu *l, int64_t at, double *lower, double *upper)
 {
     for (int64_t i = 0; i < BLOCK; i++) {
@@ -234,7 +232,7 @@ static double squares(const double *a, int64_t rows, int64_t columns, int64_t ld
     return sum;
 }
 
-/* Subtracts L U from `a`. The products are those of the library, block by block. */
+/* Subtracts L U from `a`, block by block, with products of the library. */
 static void residual(const lu *l, double *a)
 {
     static const int64_t one = BLOCK;
@@ -256,12 +254,11 @@ static void residual(const lu *l, double *a)
     }
 }
 
-/* With ones on the diagonal of L the factors of A are unique: if L U is A they are the right ones.
- *
- * Each element of L U - A is the rounding of at most n products and sums, so of the size of n u
- * |L||U|, u = eps / 2 being the unit of rounding. Where the diagonal outweighs the rest |L||U|
- * is hardly more than |A|, so the quotient with n eps |A| is at most about 1/2; rounding that
- * goes both ways leaves it far below. */
+/* With ones on the diagonal of L the factors of A are unique: if L U is A, they are right. Each
+ * element of L U - A is the rounding error of at most n products and sums, so about n u |L||U|,
+ * where u = eps / 2 is the unit roundoff. If the matrix is diagonally dominant, |L||U| is hardly
+ * larger than |A|. So the quotient with n eps |A| is at most about 1/2. Rounding errors cancel, and
+ * it is far smaller. */
 static pto_status check(workload_job *job)
 {
     const lu *l = job->data;
@@ -296,7 +293,7 @@ static void discard(workload_job *job)
 
 const workload workload_lu = {
     .name = "lu",
-    .summary = "A = L U of one matrix without pivoting, its tiles being views (float64)",
+    .summary = "A = L U of one matrix without pivoting; tiles are views (float64)",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .prepare = prepare,

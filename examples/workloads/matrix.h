@@ -1,5 +1,5 @@
-/* matrix.h - what bgemm, cholesky and lu share: tiles of one row-major matrix of doubles, and
- * whether there is memory for it. */
+/* matrix.h - tiles of one row-major matrix of doubles, and a check for available memory. Shared by
+ * bgemm, cholesky and lu. */
 #ifndef WORKLOAD_MATRIX_H
 #define WORKLOAD_MATRIX_H
 
@@ -10,20 +10,20 @@
 
 #include "workload.h"
 
-/* How many tiles cover n rows; the last may be smaller. */
+/* The number of tiles that cover n rows. The last one may be smaller. */
 static inline int64_t matrix_tiles(int64_t n, int64_t tile)
 {
     return n / tile + (n % tile != 0);
 }
 
-/* Rows of tile number `at`. */
+/* Number of rows of tile `at`. */
 static inline int64_t matrix_extent(int64_t n, int64_t tile, int64_t at)
 {
     return n - at * tile < tile ? n - at * tile : tile;
 }
 
-/* Tile [i, j] of a matrix: a view. Nothing is copied, and tiles of one matrix need no table: two
- * views made at different times of the same place are the same memory to the runtime. */
+/* Makes a view of tile [i, j]. Nothing is copied, and no table of tiles is needed: two views of the
+ * same place are the same memory to the runtime, whenever they are made. */
 static inline pto_status matrix_tile(const pto_tensor *matrix, int64_t tile, int64_t i, int64_t j,
                                      pto_tensor *out)
 {
@@ -33,11 +33,11 @@ static inline pto_status matrix_tile(const pto_tensor *matrix, int64_t tile, int
                            out);
 }
 
-/* An argument of a kernel as blas.h wants it. */
+/* An argument of a kernel in the form that blas.h needs. */
 typedef struct matrix_arg {
     double *data;
     int64_t rows, columns,
-        ld; /* elements from one row to the next: of a tile, those of the matrix */
+        ld; /* elements from one row to the next: for a tile, those of the matrix */
 } matrix_arg;
 
 static inline matrix_arg matrix_of(const pto_call *call, int arg)
@@ -46,7 +46,7 @@ static inline matrix_arg matrix_of(const pto_call *call, int arg)
     return (matrix_arg){a->data, a->shape[0], a->shape[1], a->strides[0]};
 }
 
-/* Bytes that programs can still have without swapping; UINT64_MAX if the system does not say. */
+/* Memory that is available without swapping, in bytes; UINT64_MAX if unknown. */
 static inline uint64_t matrix_memory(void)
 {
     static const char key[] = "MemAvailable:";
@@ -65,8 +65,8 @@ static inline uint64_t matrix_memory(void)
     return kib << 10;
 }
 
-/* Refuses what cannot fit, before the system kills the program for it. `elements` as a double: a
- * size that is out of the question may well be beyond 64 bits. */
+/* Refuses sizes that do not fit into memory, before the system kills the program. `elements` is a
+ * double because an absurd size may exceed 64 bits. */
 static inline pto_status matrix_fits(const char *what, double elements)
 {
     const double gib = 1024.0 * 1024 * 1024, needed = elements * (double)sizeof(double);

@@ -1,10 +1,10 @@
-/* reduce.c - sum and largest element of a long vector, by a recursive tree.
+/* reduce.c - sum and maximum of a long vector, by a recursive tree.
  *
- * The orchestration is a recursive C function: a node of the tree cuts its piece of the vector into
- * `fan` parts, calls itself for each, and joins what comes out. Temporaries live in the scope of
- * their node, and the memory of a subtree is used again by the next one.
+ * The orchestration is a recursive C function. A node of the tree cuts its piece of the vector into
+ * `fan` parts, calls itself for each, and joins the results. Temporaries live in the scope of their
+ * node, and the memory of a subtree is reused by the next one.
  *
- *                    node  [sum, max] of all           reads the whole of its parts
+ *                    node  [sum, max] of all           reads all of its parts
  *                   / | \
  *     parts:      row row row   ...                    one [sum, max] for each child, which
  *                 /   |    \                           writes its row: a view
@@ -21,7 +21,7 @@
 
 /* ---- Kernels ------------------------------------------------------------------------------- */
 
-enum { LANES = 8 }; /* sums side by side: the additions of one need not wait for another's */
+enum { LANES = 8 }; /* independent partial sums, so that additions need not wait for each other */
 
 /* args[0]: a dense piece of the vector; args[1]: [sum, max], both float64 */
 static pto_status scan(const pto_call *call)
@@ -54,7 +54,7 @@ static pto_status scan(const pto_call *call)
     return PTO_OK;
 }
 
-/* args[0]: rows of [sum, max]; args[1]: that of all of them */
+/* args[0]: rows of [sum, max]; args[1]: [sum, max] of all rows */
 static pto_status join(const pto_call *call)
 {
     const double *parts = call->args[0].data;
@@ -74,7 +74,7 @@ typedef struct reduce {
     int64_t n, leaf, fan;
     float *x;
     double result[2];
-    uint64_t done; /* elements that tasks were submitted for */
+    uint64_t done; /* elements submitted so far */
     pto_tensor x_tensor, result_tensor;
     pto_kernel scan, join;
 } reduce;
@@ -89,12 +89,12 @@ static pto_status reduce_piece(workload_job *job, const pto_tensor *x, const pto
         workload_progress(job, r->done);
         return pto_submit(rt, r->scan, pto_input(x), pto_output(out));
     }
-    /* A lifetime of its own for every node: when it ends, nothing further out keeps `parts`, and
-     * what the subtrees below use is on rings of further levels. `out` belongs to the node above,
-     * or to the user; writing a view of it from in here is fine. */
+    /* Each node has its own lifetime: when its scope ends, no outer scope holds `parts`. The
+     * subtrees below use the rings of further levels. `out` belongs to the parent node or to the
+     * user; writing a view of it from here is allowed. */
     PTO_BOUNDARY(rt) {
         pto_tensor parts;
-        /* Memory at once, because the children write it in parts. */
+        /* Allocate immediately, because the children write it in parts. */
         PTO_TRY(pto_alloc(rt, PTO_FLOAT64, 2, (int64_t[]){r->fan, 2}, &parts));
         for (int64_t i = 0; i < r->fan; i++) {
             pto_tensor piece, part;
@@ -102,7 +102,7 @@ static pto_status reduce_piece(workload_job *job, const pto_tensor *x, const pto
             PTO_TRY(pto_tensor_view(&parts, (int64_t[]){i, 0}, (int64_t[]){1, 2}, &part));
             PTO_TRY(reduce_piece(job, &piece, &part));
         }
-        /* Waits for all children, since it reads what each of them writes. */
+        /* Waits for all children, because it reads what each of them writes. */
         PTO_TRY(pto_submit(rt, r->join, pto_input(&parts), pto_output(out)));
     }
     return PTO_OK;
@@ -128,7 +128,7 @@ static const workload_option options[] = {
                   .high = INT64_C(1) << 34,
                   .small = 50021},
     [LEAF] = {.name = "leaf",
-              .help = "elements that one task reads at most",
+              .help = "largest number of elements that one task reads",
               .number = 16384,
               .low = 1,
               .high = INT64_C(1) << 34,
@@ -141,7 +141,7 @@ static const workload_option options[] = {
              .small = 3},
 };
 
-/* How many nodes lie above a leaf. */
+/* The number of nodes above a leaf. */
 static uint32_t depth_of(int64_t n, int64_t leaf, int64_t fan)
 {
     uint32_t depth = 0;
@@ -156,9 +156,9 @@ static uint32_t levels_of(uint32_t depth)
     return depth + 1 < PTO_MAX_LEVELS ? depth + 1 : PTO_MAX_LEVELS;
 }
 
-/* Where the levels run out, subtrees share the last ring, and it must hold the whole of one: its
- * nodes are held back by the one at its root. So many nodes that is; each has its memory, its
- * children if they are leaves, and the join, all of which that memory holds back until its scope
+/* If there are too few levels, subtrees share the last ring. It must then hold a whole subtree,
+ * because the scope of the subtree's root holds all its nodes. Returns the number of these nodes.
+ * Each has its memory, its children if they are leaves, and its join. They all stay until the scope
  * ends. */
 static uint64_t nodes_of_last_level(const reduce *r)
 {
@@ -172,7 +172,7 @@ static uint64_t nodes_of_last_level(const reduce *r)
 
 static void set_rings(workload_job *job, const reduce *r)
 {
-    enum { USUAL = 1024, ARGUMENTS = 96 }; /* bytes for a task */
+    enum { USUAL = 1024, ARGUMENTS = 96 }; /* bytes per task */
     pto_config *usual = &job->usual, *tight = &job->tight;
     const uint32_t levels = levels_of(depth_of(r->n, r->leaf, r->fan));
     const uint32_t fan = (uint32_t)r->fan, nodes = (uint32_t)nodes_of_last_level(r);
@@ -180,9 +180,9 @@ static void set_rings(workload_job *job, const reduce *r)
     const uint64_t bytes = ((uint64_t)fan * 16 + 63) / 64 * 64;
     usual->levels = levels;
     usual->window = tasks > USUAL ? tasks : 0;
-    /* One task's arguments may be lost at the end of their ring, where nothing is split. (One edge
-     * and one access would do as well, but with so few every submit waits for the task before
-     * it.) */
+    /* The arguments of one task may be lost at the end of their ring, because pieces are not split.
+     * (One edge and one access would be enough, but then every submit would wait for the previous
+     * task.) */
     tight->levels = levels;
     tight->window = fan + 2;
     tight->heap_bytes = bytes;
@@ -248,10 +248,10 @@ static pto_status restore(workload_job *job)
     return PTO_OK;
 }
 
-/* Against a sum that carries its rounding errors along, exact to the last bit or two. Ours adds a
- * leaf in lanes and then up the tree; each element is part of at most `additions` of them, and each
- * of those is off by at most half an epsilon of its result, so the errors are bounded by that many
- * epsilons of the sum of magnitudes. */
+/* Compares with a compensated sum, which is exact to the last bit or two. Our sum adds a leaf in
+ * lanes and then goes up the tree. Each element takes part in at most `additions` additions, and
+ * each of these is off by at most half an epsilon of its result. So the error is bounded by that
+ * many epsilons of the sum of magnitudes. */
 static pto_status check(workload_job *job)
 {
     const reduce *r = job->data;
@@ -276,11 +276,11 @@ static pto_status check(workload_job *job)
                         sum, error, allowed);
     }
     if (r->result[1] != (double)most) {
-        return pto_fail(PTO_KERNEL_FAILED, "the largest is %.9g, not %.9g", r->result[1],
+        return pto_fail(PTO_KERNEL_FAILED, "the maximum is %.9g, not %.9g", r->result[1],
                         (double)most);
     }
     snprintf(job->verdict, sizeof job->verdict,
-             "sum %.9g, off by %.2g (allowed %.2g); largest %.9g, exact", r->result[0], error,
+             "sum %.9g, off by %.2g (allowed %.2g); maximum %.9g, exact", r->result[0], error,
              allowed, r->result[1]);
     return PTO_OK;
 }
@@ -296,8 +296,7 @@ static void discard(workload_job *job)
 
 const workload workload_reduce = {
     .name = "reduce",
-    .summary =
-        "sum and largest element of a long vector, by a tree that the orchestration recurses",
+    .summary = "sum and maximum of a long vector, by a recursive tree",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .prepare = prepare,

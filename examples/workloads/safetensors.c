@@ -1,6 +1,5 @@
-/* safetensors.c - read and write weights in the safetensors format.
- *
- * The header is JSON of a fixed form, so the parser knows what must come next at every byte.
+/* safetensors.c - reads and writes weights in the safetensors format. The header is JSON of a fixed
+ * form, so the parser always knows what must come next.
  */
 #include "safetensors.h"
 
@@ -17,16 +16,16 @@
 
 struct safetensors {
     char *path;
-    char *header; /* names point into it */
+    char *header; /* the names point into it */
     int fd;
-    uint64_t data_at, data_bytes; /* where the data begins in the file, and how much there is */
-    safetensor *tensors;          /* in the order of names, once the file is open */
+    uint64_t data_at, data_bytes; /* position and size of the data in the file */
+    safetensor *tensors;          /* sorted by name once the file is open */
     size_t count, room;
 };
 
 /* ---- Dtypes ------------------------------------------------------------------------------- */
 
-/* All of the format, for the sizes of tensors that nobody reads must be right, too. */
+/* All dtypes of the format, because the sizes of unused tensors are checked, too. */
 static const struct dtype {
     const char *name;
     uint64_t bytes;
@@ -87,7 +86,7 @@ static float float_at(const struct dtype *dtype, const unsigned char *from)
 
 /* ---- The header ------------------------------------------------------------ */
 
-/* What a name may not be: it goes into messages, and so to terminals. */
+/* Control characters are refused, because names appear in messages on terminals. */
 static bool has_control(const char *string)
 {
     for (; *string; string++) {
@@ -115,7 +114,7 @@ static pto_status parse_metadata(json *r)
     return PTO_OK;
 }
 
-/* Shape, dtype and offsets must tell the same story, inside of the file. */
+/* Shape, dtype and offsets must agree, and lie inside the file. */
 static pto_status check_tensor(const safetensors *file, const safetensor *t)
 {
     const struct dtype *dtype = find_dtype(t->dtype);
@@ -267,7 +266,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const safetensor *)a)->name, ((const safetensor *)b)->name);
 }
 
-/* Every byte of the data belongs to one tensor: no gap, no overlap, nothing left over. */
+/* Every byte of the data belongs to exactly one tensor: no gaps, no overlaps, nothing left over. */
 static pto_status check_places(safetensors *file)
 {
     uint64_t end = 0;
@@ -310,7 +309,7 @@ static pto_status check_names(safetensors *file)
     return PTO_OK;
 }
 
-/* `bytes` bytes from `at` on, or a failure: a file may shrink while it is open. */
+/* Reads `bytes` bytes at `at`. Fails if the file has become shorter. */
 static pto_status read_bytes(const safetensors *file, uint64_t at, uint64_t bytes, void *to)
 {
     char *next = to;
@@ -368,7 +367,7 @@ static pto_status read_header(safetensors *file, uint64_t file_bytes)
 static pto_status open_file(safetensors *file)
 {
     struct stat about;
-    /* A pipe under that name must not make us wait for a writer. */
+    /* Do not wait for a writer if the name is a pipe. */
     file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file->fd < 0 || fstat(file->fd, &about)) {
         return pto_fail(PTO_SYSTEM, "%s: %s", file->path, strerror(errno));
@@ -443,7 +442,7 @@ static const char *shape_text(int32_t ndim, const int64_t *shape, char *text, si
     return text;
 }
 
-/* The elements of a view, one after the other, last dim fastest. */
+/* Walks over the elements of a view, last dim fastest. */
 typedef struct walk {
     const pto_tensor *tensor;
     float *at;
@@ -486,7 +485,7 @@ pto_status safetensors_read(safetensors *file, const char *name, const pto_tenso
         return pto_fail(PTO_BAD_DTYPE, "%s: tensor %s is %s; F32, F16, BF16 and F64 can be read",
                         file->path, name, t->dtype);
     }
-    unsigned char chunk[1 << 15]; /* divisible by every size */
+    unsigned char chunk[1 << 15]; /* divisible by every element size */
     walk w = walk_begin(to);
     for (uint64_t at = t->begin; at < t->end;) {
         const uint64_t bytes = t->end - at < sizeof chunk ? t->end - at : sizeof chunk;
@@ -501,7 +500,7 @@ pto_status safetensors_read(safetensors *file, const char *name, const pto_tenso
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-/* The length of the header; with `out` it is also written. */
+/* Returns the length of the header. With `out` it is also written. */
 static uint64_t put_header(FILE *out, const safetensor_source *tensors, size_t count)
 {
     uint64_t size = 2, at = 0; /* the braces */
@@ -567,7 +566,8 @@ static void put_all(FILE *out, const safetensor_source *tensors, size_t count)
     }
 }
 
-/* Beside the file, and in its place once it is whole: what was there before stays until then. */
+/* Writes to a temporary file and renames it when it is complete, so an existing file stays until
+ * then. */
 pto_status safetensors_save(const char *path, const safetensor_source *tensors, size_t count)
 {
     struct stat there;
@@ -584,7 +584,7 @@ pto_status safetensors_save(const char *path, const safetensor_source *tensors, 
         return pto_fail(PTO_SYSTEM, "%s: %s", part, strerror(errno));
     }
     put_all(out, tensors, count);
-    /* What went wrong on the way stays with the stream. */
+    /* The stream remembers earlier errors. */
     const bool failed = ferror(out) != 0;
     if (fclose(out) || failed || rename(part, path)) {
         const int error = errno;

@@ -1,20 +1,19 @@
-/* safetensors.h - read and write weights in the safetensors format.
+/* safetensors.h - reads and writes weights in the safetensors format.
  *
  *     8 bytes    length of the header, little-endian
  *     header     JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...},
  *                and possibly "__metadata__": {"text": "text", ...}; spaces may follow
- *     data       the bytes of all tensors, little-endian, one after the other without a gap
+ *     data       the bytes of all tensors, little-endian, without gaps
  *
- * A file is never trusted: what it says about itself is checked, all of it, before anything is
- * believed, and nothing outside of it is read. Every failure has words that name file and tensor,
- * with the numbers.
+ * A file is never trusted: its whole header is checked before it is used, and nothing outside the
+ * file is read. Every error message names the file and the tensor, with the numbers.
  */
 #ifndef WORKLOAD_SAFETENSORS_H
 #define WORKLOAD_SAFETENSORS_H
 
 #include <pto/pto.h>
 
-/* The longest header that is read: as much as other readers accept. */
+/* The longest accepted header, as in other readers. */
 #define SAFETENSORS_MAX_HEADER UINT64_C(100000000)
 
 typedef struct safetensor {
@@ -22,7 +21,7 @@ typedef struct safetensor {
     const char *dtype; /* "F32", as in the file */
     int32_t ndim;
     int64_t shape[PTO_MAX_DIMS];
-    uint64_t begin, end; /* its bytes, counted from the start of the data */
+    uint64_t begin, end; /* its bytes, relative to the start of the data */
 } safetensor;
 
 typedef struct safetensors safetensors;
@@ -30,27 +29,27 @@ typedef struct safetensors safetensors;
 /* Opens a file and checks its header. */
 pto_status safetensors_open(const char *path, safetensors **file);
 
-/* Frees it and sets *file to NULL. NULL is fine. */
+/* Closes a file and sets *file to NULL. NULL is allowed. */
 void safetensors_close(safetensors **file);
 
-/* Its tensors, in the order of the names. */
+/* The tensors of a file, sorted by name. */
 size_t safetensors_count(const safetensors *file);
 const safetensor *safetensors_at(const safetensors *file, size_t index);
 
-/* The tensor of that name; NULL if there is none. */
+/* Finds a tensor by name; NULL if there is none. */
 const safetensor *safetensors_find(const safetensors *file, const char *name);
 
-/* Reads a tensor into a view of memory, any float32 one; in the file it must have the same shape.
- * F32 is taken as it is; F16, BF16 and F64 are converted; other dtypes are refused. */
+/* Reads a tensor into any float32 view. The shape in the file must be the same. F16, BF16 and F64
+ * are converted to F32; other dtypes are refused. */
 pto_status safetensors_read(safetensors *file, const char *name, const pto_tensor *to);
 
-/* A tensor to write: any view, float32. */
+/* A tensor to write: any float32 view. */
 typedef struct safetensor_source {
     const char *name; /* printable, without quotes and backslashes */
     pto_tensor tensor;
 } safetensor_source;
 
-/* Writes a file with these tensors. One that could not be written whole is removed. */
+/* Writes a file with these tensors. An incomplete file is removed. */
 pto_status safetensors_save(const char *path, const safetensor_source *tensors, size_t count);
 
 #endif /* WORKLOAD_SAFETENSORS_H */

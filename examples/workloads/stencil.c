@@ -1,20 +1,21 @@
 /* stencil.c - heat spreads over a plate: a 2-D stencil, tile by tile, step by step.
  *
- * All of it is one array of two planes; each step reads one and writes the other. A task reads its
- * tile with a border of one cell, which reaches into the tiles around it, and writes its tile.
+ * The data is one array of two planes; each step reads one plane and writes the other. A task reads
+ * its tile with a border of one cell, which reaches into the surrounding tiles, and writes its
+ * tile.
  *
  *     plane 0                    plane 1
  *     +----+----+----+           +----+----+----+
- *     |   .|....|.   |           |    |    |    |        the border is a view of the same memory
- *     +---:+----+:---+           +----+----+----+        as the neighbours' own tiles: nobody
- *     |   :|tile|:   |   ----->  |    |tile|    |        sends it, nobody declares it
+ *     |   .|....|.   |           |    |    |    |        the border is a view of the memory of
+ *     +---:+----+:---+           +----+----+----+        the neighbouring tiles: it is neither
+ *     |   :|tile|:   |   ----->  |    |tile|    |        sent nor declared
  *     +---:+----+:---+           +----+----+----+
  *     |   .|....|.   |           |    |    |    |
  *     +----+----+----+           +----+----+----+
  *
- * So a tile of the next step waits for nine tiles of this one (for those it reads, and for those
- * that still read what it writes over), and for no others: far corners of the plate may be several
- * steps apart. There is no barrier between steps.
+ * So a tile of the next step waits for nine tiles of this step: those it reads, and those that
+ * still read the memory it overwrites. It waits for no others, so distant parts of the plate may be
+ * several steps apart. There is no barrier between steps.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,8 +23,8 @@
 
 #include "workload.h"
 
-/* What a cell becomes; the one formula of the kernel and the reference. Built without contraction
- * to fused operations (cmake/tools.cmake), it gives the same bits in both. */
+/* The new value of a cell: one formula for the kernel and the reference. It is built without
+ * contraction to fused operations (cmake/tools.cmake), so it gives the same bits in both. */
 static inline float spread(float here, float up, float down, float left, float right)
 {
     return here + 0.2f * (up + down + left + right - 4.0f * here);
@@ -31,7 +32,7 @@ static inline float spread(float here, float up, float down, float left, float r
 
 /* ---- The kernel ----------------------------------------------------------------------------- */
 
-/* args[0]: a tile with its border; args[1]: the tile, one step on. Rows are dense, and far
+/* args[0]: a tile with its border; args[1]: the tile, one step later. Rows are dense, but far
  * apart. */
 static pto_status step_tile(const pto_call *call)
 {
@@ -50,7 +51,7 @@ static pto_status step_tile(const pto_call *call)
 
 /* ---- The orchestration ---------------------------------------------------------------------- */
 
-/* `plates` is [2, rows + 2, columns + 2]: cells on the rim keep their heat. */
+/* `plates` is [2, rows + 2, columns + 2]. Cells on the rim keep their heat. */
 static pto_status simulate(workload_job *job, pto_kernel kernel, const pto_tensor *plates,
                            int64_t tile, int64_t steps)
 {
@@ -66,7 +67,7 @@ static pto_status simulate(workload_job *job, pto_kernel kernel, const pto_tenso
                                         (int64_t[]){1, height + 2, width + 2}, &around));
                 PTO_TRY(pto_tensor_view(plates, (int64_t[]){next, i + 1, j + 1},
                                         (int64_t[]){1, height, width}, &inside));
-                /* Without the plane, for the kernel. */
+                /* Remove the plane dim for the kernel. */
                 PTO_TRY(pto_tensor_select(&around, 0, 0, &around));
                 PTO_TRY(pto_tensor_select(&inside, 0, 0, &inside));
                 PTO_TRY(pto_submit(job->rt, kernel, pto_input(&around), pto_output(&inside)));
@@ -101,7 +102,7 @@ static const workload_option options[] = {
               .high = 65536,
               .small = 9},
     [STEPS] = {.name = "steps",
-               .help = "steps in time",
+               .help = "time steps",
                .number = 100,
                .low = 1,
                .high = 1000000,
@@ -110,17 +111,17 @@ static const workload_option options[] = {
 
 typedef struct stencil {
     int64_t rows, columns, tile, steps;
-    float *plates; /* two */
+    float *plates; /* two planes */
     pto_tensor tensor;
     pto_kernel kernel;
 } stencil;
 
-static size_t cells(const stencil *s) /* of one plate, with its rim */
+static size_t cells(const stencil *s) /* of one plane, with its rim */
 {
     return (size_t)(s->rows + 2) * (size_t)(s->columns + 2);
 }
 
-/* Heat at random in plate 0; the rim of both is the same, and stays. */
+/* Random heat in plane 0. The rim of both planes is the same, and stays. */
 static void fill(const stencil *s, uint64_t seed, float *plates)
 {
     workload_rng rng = workload_rng_make(seed, 0);
@@ -162,14 +163,13 @@ static pto_status prepare(workload_job *job)
     job->flops = 7 * updates;
     job->bytes = 2 * sizeof(float) * updates; /* each cell read once and written once */
     job->total = (uint64_t)s->steps;
-    /* Four steps ahead keep everybody busy. Further ones would only find more readers to wait for:
-     * a border is covered by no single write, so it is known until its reader retires. */
+    /* Four steps ahead keep all threads busy. More steps would only find more readers to wait for:
+     * no single write covers a border, so its read stays in the map until its reader retires. */
     const int64_t across = (s->columns + s->tile - 1) / s->tile;
     const int64_t tiles = across * ((s->rows + s->tile - 1) / s->tile);
     job->usual.window = tiles < 16 ? 64 : tiles < 256 ? (uint32_t)tiles * 4 : 1024;
-    /* Nothing lives in a scope here, so the least of everything works: a submit waits for the tasks
-     * before it where it must. A little more, so that it does not always: four tasks at once, with
-     * 96 bytes of arguments each. */
+    /* Nothing is allocated in a scope here, so the smallest rings work: a submit waits for earlier
+     * tasks when it must. These are a little larger: four tasks with 96 bytes of arguments each. */
     job->tight.window = 4;
     job->tight.heap_bytes = 64;
     job->tight.arg_bytes = UINT64_C(4) * 96;
@@ -199,7 +199,7 @@ static uint32_t bits_of(float x)
     return bits;
 }
 
-/* The whole plate in plain loops, step by step: the same bits, or something is wrong. */
+/* The whole plate in serial loops, step by step. All bits must be equal. */
 static pto_status check(workload_job *job)
 {
     const stencil *s = job->data;
@@ -229,7 +229,8 @@ static pto_status check(workload_job *job)
         }
     }
     workload_free(want);
-    snprintf(job->verdict, sizeof job->verdict, "every cell is, bit for bit, that of plain loops");
+    snprintf(job->verdict, sizeof job->verdict,
+             "every cell is equal, bit for bit, to that of serial loops");
     return status;
 }
 
@@ -244,7 +245,7 @@ static void discard(workload_job *job)
 
 const workload workload_stencil = {
     .name = "stencil",
-    .summary = "heat on a plate: tiles with borders that are views into their neighbours",
+    .summary = "heat on a plate: tiles whose borders are views into their neighbours",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .prepare = prepare,

@@ -1,14 +1,14 @@
-/* vector.c - y = (a + b + 1) (a + b + 2) + (a + b), over a long vector that is cut into tiles.
+/* vector.c - y = (a + b + 1) (a + b + 2) + (a + b) over a long vector that is cut into tiles.
  *
- * Five small kernels a tile instead of one loop, as they would run on the vector units of an
- * accelerator. Nobody says what has to wait for what, and nobody frees a temporary.
+ * Each tile uses five small kernels instead of one loop, as on the vector units of an accelerator.
+ * The program declares no dependencies and frees no temporaries.
  *
  *     a[tile]   b[tile]            tiles are views: they share the memory of the vector
  *           \   /
  *            sum ---------------.
  *           /   \                \
- *     sum + 1   sum + 2           |    three readers of sum; the last of them, whichever
- *           \   /                 |    that is, lets go of its memory
+ *     sum + 1   sum + 2           |    three readers of sum; its memory is free after the last
+ *           \   /                 |    of them
  *          product                |
  *               \                /
  *                y[tile] = product + sum
@@ -20,8 +20,8 @@
 
 /* ---- Kernels ------------------------------------------------------------------------------ */
 
-/* They get what was submitted, in that order. All tensors here are dense vectors, so no kernel
- * looks at strides; a kernel for any view would. */
+/* Arguments arrive in the order of submission. All tensors here are dense vectors, so the kernels
+ * ignore strides. A kernel for any view would use them. */
 
 static pto_status add(const pto_call *call)
 {
@@ -59,8 +59,7 @@ typedef struct kernels {
 
 /* ---- The orchestration function: the serial program ----------------------------------------- */
 
-/* Written as if each line ran at once, one after the other. None has run when pto_submit
- * returns. */
+/* Written as if each line ran immediately. A task may not have run when pto_submit returns. */
 static pto_status compute(workload_job *job, const kernels *k, const pto_tensor *a,
                           const pto_tensor *b, const pto_tensor *y, int64_t tile)
 {
@@ -73,13 +72,13 @@ static pto_status compute(workload_job *job, const kernels *k, const pto_tensor 
         PTO_TRY(pto_tensor_slice(b, 0, at, end, 1, &b_tile));
         PTO_TRY(pto_tensor_slice(y, 0, at, end, 1, &y_tile));
 
-        /* The temporaries of a tile belong to this scope. It ends below, long before their tasks
-         * have run, and waits for nothing: the end only says that no new task will name them. Tasks
-         * that do keep what they use until they are done; then it goes back to the ring, and later
-         * tiles use it again. So the vector may be of any length. With one scope around the whole
-         * loop the temporaries of all tiles would have to fit into the ring. */
+        /* The temporaries of a tile belong to this scope. It ends below, possibly long before the
+         * tasks have run, and it does not wait: the end only says that no new task will use them.
+         * Each task keeps its memory until it is done. Then the memory is recycled for later tiles.
+         * So the vector may have any length. With one scope around the whole loop, the temporaries
+         * of all tiles would have to fit into the ring. */
         PTO_BOUNDARY(rt) {
-            /* Handles without memory. The task that writes one first brings the memory with it. */
+            /* Handles without memory. The first task that writes one allocates its memory. */
             PTO_TRY(pto_temp(rt, PTO_FLOAT32, 1, shape, &sum));
             PTO_TRY(pto_temp(rt, PTO_FLOAT32, 1, shape, &left));
             PTO_TRY(pto_temp(rt, PTO_FLOAT32, 1, shape, &right));
@@ -93,14 +92,14 @@ static pto_status compute(workload_job *job, const kernels *k, const pto_tensor 
                                pto_scalar(2.0)));
             PTO_TRY(pto_submit(rt, k->multiply, pto_input(&left), pto_input(&right),
                                pto_output(&product)));
-            /* y_tile is memory of the caller and outlives all this; the struct itself need not: a
-             * submit copies what it needs. */
+            /* y_tile is user memory and outlives the tasks. The struct itself need not: submit
+             * copies it. */
             PTO_TRY(
                 pto_submit(rt, k->add, pto_input(&product), pto_input(&sum), pto_output(&y_tile)));
         }
         workload_progress(job, (uint64_t)end);
     }
-    return pto_wait(rt); /* until then y may be written in part */
+    return pto_wait(rt); /* until then y may be incomplete */
 }
 
 /* ---- As a workload -------------------------------------------------------------------------- */
@@ -121,7 +120,7 @@ static const workload_option options[] = {
               .high = INT64_C(1) << 32,
               .small = 512},
     [AHEAD] = {.name = "ahead",
-               .help = "tiles whose temporaries fit into memory at once",
+               .help = "tiles whose temporaries fit into the heap at the same time",
                .number = 16,
                .low = 1,
                .high = 4096,
@@ -152,14 +151,14 @@ static pto_status prepare(workload_job *job)
     }
     job->data = v;
     v->n = job->number[ELEMENTS];
-    /* A tile has no more elements than there are: its temporaries would be larger than needed. */
+    /* A tile larger than the vector would only waste memory for temporaries. */
     v->tile = job->number[TILE] < v->n ? job->number[TILE] : v->n;
     if (!(v->a = workload_alloc((uint64_t)v->n, sizeof(float))) ||
         !(v->b = workload_alloc((uint64_t)v->n, sizeof(float))) ||
         !(v->y = workload_alloc((uint64_t)v->n, sizeof(float)))) {
         return PTO_OUT_OF_MEMORY;
     }
-    /* Small whole numbers, so that every result is exact and can be compared with ==. */
+    /* Small integers, so that every result is exact and can be compared with ==. */
     workload_rng rng = workload_rng_make(job->seed, 0);
     for (int64_t i = 0; i < v->n; i++) {
         v->a[i] = (float)(workload_random(&rng) % 1009);
@@ -167,16 +166,16 @@ static pto_status prepare(workload_job *job)
     }
     job->flops = 5.0 * (double)v->n;
     job->bytes = 3.0 * sizeof(float) *
-                 (double)v->n; /* of a, b and y: temporaries stay in the cache */
+                 (double)v->n; /* of a, b and y; temporaries stay in the cache */
     job->total = (uint64_t)v->n;
-    /* Four temporaries a tile. A ring that is small stays in the cache, and bounds how far
-     * submitting may run ahead of computing. */
+    /* Four temporaries per tile. A small ring stays in the cache, and limits how far submitting
+     * runs ahead. */
     const uint64_t temporary = ((uint64_t)v->tile * sizeof(float) + 63) / 64 * 64;
     job->usual.heap_bytes = (uint64_t)job->number[AHEAD] * 4 * temporary;
-    /* The least that works. What a tile brings along stays until its scope ends: five tasks with at
-     * most 96 bytes of arguments each, and four temporaries. One of either may be lost at the end
-     * of its ring, where nothing is split. (One edge and one access would do as well, but with so
-     * few every submit waits for the task before it.) */
+    /* The smallest rings that work. Everything that a tile allocates stays until its scope ends:
+     * five tasks with at most 96 bytes of arguments each, and four temporaries. One piece of each
+     * kind may be lost at the end of its ring, because pieces are not split. (One edge and one
+     * access would be enough, but then every submit would wait for the previous task.) */
     job->tight.heap_bytes = 5 * temporary;
     job->tight.window = 5;
     job->tight.arg_bytes = UINT64_C(6) * 96;
@@ -214,7 +213,7 @@ static pto_status check(workload_job *job)
                             (double)v->y[i], (double)want);
         }
     }
-    snprintf(job->verdict, sizeof job->verdict, "every element is that of a plain loop");
+    snprintf(job->verdict, sizeof job->verdict, "every element equals that of a serial loop");
     return PTO_OK;
 }
 
@@ -231,7 +230,7 @@ static void discard(workload_job *job)
 
 const workload workload_vector = {
     .name = "vector",
-    .summary = "(a + b + 1)(a + b + 2) + (a + b) over a long vector, five small tasks a tile",
+    .summary = "(a + b + 1)(a + b + 2) + (a + b) over a long vector, five small tasks per tile",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .prepare = prepare,

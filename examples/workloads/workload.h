@@ -1,19 +1,19 @@
-/* workload.h - what a workload is to `pto run`, which runs it, times it and checks it.
+/* workload.h - the interface of a workload, which `pto run` runs, times and checks.
  *
- * A workload is one file beside this one: its kernels, its orchestration, and a reference to check the
- * result against. `pto run NAME` goes through it like this:
+ * A workload is one file in this folder: its kernels, its orchestration, and a reference for its
+ * result. `pto run NAME` calls it in these steps:
  *
- *     options --> prepare     sizes are checked, memory is allocated and filled from the seed
- *             --> runtime     created as the user asked, or with rings as small as `tight` says
- *             --> start       kernels are registered
- *             --> orchestrate submits everything and waits; this is what is timed (several times
- *                             with --repeat; restore brings the data back in between)
- *             --> check       compares with the reference; a result that is wrong is a failure whose
- *                             words say what differs
- *             --> discard     memory is freed
+ *     options --> prepare     checks the sizes, allocates memory and fills it from the seed
+ *             --> runtime     is created as the user asked, or with the small rings of `tight`
+ *             --> start       registers the kernels
+ *             --> orchestrate submits everything and waits; this is timed (several times with
+ *                             --repeat; restore resets the data in between)
+ *             --> check       compares with the reference; a wrong result is a failure, and its
+ *                             message says what differs
+ *             --> discard     frees the memory
  *
- * Functions return PTO_OK, or a failure with its words from pto_fail: of `prepare` it is bad input
- * (exit status 2), of the others an error (exit status 1).
+ * Functions return PTO_OK, or a failure with a message from pto_fail. A failure of `prepare` is bad
+ * input (exit status 2); other failures are errors (exit status 1).
  */
 #ifndef WORKLOAD_H
 #define WORKLOAD_H
@@ -24,10 +24,10 @@
 typedef struct workload_option {
     const char *name;  /* "tile" */
     const char *help;  /* "rows and columns of a tile" */
-    const char *text;  /* default of an option that takes text; NULL: it takes a number */
-    int64_t number;    /* default of one that takes a number */
+    const char *text;  /* default of a text option; NULL: the option takes a number */
+    int64_t number;    /* default of a number */
     int64_t low, high; /* bounds of the number, checked before `prepare` */
-    int64_t small;     /* the number that the tests use: done in a fraction of a second */
+    int64_t small;     /* value for the tests, which run in a fraction of a second */
 } workload_option;
 
 typedef struct workload_job workload_job;
@@ -40,50 +40,51 @@ typedef struct workload {
     pto_status (*prepare)(workload_job *job);
     pto_status (*start)(workload_job *job);
     pto_status (*orchestrate)(workload_job *job);
-    pto_status (*restore)(workload_job *job); /* may be NULL: nothing needs to be brought back */
+    pto_status (*restore)(workload_job *job); /* may be NULL: nothing to reset */
     pto_status (*check)(workload_job *job);
-    void (*discard)(workload_job *job); /* also after a `prepare` that failed half way */
+    void (*discard)(workload_job *job); /* also called after `prepare` has failed */
 } workload;
 
 /* One run. */
 struct workload_job {
-    /* From the tool, before `prepare`. */
+    /* Set by the tool before `prepare`. */
     const workload *what;
     const int64_t *number;   /* values of the options, in the order of the table */
-    const char *const *text; /* likewise, of those that take text */
+    const char *const *text; /* the same for text options */
     uint64_t seed;
 
-    /* From `prepare`. */
-    void *data;       /* the workload's own */
+    /* Set by `prepare`. */
+    void *data;       /* private data of the workload */
     double flops;     /* floating-point operations of one orchestration; 0: not counted */
-    double bytes;     /* or bytes moved, where that is what counts; 0: not counted */
+    double bytes;     /* bytes moved by one orchestration; 0: not counted */
     uint64_t total;   /* steps of progress in one orchestration; 0: unknown */
-    pto_config tight; /* rings near the least that works, for --rings tight */
-    pto_config usual; /* what it wants by default; zero: the defaults of the runtime */
+    pto_config tight; /* rings close to the smallest that work, for --rings tight */
+    pto_config usual; /* preset; zero: the defaults of the runtime */
 
-    /* From the tool, before `start`. */
+    /* Set by the tool before `start`. */
     pto_runtime *rt;
 
-    /* From `check`, for the summary: one line of what was compared and how near it was, like
-     * "largest error 3.1e-15 (allowed 1e-12)". */
+    /* Set by `check`, for the summary: one line about the comparison, like "largest error 3.1e-15
+     * (allowed 1e-12)". */
     char verdict[200];
 
-    void *tool; /* the tool's own */
+    void *tool; /* private data of the tool */
 };
 
-/* So many steps of `total` were submitted. Cheap: may be called for every one. */
+/* Reports that `done` of `total` steps were submitted. Cheap enough to call for every step. */
 void workload_progress(workload_job *job, uint64_t done);
 
-/* A line for people, printed above the summary (of a terminal: above the progress); of several runs
- * only those of the first are printed. */
+/* Prints a line above the summary (on a terminal: above the progress line). Only the first of
+ * several runs prints it. */
 void workload_say(workload_job *job, const char *format, ...) PTO_PRINTF(2, 3);
 
-/* Memory aligned to 64 bytes and zeroed, huge pages where they help; NULL and words if there is
- * none. */
+/* Allocates zeroed memory, aligned to 64 bytes, with huge pages where they help. NULL and an error
+ * message if there is none. */
 void *workload_alloc(uint64_t count, uint64_t size);
 void workload_free(void *memory);
 
-/* Seeded random numbers, the same on every machine: uniform in [0, 1), and the state to keep. */
+/* Seeded random numbers, the same on every machine: uniform in [0, 1). The state is kept by the
+ * caller. */
 typedef struct workload_rng {
     uint64_t state;
 } workload_rng;
@@ -92,7 +93,7 @@ workload_rng workload_rng_make(uint64_t seed, uint64_t stream);
 uint64_t workload_random(workload_rng *rng);
 double workload_uniform(workload_rng *rng);
 
-/* All of them, in the order of `pto run --list`; NULL ends it. */
+/* All workloads, in the order of `pto run --list`, then NULL. */
 extern const workload *const workloads[];
 
 #endif /* WORKLOAD_H */

@@ -1,8 +1,8 @@
-/* pto/config.h - what can be set about a runtime. Nothing has to be.
+/* pto/config.h - the configuration of a runtime. All of it is optional.
  *
- * Every field has an environment variable, a default and a sentence of help, in one table
- * (pto_options_print shows it). A field that is set wins over the environment, which wins over the
- * default; zero means not set.
+ * Every field has an environment variable, a default and a help text, in one table that
+ * pto_options_print prints. A field that is set overrides the environment variable, which overrides
+ * the default. Zero means not set.
  *
  *     pto_config config = PTO_CONFIG_INIT;
  *     config.heap_bytes = 1 << 20;
@@ -23,24 +23,24 @@ extern "C" {
 #define PTO_MAX_LEVELS 8
 #define PTO_MAX_WORKERS 1024
 
-/* Where the scheduler's step is taken. */
+/* Which thread does the scheduler's work. */
 typedef enum pto_place {
     PTO_PLACE_DEFAULT = 0,
-    PTO_PLACE_INLINE, /* by whoever submits or completes a task */
-    PTO_PLACE_THREAD, /* on a thread of its own */
+    PTO_PLACE_INLINE, /* the threads that submit and complete tasks */
+    PTO_PLACE_THREAD, /* a dedicated thread */
 } pto_place;
 
-/* What a runtime is to be like. Zero means default in every field but `size`. */
+/* The configuration of a runtime. In every field but `size`, zero means the default. */
 typedef struct pto_config {
     size_t size; /* sizeof(pto_config) */
 
-    /* Rings. Each level has its own; level_...[l] is over the common one for level l. */
-    uint32_t levels;      /* ring levels, 1 to 8: boundary scopes that nest deeper share the last */
-    uint32_t window;      /* tasks alive at once, per level; rounded up to a power of two */
+    /* Rings. Each level has its own. level_x[l] overrides x on level l. */
+    uint32_t levels;      /* ring levels, 1 to 8; deeper boundary scopes share the last level */
+    uint32_t window;      /* live tasks per level; rounded up to a power of two */
     uint64_t heap_bytes;  /* memory for managed tensors, per level */
-    uint32_t deps;        /* edges kept at once, per level; rounded up to a power of two */
+    uint32_t deps;        /* stored edges per level; rounded up to a power of two */
     uint64_t arg_bytes;   /* arguments of live tasks, per level */
-    uint32_t map_entries; /* accesses remembered, per level; rounded up to a power of two */
+    uint32_t map_entries; /* tracked accesses per level; rounded up to a power of two */
     uint32_t level_window[PTO_MAX_LEVELS];
     uint64_t level_heap_bytes[PTO_MAX_LEVELS];
     uint32_t level_deps[PTO_MAX_LEVELS];
@@ -48,31 +48,34 @@ typedef struct pto_config {
     uint32_t level_map_entries[PTO_MAX_LEVELS];
     uint32_t buffers; /* managed tensors in open scopes, all levels together */
 
-    /* Workers. Three ways to say it: a number of threads that serve all types; so many threads for
-     * each type; a set of types for each thread. PTO_NO_WORKERS: none, the orchestrating thread
-     * does all the work, as it submits or waits. */
+    /* Workers. There are three ways to configure them: a number of threads that serve all types
+     * (workers), a number of threads for each type (type_workers), or a set of types for each
+     * thread (workers and worker_types). With workers = PTO_NO_WORKERS there are none: the
+     * orchestrating thread does all the work while it submits or waits. */
     uint32_t workers;
     uint32_t type_workers[PTO_WORKER_TYPES];
-    const uint32_t *worker_types; /* `workers` sets of types */
-    uint32_t caller_types;        /* what the orchestrating thread helps with; PTO_NO_TYPES */
+    const uint32_t *worker_types; /* one set of types for each of the `workers` threads */
+    uint32_t caller_types;        /* types that the orchestrating thread runs; or PTO_NO_TYPES */
 
-    pto_place place; /* of the scheduler */
-    uint32_t spin;   /* looks for work before a thread goes to sleep; PTO_NO_SPIN */
-    /* A kernel that takes less is brief: submit runs it itself, if there is nobody to wait for and
-     * caller_types says so; and what takes up to 40 times as long, while workers have enough to do.
-     * From 1000000 on, whatever there is, for tests. PTO_NO_BRIEF. */
+    pto_place place; /* where the scheduler runs */
+    uint32_t spin;   /* polls for work before a thread sleeps; or PTO_NO_SPIN */
+    /* A kernel that takes less than this is short. Submit runs a short kernel itself (inline
+     * execution) if its dependencies are complete and caller_types includes its type. While the
+     * workers have enough to do, this also applies to kernels of up to 40 times this length. From
+     * 1000000 on, submit runs every kernel that it can, for tests. PTO_NO_BRIEF switches inline
+     * execution off. */
     uint32_t brief_ns;
-    uint64_t overlap_budget; /* steps of search for one overlap (pto/tensor.h) */
+    uint64_t overlap_budget; /* search steps for one overlap test (pto/tensor.h) */
 
-    /* For tests. */
-    uint64_t first_task; /* where the counters of tasks and edges begin */
-    uint32_t map_twice;  /* the scheduler's side sees the window at another address */
-    uint32_t guard;      /* 1: guard bytes around managed tensors, so that a kernel that writes
-                            beyond one fails, with its name; PTO_NO_GUARD */
+    /* For tests and debugging. */
+    uint64_t first_task; /* first value of the task and edge counters */
+    uint32_t map_twice;  /* 1: the scheduler maps the window at a second address */
+    uint32_t guard;      /* 1: guard bytes around managed tensors; a kernel that writes beyond one
+                            fails and is named; or PTO_NO_GUARD */
 
-    /* Recording the run: see pto/trace.h. */
-    const char *trace;    /* file to write: .html, .json, .dot or .ptrace; NULL: none */
-    uint64_t trace_limit; /* tasks that are recorded; those that come later are counted as lost */
+    /* Recording of the run: see pto/trace.h. */
+    const char *trace;    /* output file: .html, .json, .dot or .ptrace; NULL: none */
+    uint64_t trace_limit; /* number of recorded tasks; later ones are counted as lost */
 } pto_config;
 
 #define PTO_NO_WORKERS UINT32_MAX
@@ -81,7 +84,7 @@ typedef struct pto_config {
 #define PTO_NO_BRIEF UINT32_MAX
 #define PTO_NO_GUARD UINT32_MAX
 
-/* A configuration in which nothing is set. */
+/* A configuration with nothing set. */
 static inline pto_config pto_config_init_(void)
 {
     pto_config config;
@@ -99,23 +102,23 @@ static inline pto_config pto_config_init_(void)
     }
 #endif
 
-/* Prints the table of options: variables, values now, what they take and mean, as a program would
- * for its --help. */
+/* Prints the table of options, for the --help of a program: variables, current values, ranges and
+ * meanings. */
 PTO_API void pto_options_print(FILE *out);
 
-/* One of them. Values are as one would write them into the variable. */
+/* One option. Values have the syntax of the environment variable. */
 typedef struct pto_option {
     const char *variable;  /* "PTO_WINDOW" */
-    const char *field;     /* of pto_config: "window" */
-    const char *help;      /* a sentence or two */
-    bool from_environment; /* the variable is set, and has been read */
-    char value[76];        /* what counts if no field is set */
-    char otherwise[76];    /* what would, if the variable were not set either */
+    const char *field;     /* field of pto_config: "window" */
+    const char *help;      /* one or two sentences */
+    bool from_environment; /* the variable is set and was read */
+    char value[76];        /* value in effect if the field is not set */
+    char otherwise[76];    /* value if the variable is not set either */
 } pto_option;
 
-/* All of them, for programs: the first `most` into *options, and how many there are into *count.
- * PTO_BAD_CONFIG if a variable holds nonsense, which the detail names: then all values are the
- * defaults. */
+/* Lists all options. Stores the first `most` in *options, and their total number in *count.
+ * PTO_BAD_CONFIG if a variable cannot be read. The detail names that variable, and all values are
+ * then the defaults. */
 PTO_API pto_status pto_options_list(pto_option *options, size_t most, size_t *count);
 
 #ifdef __cplusplus

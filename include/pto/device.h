@@ -1,4 +1,4 @@
-/* pto/device.h - how to use a device: its memory, its copies, and which one is current. */
+/* pto/device.h - devices: memory, copies, and the current device. */
 #ifndef PTO_DEVICE_H
 #define PTO_DEVICE_H
 
@@ -8,44 +8,45 @@
 extern "C" {
 #endif
 
-/* The functions of one device. `self` is handed to each of them. Those that may be NULL do nothing
- * then. One that fails may say why with pto_fail. None is ever called about 0 bytes. */
+/* The functions of one device. Each receives `self`. A function that may be NULL then does nothing.
+ * A function that fails can say why with pto_fail. None is called for 0 bytes. */
 typedef struct pto_device_ops {
     size_t size; /* sizeof(pto_device_ops) */
     void *self;
     pto_status (*alloc)(void *self, uint64_t bytes, void **memory); /* aligned to 64 bytes */
     void (*free)(void *self, void *memory, uint64_t bytes);
-    /* To the device, and back to the host. A copy may be under way when the function returns, until
-     * the next `synchronize`: both sides stay as they are until then. */
+    /* Copy to the device, and back to the host. A copy may still be in progress when the function
+     * returns, until the next `synchronize`. Both sides stay unchanged until then. */
     pto_status (*copy_in)(void *self, void *to, const void *from, uint64_t bytes);
     pto_status (*copy_out)(void *self, void *to, const void *from, uint64_t bytes);
-    pto_status (*set_current)(void *self); /* on the thread about to use it; may be NULL */
-    pto_status (*synchronize)(void *self); /* copies begun so far are done; may be NULL */
-    void *stream;                          /* for the kernels of the device; may be NULL */
+    pto_status (*set_current)(void *self); /* called on the thread that is about to use the device;
+                                              may be NULL */
+    pto_status (*synchronize)(void *self); /* waits for all copies started so far; may be NULL */
+    void *stream;                          /* for kernels of the device; may be NULL */
 } pto_device_ops;
 
 /* ---- Devices of operators ----------------------------------------------------------------- */
 
-/* A runtime has devices of its own (pto_device_register of pto/execute.h). Operators (pto/op.h)
- * work without one, so theirs are known to the whole process. cpu:0 is built in and stays as it
- * is; any other index of the cpu, an unknown type or a negative index is PTO_BAD_DEVICE to all of
- * them. Any thread may call these. */
+/* A runtime has its own devices (pto_device_register in pto/execute.h). Operators (pto/op.h) work
+ * without a runtime, so their devices are known to the whole process. cpu:0 is built in and cannot
+ * be changed. Any other CPU index, an unknown type or a negative index is PTO_BAD_DEVICE. Any
+ * thread may call these functions. */
 
-/* Says how to use a device. `ops` is copied, and stays as long as the process: what it points to
- * must do so too. All of its functions may be NULL; `alloc` and `free`, both or none, are needed
- * only for results that an operator allocates. Adding a device again replaces what was said
- * before, for those who look from then on. */
+/* Adds a device. `ops` is copied and kept until the process ends, so what it points to must stay
+ * valid for as long. Each function may be NULL. `alloc` and `free`, both or neither, are needed
+ * only for results that an operator allocates. Adding a device again replaces its functions for
+ * later lookups. */
 PTO_API pto_status pto_device_add(pto_device device, const pto_device_ops *ops);
 
-/* What pto_device_add said about a device; PTO_BAD_DEVICE if it was never added. */
+/* Gets the functions of a device. PTO_BAD_DEVICE if it was never added. */
 PTO_API pto_status pto_device_get(pto_device device, pto_device_ops *ops);
 
-/* The device that is current on the calling thread: cpu:0 at first. */
+/* Returns the current device of the calling thread. At first it is cpu:0. */
 PTO_API pto_device pto_device_current(void);
 
-/* Makes a device current on the calling thread. That calls its `set_current`; the cpu has none, nor
- * has a device that was never added, which can be current all the same. If it is current already
- * nothing is called, unless it was added anew since. On failure the old one stays current. */
+/* Makes a device current on the calling thread. This calls its `set_current`, if it has one. A
+ * device that was never added can be current, too. Nothing is called if the device is already
+ * current and was not added again since. On failure the old device stays current. */
 PTO_API pto_status pto_device_set_current(pto_device device);
 
 #ifdef __cplusplus

@@ -1,8 +1,9 @@
 /* pto/dlpack.h - exchange tensors with other libraries through DLPack, without a copy.
  *
- * The structs below are the DLPack ABI (legacy and versioned 1.x), declared here under our own
- * names so that no header of another project is needed; cast the pointers. Who imports a managed
- * tensor calls its deleter once, when done; what we export calls yours once.
+ * The structs below are the DLPack ABI (legacy and versioned 1.x). They are declared here under
+ * names of this library, so that no other header is needed; cast the pointers. The importer of a
+ * managed tensor calls its deleter once, when it is done. An exported tensor calls your callback
+ * once.
  */
 #ifndef PTO_DLPACK_H
 #define PTO_DLPACK_H
@@ -16,20 +17,20 @@ extern "C" {
 #define PTO_DLPACK_MAJOR 1
 #define PTO_DLPACK_MINOR 0
 
-/* Where the memory is: DLDevice. */
+/* The device of the memory: DLDevice. */
 typedef struct pto_dl_device {
     int32_t device_type; /* 1 CPU, 2 CUDA, 3 pinned host memory of CUDA, ... */
     int32_t device_id;
 } pto_dl_device;
 
-/* What an element is: DLDataType. We take whole bytes and one lane. */
+/* The element type: DLDataType. Only whole bytes and one lane are supported. */
 typedef struct pto_dl_dtype {
     uint8_t code; /* 0 int, 1 uint, 2 float, 4 bfloat, 6 bool */
     uint8_t bits;
     uint16_t lanes;
 } pto_dl_dtype;
 
-/* A view of memory, without an owner: DLTensor. */
+/* A view of memory without an owner: DLTensor. */
 typedef struct pto_dl_tensor {
     void *data;
     pto_dl_device device;
@@ -62,21 +63,22 @@ typedef struct pto_dl_versioned {
 #define PTO_DL_FLAG_READ_ONLY (UINT64_C(1) << 0)
 #define PTO_DL_FLAG_IS_COPIED (UINT64_C(1) << 1)
 
-/* Makes a tensor that looks at the memory of `managed`. It stays the caller's: the view is good
- * until the caller calls the deleter (pto_dlpack_release does it, once, and clears the pointer).
- * Works on what any producer made; the storage is taken to be exactly the bytes that the tensor
- * spans. A read-only flag is reported through `read_only`, which may be NULL. */
+/* Imports a managed tensor: makes a view of its memory. The caller keeps ownership of `managed`.
+ * The view is valid until the caller calls the deleter (pto_dlpack_release does so, once, and
+ * clears the pointer). Works for any producer. The storage is exactly the bytes that the tensor
+ * spans. `read_only` receives the read-only flag; it may be NULL. */
 PTO_API pto_status pto_dlpack_import(const pto_dl_managed *managed, pto_tensor *out);
 PTO_API pto_status pto_dlpack_import_versioned(const pto_dl_versioned *managed, pto_tensor *out,
                                                bool *read_only);
 
-/* Gives a managed tensor back: calls the deleter of *managed, if there is one, and sets *managed to
- * NULL. NULL is fine. */
+/* Releases a managed tensor: calls the deleter of *managed, if there is one, and sets *managed to
+ * NULL. NULL is allowed. */
 PTO_API void pto_dlpack_release(pto_dl_managed **managed);
 PTO_API void pto_dlpack_release_versioned(pto_dl_versioned **managed);
 
-/* Makes a managed tensor over the memory of `t`, for another library. When that library is done,
- * `done` (may be NULL) is called with `context`, exactly once; then the struct itself is freed. */
+/* Exports a tensor: makes a managed tensor over the memory of `t` for another library. When that
+ * library is done, `done` (may be NULL) is called with `context`, exactly once. Then the struct is
+ * freed. */
 PTO_API pto_status pto_dlpack_export(const pto_tensor *t, void (*done)(void *context),
                                      void *context, pto_dl_managed **out);
 PTO_API pto_status pto_dlpack_export_versioned(const pto_tensor *t, uint64_t flags,

@@ -1,13 +1,13 @@
-/* pto/status.h - what every function of PTO Runtime returns, and how to learn more.
+/* pto/status.h - the status that functions return, and error messages.
  *
- * A function that can fail returns a `pto_status`. Nothing aborts, nothing prints. After a
- * failure, on the same thread:
+ * A function that can fail returns a `pto_status`. It does not abort or print. After a failure, on
+ * the same thread:
  *
  *     pto_status_text(s)  what the code means   "no such dimension"
  *     pto_status_hint(s)  what to do about it   "dimensions count from 0 (outermost) to ndim - 1"
- *     pto_error_detail()  this very failure     "slice: dim 3 of a tensor with 2 dims"
+ *     pto_error_detail()  this one failure      "slice: dim 3 of a tensor with 2 dims"
  *
- * All codes stand in one table, PTO_STATUS_MAP; there is no second list to keep in step.
+ * All codes are in one table, PTO_STATUS_MAP.
  */
 #ifndef PTO_STATUS_H
 #define PTO_STATUS_H
@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-/* X(name, value, text, hint). Values are stable: new codes go to the end. */
+/* X(name, value, text, hint). Values are stable: new codes are added at the end. */
 #define PTO_STATUS_MAP(X)                                                                          \
     X(OK, 0, "success", "nothing to do")                                                           \
     X(NULL_ARGUMENT, 1, "a required pointer is NULL", "pass the argument that the detail names")   \
@@ -35,8 +35,8 @@ extern "C" {
       "a tensor has 0 to PTO_MAX_DIMS dimensions; merge some with a reshape")                      \
     X(BAD_SHAPE, 4, "negative or mismatched size",                                                 \
       "sizes are zero or more and must agree with the source as the detail says")                  \
-    X(OUT_OF_BOUNDS, 5, "index or range outside of the tensor or its storage",                     \
-      "compare the numbers of the detail with shape, strides, offset and storage_bytes")           \
+    X(OUT_OF_BOUNDS, 5, "index or range outside the tensor or its storage",                        \
+      "compare the numbers in the detail with shape, strides, offset and storage_bytes")           \
     X(OVERFLOW, 6, "a size or an address does not fit in 64 bits",                                 \
       "check shape and strides for garbage; no real memory is that large")                         \
     X(BAD_DIM, 7, "no such dimension", "dimensions count from 0 (outermost) to ndim - 1")          \
@@ -47,91 +47,96 @@ extern "C" {
       "make the tensor contiguous first (pto_tensor_contiguous), then reshape")                    \
     X(NOT_BROADCASTABLE, 11, "the shapes do not broadcast",                                        \
       "aligned at the last dimension, each size must be equal or 1 in the source")                 \
-    X(BUFFER_TOO_SMALL, 12, "the memory given is too small",                                       \
-      "give at least as much as the detail asks for (for copies see pto_tensor_nbytes)")           \
-    X(OVERLAP, 13, "source and destination share memory", "give storage of its own")               \
+    X(BUFFER_TOO_SMALL, 12, "the given memory is too small",                                       \
+      "provide at least the size in the detail (for copies see pto_tensor_nbytes)")                \
+    X(OVERLAP, 13, "source and destination share memory", "give the destination separate storage") \
     X(BAD_DEVICE, 14, "unsupported device or memory that the CPU cannot reach",                    \
       "move the data to a supported device first")                                                 \
     X(BAD_DLPACK, 15, "malformed or unsupported DLPack tensor",                                    \
       "export it with whole-byte elements, lanes = 1 and DLPack major version 1 or the legacy "    \
       "struct")                                                                                    \
     X(BAD_CONFIG, 16, "a configuration value is out of range",                                     \
-      "use 0 for the default, or a value inside the range that the detail gives")                  \
-    X(OUT_OF_MEMORY, 17, "the operating system gave no memory",                                    \
-      "ask for less, or raise the limit of the process (ulimit -v)")                               \
-    X(FULL, 18, "every entry is in use by a live task",                                            \
-      "make room as the detail says: retire tasks of a map, or configure more")                    \
-    X(BAD_ORDER, 19, "task ids or watermarks go backwards",                                        \
-      "insert in submission order; a watermark only ever rises")                                   \
-    X(BAD_LEVEL, 20, "no such ring level", "levels count from 0 to the configured number - 1")     \
+      "use 0 for the default, or a value in the range that the detail gives")                      \
+    X(OUT_OF_MEMORY, 17, "out of memory",                                                          \
+      "request less memory, or raise the limit of the process (ulimit -v)")                        \
+    X(FULL, 18, "no free entry",                                                                   \
+      "make room as the detail says: retire tasks of a map, or configure more entries")            \
+    X(BAD_ORDER, 19, "a task id or watermark goes backwards",                                      \
+      "insert in submission order, and never lower a watermark")                                   \
+    X(BAD_LEVEL, 20, "no such ring level",                                                         \
+      "levels count from 0 to the configured number of levels - 1")                                \
     X(CORRUPT, 21, "an internal invariant does not hold",                                          \
-      "this is a bug, in the runtime or in code that wrote over its memory: please report it")     \
+      "a bug in the runtime, or in code that overwrote its memory: please report it")              \
     X(BAD_ACCESS, 22, "neither a read nor a write",                                                \
-      "use PTO_MAP_READ, or PTO_MAP_WRITE also for what is read and written")                      \
-    X(PENDING, 23, "not done yet", "a kernel returns it when pto_task_complete will follow")       \
-    X(KERNEL_FAILED, 24, "a kernel failed", "the detail has the kernel's own words")               \
+      "use PTO_MAP_READ for reads, and PTO_MAP_WRITE for writes and updates")                      \
+    X(PENDING, 23, "not done yet",                                                                 \
+      "a kernel returns it if pto_task_complete will be called later")                             \
+    X(KERNEL_FAILED, 24, "a kernel failed", "see the message of the kernel in the detail")         \
     X(TASK_FAILED, 25, "a task failed",                                                            \
-      "the detail names task, kernel and submit site; pto_clear_error lets the runtime go on")     \
-    X(POISONED, 26, "the memory was to be written by a task that failed or was skipped",           \
-      "see pto_wait for the first failure; write it anew, or pto_clear_error")                     \
-    X(CANCELLED, 27, "cancelled", "pto_clear_error lets the runtime go on")                        \
-    X(STALLED, 28, "waiting for room would never end",                                             \
+      "the detail names task, kernel and submit site; pto_clear_error lets the runtime continue")  \
+    X(POISONED, 26,                                                                                \
+      "the memory is invalid: the task that should have written it failed or was skipped",         \
+      "pto_wait reports the first failure; write the memory again, or call pto_clear_error")       \
+    X(CANCELLED, 27, "cancelled", "pto_clear_error lets the runtime continue")                     \
+    X(STALLED, 28, "deadlock: no room can ever become free",                                       \
       "end the scope that the detail names, use boundary scopes, or configure a larger ring")      \
-    X(TOO_LARGE, 29, "it can never fit into the ring",                                             \
-      "configure the ring with at least the size that the detail gives")                           \
+    X(TOO_LARGE, 29, "does not fit into an empty ring",                                            \
+      "configure the ring with at least the size in the detail")                                   \
     X(BAD_TASK, 30, "no such task, or not in this state",                                          \
-      "use a handle that this runtime gave, and complete a pending task once")                     \
-    X(BAD_KERNEL, 31, "no such kernel", "use what pto_kernel_register gave for this runtime")      \
+      "use a handle from this runtime, and complete a pending task only once")                     \
+    X(BAD_KERNEL, 31, "no such kernel",                                                            \
+      "use a kernel that pto_kernel_register returned for this runtime")                           \
     X(BAD_WORKER, 32, "wrong worker type, or no worker serves it",                                 \
-      "submit with the type of the kernel, and configure a worker for it")                         \
-    X(BAD_PARAM, 33, "a parameter that cannot be",                                                 \
+      "submit with the type of the kernel, and configure a worker for that type")                  \
+    X(BAD_PARAM, 33, "invalid parameter",                                                          \
       "make parameters with pto_input, pto_output, pto_inout, pto_scalar and pto_after")           \
-    X(STALE, 34, "the managed tensor outlived its scope",                                          \
-      "use it inside of the scope it was created in, or create it further out")                    \
-    X(BAD_VERSION, 35, "another version of the buffer than the current one",                       \
+    X(STALE, 34, "the scope of the managed tensor has ended",                                      \
+      "use it inside the scope in which it was created, or create it in an outer scope")           \
+    X(BAD_VERSION, 35, "not the current version of the buffer",                                    \
       "read and update the current version, or write the next one as an output")                   \
-    X(NO_SCOPE, 36, "managed memory outside of every scope", "open one: PTO_SCOPE(rt) { ... }")    \
+    X(NO_SCOPE, 36, "managed memory needs an open scope", "open one: PTO_SCOPE(rt) { ... }")       \
     X(OPEN_SCOPE, 37, "a scope is still open", "end it, or destroy with PTO_CANCEL")               \
-    X(BAD_SCOPE, 38, "no scope is open", "pair every end with a begin; PTO_SCOPE does it")         \
+    X(BAD_SCOPE, 38, "no scope is open", "pair every end with a begin, as PTO_SCOPE does")         \
     X(NOT_CONTIGUOUS, 39, "the tensor must be whole and dense here",                               \
       "write all of it first, or give it memory with pto_alloc and write views of it")             \
     X(NOT_WRITTEN, 40, "the managed tensor has no memory yet",                                     \
       "write it first, as an output, with pto_write or through pto_alloc")                         \
-    X(BAD_MEMORY, 41, "user memory inside of the runtime's own",                                   \
-      "use the managed tensor itself rather than its address")                                     \
-    X(WRONG_THREAD, 42, "called on another thread than the orchestrating one, or in a kernel",     \
-      "only the thread that created the runtime submits, scopes, waits and reads")                 \
-    X(BAD_OPCODE, 43, "unknown operation of a work request", "use one of pto_work_opcode")         \
-    X(BAD_INDEX, 44, "an index out of range", "the detail names index and range")                  \
-    X(SYSTEM, 45, "the operating system refused", "the detail has its words")                      \
+    X(BAD_MEMORY, 41, "user memory lies inside the memory of the runtime",                         \
+      "use the managed tensor instead of its address")                                             \
+    X(WRONG_THREAD, 42,                                                                            \
+      "called from a thread other than the orchestrating thread, or from a kernel",                \
+      "submit, open scopes, wait and read only on the thread that created the runtime")            \
+    X(BAD_OPCODE, 43, "unknown operation of a work request", "use a value of pto_work_opcode")     \
+    X(BAD_INDEX, 44, "index out of range", "see the index and its range in the detail")            \
+    X(SYSTEM, 45, "the operating system refused a request", "see its message in the detail")       \
     X(NOT_IMPLEMENTED, 46, "the operator has no implementation for this device",                   \
       "register one with pto_op_register, or move the data to a device that has one")              \
     X(DEVICES_DIFFER, 47, "the tensors are on different devices", "copy them to one device first") \
     X(SELF_OVERLAP, 48, "elements of the destination share memory",                                \
-      "give a destination in which every element has bytes of its own: no broadcast")              \
+      "use a destination whose elements do not overlap: no broadcast")                             \
     X(BAD_PLAN, 49, "the plan was made for other tensors",                                         \
-      "run it on tensors of the layout, device and alignment it was made for, or make another")    \
-    X(BAD_FILE, 50, "not a file of the kind that is wanted, or a damaged one",                     \
+      "use tensors with the layout, device and alignment of the plan, or make a new plan")         \
+    X(BAD_FILE, 50, "wrong kind of file, or a damaged file",                                       \
       "the detail says where; record the trace again, or use a library as new as the file")
 
-/* How a call ended: PTO_OK, which is 0, or a code that says what went wrong. */
+/* The result of a call: PTO_OK, which is 0, or an error code. */
 typedef enum pto_status {
 #define PTO_STATUS_ENUM(name, value, text, hint) PTO_##name = (value),
     PTO_STATUS_MAP(PTO_STATUS_ENUM)
 #undef PTO_STATUS_ENUM
 } pto_status;
 
-/* Name ("PTO_OUT_OF_BOUNDS"), meaning and advice of a code; never NULL. An unknown code has a
- * name, text and hint that say so. */
+/* Returns the name ("PTO_OUT_OF_BOUNDS"), the meaning or the hint of a code. Never NULL: for an
+ * unknown code the texts say that it is unknown. */
 PTO_API const char *pto_status_name(pto_status status);
 PTO_API const char *pto_status_text(pto_status status);
 PTO_API const char *pto_status_hint(pto_status status);
 
-/* The last failure on this thread in words, with the numbers in it. It stays until the next
- * failure on this thread, success does not clear it; "" if nothing ever failed here. */
+/* Returns the message of the last failure on this thread, with its numbers. It stays until the next
+ * failure on this thread; success does not clear it. "" if nothing has failed on this thread. */
 PTO_API const char *pto_error_detail(void);
 
-/* Version of the library that is loaded, as "1.2.3"; PTO_VERSION is the one compiled against. */
+/* Returns the version of the loaded library, as "1.2.3". PTO_VERSION is that of the headers. */
 #define PTO_VERSION_MAJOR 0
 #define PTO_VERSION_MINOR 1
 #define PTO_VERSION_PATCH 0

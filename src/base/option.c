@@ -1,4 +1,4 @@
-/* option.c - the table of options, and how it is printed. */
+/* option.c - the table of all options, and how it is printed. */
 #include "base/option.h"
 
 #include <inttypes.h>
@@ -27,62 +27,63 @@ const ptoi_option ptoi_options[] = {
      .help = "Ring levels. Boundary scopes that nest deeper share the last one."},
     {"PTO_WINDOW", LEVEL_FIELD(window), RANGE(2, POWER(22)), .round = PTOI_ROUND_POWER,
      .otherwise = 1024, .unit = "tasks",
-     .help = "Tasks alive at once, per level; rounded up to a power of two."},
+     .help = "Live tasks per level. Rounded up to a power of two."},
     {"PTO_HEAP", LEVEL_FIELD(heap_bytes), RANGE(PTOI_OPTION_LINE, POWER(46)),
      .round = PTOI_ROUND_LINE, .otherwise = POWER(28), .unit = "bytes",
-     .help = "Memory for managed tensors, per level; rounded up to 64. It is reserved, and costs "
-             "nothing until tasks fill it."},
+     .help = "Memory for managed tensors, per level. Rounded up to a multiple of 64. It is only "
+             "reserved, and costs nothing until tasks fill it."},
     {"PTO_DEPS", LEVEL_FIELD(deps), RANGE(1, POWER(26)), .round = PTOI_ROUND_POWER,
      .otherwise = 8192, .unit = "edges",
-     .help = "Edges kept at once, per level; rounded up to a power of two."},
+     .help = "Stored edges per level. Rounded up to a power of two."},
     {"PTO_ARGS", LEVEL_FIELD(arg_bytes), RANGE(PTOI_OPTION_LINE, POWER(36)),
      .round = PTOI_ROUND_LINE, .per_task = 256, .otherwise = POWER(18), .unit = "bytes",
-     .help = "Arguments of live tasks, per level; rounded up to 64. By default at least 256 for "
-             "each task of the window."},
+     .help =
+         "Arguments of live tasks, per level. Rounded up to a multiple of 64. The default is at "
+         "least 256 bytes for each task of the window."},
     {"PTO_MAP_ENTRIES", LEVEL_FIELD(map_entries), RANGE(1, POWER(26)), .round = PTOI_ROUND_POWER,
      .otherwise = 4096, .unit = "accesses",
-     .help = "Reads and writes of memory that are remembered, per level; rounded up to a power of "
-             "two."},
+     .help = "Tracked reads and writes per level. Rounded up to a power of two."},
     {"PTO_BUFFERS", FIELD(buffers), RANGE(1, POWER(26)), .otherwise = 65536, .unit = "tensors",
      .help = "Managed tensors in open scopes, all levels together."},
     {"PTO_WORKERS", FIELD(workers), RANGE(0, PTO_MAX_WORKERS), .kind = PTOI_OPTION_WORKERS,
      .may_be_none = true, .unit = "threads",
-     .help = "Worker threads: how many, serving all types; or each with its types and, after a "
-             "colon, how many of them. By default one less than the cores, at least 1."},
+     .help = "Worker threads: a number of threads that serve all types, or a list of types, each "
+             "with an optional count after a colon. The default is the number of cores - 1, at "
+             "least 1."},
     {"PTO_CALLER", FIELD(caller_types), .kind = PTOI_OPTION_TYPES, .otherwise = PTO_ALL_TYPES,
-     .help = "What the orchestrating thread helps with: while it waits, and with brief tasks as it "
-             "submits them."},
+     .help = "Types that the orchestrating thread runs: while it waits, and short tasks while it "
+             "submits."},
     {"PTO_SCHEDULER", FIELD(place), .kind = PTOI_OPTION_PLACE, .otherwise = PTO_PLACE_INLINE,
-     .help = "Who takes the scheduler's steps: whoever submits or completes a task, or a thread of "
-             "its own."},
+     .help = "Who does the scheduler's work: the threads that submit and complete tasks (inline), "
+             "or a dedicated thread."},
     {"PTO_SPIN", FIELD(spin), RANGE(0, POWER(31)), .may_be_none = true, .otherwise = 512,
-     .unit = "looks", .help = "Looks for work before a thread goes to sleep."},
+     .unit = "polls", .help = "Polls for work before a thread goes to sleep."},
     {"PTO_BRIEF", FIELD(brief_ns), RANGE(0, POWER(30)), .may_be_none = true, .otherwise = 50,
      .unit = "ns",
      .help =
-         "A kernel that takes less is brief: submit runs it itself, if there is nobody to wait "
-         "for and the orchestrating thread helps with its type; and what takes up to 40 times as "
-         "long, while workers have enough to do."},
+         "A kernel that takes less is short. Submit runs a short kernel itself if its dependencies "
+         "are complete and PTO_CALLER includes its type. While the workers have enough to do, this "
+         "also applies to kernels of up to 40 times this length."},
     {"PTO_OVERLAP_BUDGET", FIELD(overlap_budget), RANGE(0, UINT64_MAX), .otherwise = 0,
      .unit = "steps",
-     .help = "Steps of search for one overlap, past which the safe answer is taken. 0 is the "
-             "library's own choice, " TEXT(PTO_OVERLAP_BUDGET) "."},
+     .help =
+         "Search steps for one overlap test. If they do not suffice, the safe answer is used. 0 "
+         "means the default, " TEXT(PTO_OVERLAP_BUDGET) "."},
     {"PTO_TRACE", FIELD(trace), .kind = PTOI_OPTION_TRACE,
      .help =
-         "Records the run into this file, whose ending says as what: see pto/trace.h. %p is the "
-         "number of the process."},
+         "Records the run into this file. The extension selects the format (see pto/trace.h). %p "
+         "becomes the process id."},
     {"PTO_TRACE_LIMIT", FIELD(trace_limit), RANGE(1, POWER(26)), .otherwise = POWER(20),
      .unit = "tasks",
-     .help = "Tasks of a run that are recorded, about 150 bytes each. Those that come later are "
-             "counted as lost."},
+     .help = "Number of recorded tasks, about 150 bytes each. Later tasks are counted as lost."},
     {"PTO_FIRST_TASK", FIELD(first_task), RANGE(0, POWER(59)), .otherwise = 0, .unit = "tasks",
-     .help = "For tests: where the counters of tasks and edges begin."},
+     .help = "For tests: first value of the task and edge counters."},
     {"PTO_MAP_TWICE", FIELD(map_twice), RANGE(0, 1), .otherwise = 0,
-     .help = "For tests: 1 shows the window to the scheduler's side at another address."},
+     .help = "For tests: 1 maps the window a second time, for the scheduler."},
     {"PTO_GUARD", FIELD(guard), RANGE(0, 1), .may_be_none = true, .otherwise = GUARD,
      .help =
-         "1 puts guard bytes around managed tensors: a kernel that writes beyond one fails, and "
-         "is named."},
+         "1 puts guard bytes around managed tensors. A kernel that writes beyond its tensor fails, "
+         "and the error names it."},
 };
 const size_t ptoi_n_options = sizeof ptoi_options / sizeof *ptoi_options;
 
@@ -177,7 +178,7 @@ static void add_workers(ptoi_text *t, const ptoi_settings *s)
     }
 }
 
-/* As a list; trailing values that repeat are left out. */
+/* As a list by level, without repeated values at its end. */
 static void add_levels(ptoi_text *t, const ptoi_option *o, const pto_config *config)
 {
     uint64_t values[PTO_MAX_LEVELS];
@@ -194,7 +195,7 @@ static void add_levels(ptoi_text *t, const ptoi_option *o, const pto_config *con
     }
 }
 
-/* The decided value, in the syntax of the variable. */
+/* The value in effect, in the syntax of the variable. */
 static ptoi_text decided(const ptoi_option *o, const ptoi_settings *s)
 {
     ptoi_text t = {.length = 0};
@@ -267,8 +268,8 @@ ptoi_text ptoi_option_takes(const ptoi_option *o)
 
 enum { COLUMNS = 100, INDENT = 22, VALUE = 12 };
 
-/* Prints words from column INDENT on, with line breaks between words. A word that fits on no line
- * is broken too. */
+/* Prints text from column INDENT on. Lines are broken between words; a word that does not fit on a
+ * line is broken, too. */
 static void print_words(FILE *out, const char *words)
 {
     int column = INDENT;
@@ -309,20 +310,20 @@ void pto_options_print(FILE *out)
     ptoi_settings set;
     const ptoi_settings *now = &plain;
     if (!out || ptoi_config_resolve_from(NULL, false, &plain) != PTO_OK) {
-        return; /* only if out is NULL: the defaults are valid */
+        return; /* no file; the defaults are always valid */
     }
     if (ptoi_config_resolve_from(NULL, true, &set) == PTO_OK) {
         now = &set;
     }
-    fprintf(out, "Options of PTO Runtime: variable, value now, what it takes, meaning. The field "
-                 "of pto_config\nwins over the variable. k, m, g or t multiply a number by 1024 "
-                 "once to four times. In a list\nby level, the last value serves the levels that "
-                 "are left.\n\n");
+    fprintf(out, "Options of PTO Runtime: variable, current value, range, meaning. A field of "
+                 "pto_config overrides\nits variable. The suffixes k, m, g and t multiply by 1024, "
+                 "1024^2, 1024^3 and 1024^4. In a list by\nlevel, the last value applies to all "
+                 "remaining levels.\n\n");
     for (size_t i = 0; i < ptoi_n_options; i++) {
         print_option(out, &ptoi_options[i], now, &plain);
     }
     if (now == &plain) {
-        fprintf(out, "\nThe environment has an error, so above are the defaults:\n%*s", INDENT, "");
+        fprintf(out, "\nThe environment has an error, so the defaults are shown:\n%*s", INDENT, "");
         print_words(out, pto_error_detail());
     }
 }

@@ -53,7 +53,7 @@ diff -u "$out/expected" "$out/printed"
 
 # What it shows of a recorded run: the same graph, at other places and times.
 graph() {
-    sed -n '/^task /,/^In time/p' "$1" | sed 's/0x[0-9a-f]*/0x/'
+    sed -n '/^task /,/^Timing:/p' "$1" | sed 's/0x[0-9a-f]*/0x/'
 }
 {
     printf 'PATH="%s:$PATH"\n' "$(dirname "$pto")"

@@ -13,7 +13,7 @@ unset PTO_WORKERS PTO_SCHEDULER PTO_WINDOW PTO_HEAP PTO_DEPS PTO_ARGS PTO_MAP_EN
 
 . "$(dirname -- "$0")/../support/expect.sh"
 
-# refuse TEXT ARGUMENTS...: bad input, told on stderr alone
+# refuse TEXT ARGUMENTS...: bad input, reported only on stderr
 refuse() {
     text=$1
     shift
@@ -45,10 +45,10 @@ fi
 refuse "usage: pto COMMAND"
 refuse "usage: pto run NAME" run
 refuse "no command 'rum'; did you mean 'run'?" rum
-refuse "there are: run" xyzzyx
+refuse "available: run" xyzzyx
 refuse "unexpected argument 'x'" options x
 refuse "no workload 'stensil'; did you mean 'stencil'?" run stensil
-refuse "there are: vector" run qqqqqqqq
+refuse "available: vector" run qqqqqqqq
 refuse "the workload comes first" run --workers 2
 refuse "unknown option '--tiles'; did you mean --tile?" run vector --tiles 4
 refuse "unknown option '--wrokers=3'; did you mean --workers?" run vector --wrokers=3
@@ -67,7 +67,7 @@ refuse "--rings takes default or tight, not 'loose'" run vector --rings loose
 refuse "--levels takes a number from 1 to 8" run vector --levels 9
 refuse "larger than the plate" run stencil --small --tile 100
 refuse "must not be below fan" run reduce --leaf 2 --fan 3
-refuse "can be had" run decode --small --tokens 65536 --batch 1024 --vocabulary 1m
+refuse "are available" run decode --small --tokens 65536 --batch 1024 --vocabulary 1m
 expect 2 'PTO_LEVELS="99"' env PTO_LEVELS=99 "$pto" run vector --small
 
 # ---- summaries ----
@@ -77,17 +77,17 @@ expect 0 "result    right" "$pto" run cholesky --n 1 --tile 1 --seed 18
 expect 0 "result    right" "$pto" run decode --small --vocabulary 64k --tokens 2 --tile 16
 expect 0 "result    not checked" "$pto" run vector --small --no-check
 expect 0 "the caller alone, scheduler inline" "$pto" run vector --small --workers 0
-expect 0 "3 workers and the caller, scheduler on a thread of its own" \
+expect 0 "3 workers and the caller, scheduler on its own thread" \
     "$pto" run vector --small --workers 3 --scheduler thread
 expect 0 "the median of 4 runs" "$pto" run vector --small --repeat 4
 expect 0 "this run" "$pto" run stencil --small --profile
 expect 0 "10 of 10 KiB" "$pto" run vector --small --heap 10k
 expect 0 "of 64" "$pto" run vector --small --window 64
-# What cannot fit is told with advice.
+# What cannot fit is refused, with advice.
 expect 2 "raise heap_bytes (PTO_HEAP)" "$pto" run vector --small --heap 4k
 expect 2 "held by   the scope opened at" "$pto" run vector --small --window 2
 # The variables of the runtime win over what a workload would like, and options over them.
-expect 0 "2 workers and the caller, scheduler on a thread of its own" \
+expect 0 "2 workers and the caller, scheduler on its own thread" \
     env PTO_WORKERS=2 PTO_SCHEDULER=thread "$pto" run vector --small
 expect 0 "the caller alone" env PTO_WORKERS=none "$pto" run vector --small
 expect 0 "3 workers" env PTO_WORKERS=vector:2,all "$pto" run vector --small

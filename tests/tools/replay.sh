@@ -18,7 +18,7 @@ unset PTO_TRACE PTO_TRACE_LIMIT PTO_WINDOW PTO_HEAP PTO_ARGS PTO_DEPS PTO_MAP_EN
 
 # ---- a kept trace ----
 expect 0 "tasks      5 with 4 edges" "$pto" replay run.ptrace
-expect 0 "held back by" "$pto" replay run.ptrace
+expect 0 "limited by" "$pto" replay run.ptrace
 expect 0 "recorded   3.99 ms" "$pto" replay run.ptrace
 expect 0 "slots of level 0            2          2          2          8" \
     "$pto" replay run.ptrace --rings
@@ -69,7 +69,7 @@ for workload in vector attention decode; do
     done <lines
 done
 
-# With half of what is needed at least it does.
+# With half of the minimum it does.
 if record vector; then
     least=$(sed -n 's/^ *heap *of level 1 .* \([0-9.]* [KM]*i*B\)$/\1/p' said)
     case $least in

@@ -368,15 +368,16 @@ static void pending_at(pto_place place)
     assert_int_equal(r.look.wait.why, PTOI_WHY_TASK);
     snprintf(call, sizeof call, "pto_task_complete(rt, %llu, status)\n       where %llu is",
              (unsigned long long)r.chain[2].task, (unsigned long long)r.chain[2].task);
-    EXPECT_WORDS(&r, "of the others 0 run, 1 is\npending, 0 ready and 2 wait for others.",
-                 "waits for one task (pto_wait_task); next for task 2 (kernel 'use', submitted",
-                 "  task 2 (kernel 'use', submitted at model.c:12) waits for\n"
-                 "  task 1 (kernel 'use', submitted at model.c:11) waits for\n"
-                 "  task 0 (kernel 'send', submitted at model.c:10) is pending\n"
-                 "\n"
-                 "cause  the kernel 'send' returned PTO_PENDING, and nobody has called "
-                 "pto_task_complete for it.\n",
-                 call);
+    EXPECT_WORDS(
+        &r, "complete. Other tasks: 1 pending, 2 waiting.\n",
+        "waits for one task (pto_wait_task), currently for task 2 (kernel 'use', submitted",
+        "  task 2 (kernel 'use', submitted at model.c:12) waits for\n"
+        "  task 1 (kernel 'use', submitted at model.c:11) waits for\n"
+        "  task 0 (kernel 'send', submitted at model.c:10) is pending\n"
+        "\n"
+        "cause  the kernel 'send' returned PTO_PENDING, but pto_task_complete has not "
+        "been called for the task.\n",
+        call);
     doctor_free(&r);
     end(child);
 }
@@ -422,9 +423,9 @@ static void test_a_slow_kernel(void **state)
     assert_int_equal(r.look.worker[1].runs.task, 0);
     assert_true(r.thread.known);
     EXPECT_WORDS(&r, "The orchestrating thread waits for all tasks (pto_wait)",
-                 "  task 0 (kernel 'sleepy', submitted at model.c:20) runs\n",
-                 "cause  the kernel 'sleepy' has been running for ", ", on worker 0 (thread ",
-                 "nothing, if it may take so long");
+                 "  task 0 (kernel 'sleepy', submitted at model.c:20) is running\n",
+                 "cause  the kernel 'sleepy' has been running for at least ",
+                 ", on worker 0 (thread ", "nothing if the kernel is expected to take this long");
     doctor_free(&r);
     end(child);
 }
@@ -444,7 +445,7 @@ static void test_a_slow_kernel_on_the_orchestrating_thread(void **state)
     assert_true(r.look.level[0].rings.ring[PTO_RING_ARGS].used > 0);
     assert_int_equal(r.look.level[0].rings.ring[PTO_RING_MAP].used, 1);
     EXPECT_WORDS(&r,
-                 "waits for all tasks (pto_wait); it runs task 0 (kernel 'sleepy', submitted at "
+                 "waits for all tasks (pto_wait) and runs task 0 (kernel 'sleepy', submitted at "
                  "model.c:21) meanwhile",
                  ", on the orchestrating thread.\n");
     doctor_free(&r);
@@ -458,8 +459,9 @@ static void test_all_workers_of_a_type_are_busy(void **state)
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_BUSY, &r);
-    EXPECT_WORDS(&r, "  task 1 (kernel 'urgent', submitted at model.c:31) is ready to run,",
-                 " and does not\n", "cause  all who serve cube tasks run something else:\n",
+    EXPECT_WORDS(&r,
+                 "  task 1 (kernel 'urgent', submitted at model.c:31) is ready but does not run\n",
+                 "cause  all threads that serve cube tasks are busy:\n",
                  ": task 0 (kernel 'sleepy', submitted at model.c:30)\n", "more workers for cube");
     doctor_free(&r);
     end(child);
@@ -472,7 +474,7 @@ static void test_only_the_orchestrating_thread_could(void **state)
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_CALLER, &r);
-    EXPECT_WORDS(&r, "The orchestrating thread is in the program's own code, or submits.",
+    EXPECT_WORDS(&r, "The orchestrating thread is in user code or submits tasks.",
                  "cause  only the orchestrating thread serves ai_cpu tasks", "call pto_wait");
     doctor_free(&r);
     end(child);
@@ -488,7 +490,8 @@ static void test_no_room(void **state)
     assert_int_equal(r.look.submitted, 8);
     assert_int_equal(r.look.completed, 7);
     EXPECT_WORDS(&r,
-                 "waits for room to submit: 1 more in the task window of level 0; next for task "
+                 "waits for room to submit: it needs 1 more in the task window of level 0, "
+                 "currently for task "
                  "0 (kernel 'send', submitted at model.c:50)",
                  "pto_task_complete");
     doctor_free(&r);
@@ -502,7 +505,7 @@ static void test_reading(void **state)
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_PENDING, &r);
-    EXPECT_WORDS(&r, "waits to read a tensor (pto_read); next for task 0 (kernel 'send'");
+    EXPECT_WORDS(&r, "waits to read a tensor (pto_read), currently for task 0 (kernel 'send'");
     doctor_free(&r);
     end(child);
 }
@@ -514,12 +517,12 @@ static void test_a_stall(void **state)
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_STALLED, &r);
-    EXPECT_WORDS(&r, "The last thing it asked of the runtime was refused",
+    EXPECT_WORDS(&r, "The last call to the runtime was refused",
                  "stalled: no task that ends can make room\n"
                  "  short of  task window of level 0: 1 wanted, 4 of 4 tasks in use\n"
                  "  oldest    task 0 (kernel 'use', submitted at model.c:70)\n"
                  "  held by   the scope opened at model.c:7, which only this program can end\n",
-                 "the program has to act on it");
+                 "the program must handle it");
     doctor_free(&r);
     end(child);
 }
@@ -532,9 +535,9 @@ static void test_a_stall_before_anything_ran(void **state)
     doctor_report r;
     expect_cause(child, DOCTOR_STALLED, &r);
     assert_int_equal(r.look.states[PEEK_READY], 4);
-    EXPECT_WORDS(&r, "The last thing it asked of the runtime was refused", "ago:\n",
+    EXPECT_WORDS(&r, "The last call to the runtime was refused", "ago:\n",
                  "  held by   the scope opened at model.c:7, which only this program can end\n",
-                 "but that would make no room");
+                 "but that makes no room");
     doctor_free(&r);
     end(child);
 }
@@ -546,7 +549,7 @@ static void test_a_stall_and_another_cause(void **state)
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_PENDING, &r);
-    EXPECT_WORDS(&r, "nobody has called pto_task_complete", "What it asked of the runtime before",
+    EXPECT_WORDS(&r, "pto_task_complete has not been called", "An earlier call to the runtime",
                  "  held by   the scope opened at model.c:7, which only this program can end\n");
     doctor_free(&r);
     end(child);
@@ -608,7 +611,7 @@ static void test_idle_stopped_and_ended(void **state)
     int status;
     peek kept;
     expect_cause(child, DOCTOR_IDLE, &r);
-    EXPECT_WORDS(&r, "1 task submitted, 1 complete", "whatever the program does now is its own");
+    EXPECT_WORDS(&r, "1 task submitted, 1 complete", "the program is in user code");
     doctor_free(&r);
 
     kill(child, SIGSTOP);
@@ -636,7 +639,7 @@ static void test_moving(void **state)
     doctor_report r;
     expect_cause(child, DOCTOR_MOVES, &r);
     assert_true(r.submitted > 0 || r.completed > 0);
-    EXPECT_WORDS(&r, "moves: in ");
+    EXPECT_WORDS(&r, "makes progress: in ");
     doctor_free(&r);
     end(child);
 }
@@ -648,7 +651,7 @@ static void test_nothing_to_look_at(void **state)
     (void)state;
     peek p;
     assert_int_equal(peek_open(&p, (int)getpid(), 0), PTO_SYSTEM);
-    assert_non_null(strstr(pto_error_detail(), "has no runtime now"));
+    assert_non_null(strstr(pto_error_detail(), "has no runtime"));
     assert_int_equal(peek_open(&p, INT32_MAX, 0), PTO_SYSTEM);
     assert_non_null(strstr(pto_error_detail(), "there is no process"));
     const program idle = {run_idle, 1, 0, ALL, 0, PTO_PLACE_INLINE};

@@ -53,23 +53,23 @@ expect 2 "--interval needs a value" "$pto" top --interval
 expect 2 "--interval takes seconds from 0.05 to 3600, not 'soon'" "$pto" top --interval soon $$
 expect 2 "--interval takes seconds from 0.05 to 3600, not '0'" "$pto" top --interval 0 $$
 expect 2 "--once takes no value" "$pto" top --once=1
-expect 2 "'12x' is no process" "$pto" top --once 12x
-expect 2 "'' is no process" "$pto" top --once ''
-expect 2 "'12:' is no process" "$pto" doctor 12:
+expect 2 "'12x' is not a process" "$pto" top --once 12x
+expect 2 "'' is not a process" "$pto" top --once ''
+expect 2 "'12:' is not a process" "$pto" doctor 12:
 expect 2 "unexpected argument '2'" "$pto" top 1 2
 expect 1 "there is no process 999999999" "$pto" top --once 999999999
-expect 1 "has no runtime now" "$pto" top --once $$
-expect 2 "has no runtime now" "$pto" doctor $$
+expect 1 "has no runtime" "$pto" top --once $$
+expect 2 "has no runtime" "$pto" doctor $$
 expect 2 "there is no process 999999999" "$pto" doctor 999999999
 expect 2 "which process?" "$pto" doctor
 expect 2 "unexpected argument 'x'" "$pto" info x
-expect 2 "the bench comes first" "$pto" bench --quick
+expect 2 "the benchmark comes first" "$pto" bench --quick
 expect 2 "no command 'docter'; did you mean 'doctor'?" "$pto" docter
 
 # ---- info ----
 expect 0 "version        0." "$pto" info
 expect 0 "PTO_WINDOW           1024             default" "$pto" info
-expect 0 "PTO_WINDOW           2048             environment, else 1024" env PTO_WINDOW=2000 "$pto" info
+expect 0 "PTO_WINDOW           2048             environment, default 1024" env PTO_WINDOW=2000 "$pto" info
 expect 0 "PTO_WORKERS          cube:2,vector    environment" env PTO_WORKERS=cube:2,vector "$pto" info
 expect 1 "The environment has an error" env PTO_WINDOW=many "$pto" info
 
@@ -78,7 +78,7 @@ cp "$pto" "$work/pto"
 expect 1 "./dev bench" "$work/pto" bench
 if "$pto" bench >"$work/benches" 2>&1; then
     grep -q '^  tasks$' "$work/benches" || say "pto bench does not list tasks: $(cat "$work/benches")"
-    expect 2 "no bench 'task'; did you mean 'tasks'?" "$pto" bench task
+    expect 2 "no benchmark 'task'; did you mean 'tasks'?" "$pto" bench task
     expect 0 "--callgrind" "$pto" bench tasks --help
 fi
 
@@ -94,14 +94,14 @@ expect 0 "pto top: $(basename "$pto"), process $program, up " "$pto" top --once 
 expect 0 "2 workers, scheduler inline" "$pto" top --once "$program:0"
 expect 1 "there is no number 1" "$pto" top --once "$program:1"
 "$pto" top --once --interval 1 $program >"$work/said"
-for line in '^tasks  *[0-9][0-9]* submitted (.*/s)  [0-9]* complete (' '^unfinished  *[0-9]* run, ' \
+for line in '^tasks  *[0-9][0-9]* submitted (.*/s)  [0-9]* complete (' '^unfinished  *[0-9]* running, ' \
     '^orchestrator ' '^oldest ' '^0  *tasks  *[#.]* ' '^  *heap ' '^1  *all ' '^caller  *all '; do
     grep -q "$line" "$work/said" || say "pto top --once: no line '$line': $(cat "$work/said")"
 done
 if grep -q "$(printf '\033')" "$work/said"; then
     say "pto top --once: colours, and no terminal"
 fi
-expect 0 "moves: in " "$pto" doctor --wait 3 $program
+expect 0 "makes progress: in " "$pto" doctor --wait 3 $program
 object=$("$pto" top --json $program)
 if [ "$(printf '%s\n' "$object" | wc -l)" -ne 1 ]; then
     say "pto top --json: not one line: $object"
@@ -118,7 +118,7 @@ fi
 # Without a process: this one alone, or it is in the list of several.
 "$pto" top --once >"$work/said" 2>&1
 grep -q "process $program,\|^ *$program  " "$work/said" || say "pto top: $(cat "$work/said")"
-expect 2 "this is no terminal; --once prints" "$pto" top $program
+expect 2 "not a terminal; --once prints" "$pto" top $program
 
 # ---- on a terminal ----
 

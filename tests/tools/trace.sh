@@ -17,7 +17,7 @@ unset PTO_TRACE PTO_TRACE_LIMIT
 . "$(dirname -- "$0")/../support/expect.sh"
 
 # ---- report ----
-expect 0 "tasks          5: 3 done, 1 failed, 1 skipped, 0 not ended" "$pto" trace report run.ptrace
+expect 0 "tasks          5: 3 done, 1 failed, 1 skipped, 0 unfinished" "$pto" trace report run.ptrace
 expect 0 "edges          4: 3 RAW, 1 WAR, 0 WAW, 0 after" "$pto" trace report run.ptrace
 expect 0 "lost           0 records" "$pto" trace report run.ptrace
 expect 0 "slots of level 0" "$pto" trace report run.ptrace
@@ -43,19 +43,19 @@ cmp -s out.ptrace run.ptrace || { echo "a copy differs"; bad=1; }
 expect 0 "makespan" "$pto" trace diff run.ptrace out.ptrace
 
 # ---- explain ----
-expect 0 "task 1 (fails@golden.c:2) comes after task 0 (quick@golden.c:1), by an edge:" \
+expect 0 "task 1 (fails@golden.c:2) depends on task 0 (quick@golden.c:1) through one edge:" \
     "$pto" explain run.ptrace 0 1
-expect 0 "by an edge:" "$pto" explain run.ptrace 1 0
+expect 0 "through one edge:" "$pto" explain run.ptrace 1 0
 expect 0 "0 -> task 1 (fails@golden.c:2): RAW, the same region" "$pto" explain run.ptrace quick fails
 expect 0 "1 reads argument 0: uint8[8] strides (1) at 0x" "$pto" explain run.ptrace 0 fails@golden.c
 expect 0 "both dense" "$pto" explain run.ptrace quick#1 2
-expect 0 "by 2 edges" "$pto" explain run.ptrace quick@golden.c:1#1 quick@golden.c:4
-expect 0 "Nothing orders task 3" "$pto" explain run.ptrace 3 4
-expect 2 "there are 5" "$pto" explain run.ptrace 0 5
-expect 2 "3 are so named" "$pto" explain run.ptrace 0 quick#4
-expect 2 "0 are so named" "$pto" explain run.ptrace 0 quick@other.c
-expect 2 "names no task" "$pto" explain run.ptrace 0 '@'
-expect 2 "names no task" "$pto" explain run.ptrace 0 'quick@golden.c:x'
+expect 0 "through 2 edges" "$pto" explain run.ptrace quick@golden.c:1#1 quick@golden.c:4
+expect 0 ") are independent." "$pto" explain run.ptrace 3 4
+expect 2 "the trace has 5 tasks" "$pto" explain run.ptrace 0 5
+expect 2 "3 tasks match" "$pto" explain run.ptrace 0 quick#4
+expect 2 "0 tasks match" "$pto" explain run.ptrace 0 quick@other.c
+expect 2 "is not a task" "$pto" explain run.ptrace 0 '@'
+expect 2 "is not a task" "$pto" explain run.ptrace 0 'quick@golden.c:x'
 expect 2 "are the same task, 0" "$pto" explain run.ptrace 0 quick
 
 # ---- what it does not understand ----
@@ -66,12 +66,12 @@ expect 0 "usage: pto explain" "$pto" explain --help
 expect 2 "did you mean 'report'" "$pto" trace repot run.ptrace
 expect 2 "takes one file" "$pto" trace report
 expect 2 "takes two files" "$pto" trace diff run.ptrace
-expect 2 "'x.html' is no NAME.json" "$pto" trace json run.ptrace -o x.html
-expect 2 "'.json' is no NAME.json" "$pto" trace json run.ptrace -o .json
-expect 2 "'folder/.json' is no NAME.json" "$pto" trace json run.ptrace -o folder/.json
+expect 2 "'x.html' is not of the form NAME.json" "$pto" trace json run.ptrace -o x.html
+expect 2 "'.json' is not of the form NAME.json" "$pto" trace json run.ptrace -o .json
+expect 2 "'folder/.json' is not of the form NAME.json" "$pto" trace json run.ptrace -o folder/.json
 expect 2 "pto trace: -o needs a value" "$pto" trace json run.ptrace -o
 expect 2 "pto trace: unknown option '--ouput'" "$pto" trace json run.ptrace --ouput x.json
-expect 2 "there are: report html json dot ptrace diff" "$pto" trace picture run.ptrace
+expect 2 "available: report html json dot ptrace diff" "$pto" trace picture run.ptrace
 expect 2 "pto explain: unknown option '--why'" "$pto" explain --why run.ptrace 0 1
 expect 0 "usage: pto options" "$pto" options --help
 expect 2 "pto options: unknown option '--hlep'; did you mean --help?" "$pto" options --hlep

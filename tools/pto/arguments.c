@@ -21,10 +21,10 @@ static void print_help(const arguments *a)
                  o->value ? o->value : "");
         printf("  %-20s %s\n", left, o->help);
     }
-    printf("  %-20s %s\n", "--help", "this");
+    printf("  %-20s %s\n", "--help", "print this help");
 }
 
-/* getopt refused `word`: says why. */
+/* Prints why getopt refused `word`. */
 static int refuse(const arguments *a, int answer, const char *word)
 {
     const char *names[ARGUMENTS_MOST + 1];
@@ -63,7 +63,7 @@ int arguments_read(const arguments *a, int argc, char **argv, const char **opera
         operands[i] = NULL;
     }
     opterr = 0;
-    optind = 0; /* from the beginning, whatever was read before */
+    optind = 0; /* start from the beginning, whatever was parsed before */
     for (int answer; (answer = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
         if (answer == 'h' || answer == HELP) {
             print_help(a);
@@ -104,8 +104,7 @@ bool arguments_process(const char *command, const char *text, int *pid, unsigned
         return true;
     }
     fprintf(stderr,
-            "pto %s: '%s' is no process: a number, or number:N for runtime N of several in one "
-            "process\n",
+            "pto %s: '%s' is not a process: give PID, or PID:N for runtime N of that process\n",
             command, text);
     return false;
 }

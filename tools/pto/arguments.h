@@ -1,4 +1,4 @@
-/* arguments.h - the command line of a small command: a table of options, and operands. */
+/* arguments.h - command line parsing for small commands: a table of options, and operands. */
 #ifndef TOOL_ARGUMENTS_H
 #define TOOL_ARGUMENTS_H
 
@@ -7,17 +7,17 @@
 
 enum { ARGUMENTS_MOST = 16 };
 
-/* One option; it sets what it points to, and exactly one of the two is there. */
+/* One option. It sets either *flag or *text; the other pointer is NULL. */
 typedef struct argument {
-    const char *name, *value, *help; /* value: what to call it in the help; NULL: it takes none */
+    const char *name, *value, *help; /* value: its name in the help; NULL: takes no value */
     bool *flag;
     const char **text;
 } argument;
 
 typedef struct arguments {
-    const char *command;  /* "top": as in `pto top` */
+    const char *command;  /* "top" for `pto top` */
     const char *operands; /* "[PID]", for the help */
-    const char *about;    /* lines of help, each with its newline */
+    const char *about;    /* help text; every line ends with a newline */
     const argument *options;
     size_t n_options;
     size_t most_operands;
@@ -25,15 +25,16 @@ typedef struct arguments {
 
 #define ARGUMENTS_RUN (-1)
 
-/* ARGUMENTS_RUN to go on; else the exit status: help was asked for and given, or it was said on stderr
- * what is wrong. argv[0] is the name of the command. Operands come back in order, `most_operands` of
- * them with NULL for those that are not there. --help is known to all. */
+/* Parses the command line. Returns ARGUMENTS_RUN if the command should run. Otherwise help was
+ * printed, or an error on stderr, and the result is the exit status. argv[0] is the name of the
+ * command. The operands are stored in order: `most_operands` pointers, NULL for missing ones. Every
+ * command has --help. */
 int arguments_read(const arguments *a, int argc, char **argv, const char **operands);
 
-/* "PID" or "PID:NUMBER". Says what is wrong, if so. */
+/* Parses "PID" or "PID:NUMBER". Prints an error if it is neither. */
 bool arguments_process(const char *command, const char *text, int *pid, unsigned *number);
 
-/* A number of seconds, from low to high. */
+/* Parses a number of seconds from low to high. Prints an error otherwise. */
 bool arguments_seconds(const char *command, const char *option, const char *text, double low,
                        double high, double *seconds);
 

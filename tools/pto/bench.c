@@ -1,7 +1,8 @@
-/* bench.c - `pto bench [NAME]`: runs the benches that lie beside this command.
+/* bench.c - `pto bench [NAME]`: runs the benchmarks that were built beside this command.
  *
- * They are programs of the source tree, and are not installed: what they compare with has to be
- * built and fetched, which ./dev bench does. So this finds them in a build, and says so elsewhere.
+ * They are programs of the source tree and are not installed, because the libraries they compare
+ * with must be fetched and built first. ./dev bench does that. So this command finds them only in a
+ * build tree.
  */
 #define _GNU_SOURCE /* readlink */
 #include <dirent.h>
@@ -29,7 +30,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* In ../bench of the folder that the command lies in. */
+/* They are in ../bench, relative to the folder of this command. */
 static void find(benches *b)
 {
     b->count = 0;
@@ -64,13 +65,15 @@ static void find(benches *b)
 
 static void print_help(FILE *out)
 {
-    fputs("usage: pto bench              the benches there are\n"
-          "       pto bench NAME [ARGS]  run one (--help: what it takes); 1: it is short of a bar\n"
+    fputs("usage: pto bench              list the benchmarks\n"
+          "       pto bench NAME [ARGS]  run one (--help lists its options); exit status 1 if it "
+          "misses a target\n"
           "\n"
-          "They are built from the source tree and lie beside this command in a build. There,\n"
+          "The benchmarks are part of the source tree and are built beside this command. There,\n"
           "  ./dev bench NAME\n"
-          "builds a release, brings what they compare with, and runs them: figures for others come "
-          "from that.\n",
+          "makes a release build, installs the libraries to compare with, and runs the benchmark. "
+          "Use that for\n"
+          "figures that you publish.\n",
           out);
 }
 
@@ -82,14 +85,14 @@ int command_bench(int argc, char **argv)
         return 0;
     }
     if (argc > 1 && argv[1][0] == '-') {
-        fprintf(stderr, "pto bench: the bench comes first, then '%s' (pto bench lists them)\n",
+        fprintf(stderr, "pto bench: the benchmark comes first, then '%s' (pto bench lists them)\n",
                 argv[1]);
         return 2;
     }
     find(&b);
     if (b.count == 0) {
         fprintf(stderr,
-                "pto bench: no benches lie beside this command. They are in the source tree: "
+                "pto bench: no benchmarks beside this command. They are in the source tree: "
                 "./dev bench\n");
         return 1;
     }
@@ -112,11 +115,11 @@ int command_bench(int argc, char **argv)
         }
     }
     const char *nearest = words_nearest(argv[1], names, b.count);
-    fprintf(stderr, "pto bench: no bench '%s'", argv[1]);
+    fprintf(stderr, "pto bench: no benchmark '%s'", argv[1]);
     if (nearest) {
         fprintf(stderr, "; did you mean '%s'?", nearest);
     }
-    fputs("\nthere are:", stderr);
+    fputs("\navailable:", stderr);
     for (size_t i = 0; i < b.count; i++) {
         fprintf(stderr, " %s", names[i]);
     }

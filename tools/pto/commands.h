@@ -1,5 +1,5 @@
-/* commands.h - commands of `pto` that have a file of their own. argv[0] is the name; the exit status
- * is 0, 1 for an error or an answer that is no good news, 2 for bad input. */
+/* commands.h - the subcommands of `pto` that have their own file. argv[0] is the name. The exit
+ * status is 0, 1 for an error or a negative answer, 2 for bad input. */
 #ifndef TOOL_COMMANDS_H
 #define TOOL_COMMANDS_H
 

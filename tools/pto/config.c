@@ -1,5 +1,4 @@
-/* config.c - the configuration of the runtime, from the options, the environment and the
- * workload. */
+/* config.c - derives the runtime configuration from options, environment and workload. */
 #define _GNU_SOURCE /* CPU_COUNT */
 #include <sched.h>
 #include <stdlib.h>
@@ -7,11 +6,11 @@
 
 #include "options.h"
 
-/* The fields that a workload may wish for, with the variables that win over the wish. */
+/* The fields that a workload may preset, with the variables that override them. */
 typedef struct field {
     const char *variable;
     size_t at, bytes;               /* in pto_config */
-    size_t levels_at, levels_bytes; /* of the array by level, if there is one */
+    size_t levels_at, levels_bytes; /* of the per-level array, if there is one */
 } field;
 
 #define FIELD(variable, name)                                                                      \
@@ -53,7 +52,7 @@ static void forget(pto_config *config, const field *f)
     memset((char *)config + f->levels_at, 0, f->levels_bytes);
 }
 
-/* One number for all levels: what was wished for single ones is over. */
+/* Removes the preset of a field, including its per-level values. */
 static void forget_variable(pto_config *config, const char *name)
 {
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
@@ -65,7 +64,7 @@ static void forget_variable(pto_config *config, const char *name)
 
 pto_config options_config(const options *o, const workload_job *job)
 {
-    /* Tight rings were asked for on the command line; the usual ones are a wish only. */
+    /* Tight rings come from the command line. The usual ones are only a preset. */
     pto_config config = o->tight ? job->tight : job->usual;
     for (size_t i = 0; !o->tight && i < sizeof fields / sizeof *fields; i++) {
         if (variable(fields[i].variable)) {
@@ -94,7 +93,7 @@ pto_config options_config(const options *o, const workload_job *job)
     return config;
 }
 
-/* "cube:2,vector" are three. The runtime has accepted it. */
+/* "cube:2,vector" is three workers. The runtime has already validated the list. */
 static uint32_t count_list(const char *list)
 {
     uint32_t n = 0;

@@ -1,4 +1,4 @@
-/* doctor.c - see doctor.h: the search for the cause. */
+/* doctor.c - the search for the cause. See doctor.h. */
 #include "doctor.h"
 
 #include "arguments.h"
@@ -8,7 +8,7 @@ enum { LOOKS = 4, TRIES = 5 };
 
 /* ---- The chain ------------------------------------------------------------------------------- */
 
-/* A long one loses its middle. */
+/* Appends a task. A long chain loses its middle. */
 static void keep(doctor_report *r, const peek_task *t)
 {
     if (r->n_chain == DOCTOR_CHAIN) {
@@ -21,9 +21,9 @@ static void keep(doctor_report *r, const peek_task *t)
     r->length++;
 }
 
-/* From the task to one that waits for none; false if they completed under our eyes. Tasks wait only
- * for such that were submitted before them, so this ends; a window that says otherwise is corrupt, and
- * ends it too. */
+/* Follows the chain from `task` to a task that waits for no other. Returns false if one of them
+ * completed meanwhile. Tasks only wait for earlier tasks, so the loop ends; it also ends if a
+ * corrupt window says otherwise. */
 static bool follow(const peek *p, pto_task task, doctor_report *r)
 {
     peek_task t;
@@ -42,7 +42,7 @@ static bool follow(const peek *p, pto_task task, doctor_report *r)
 
 /* ---- The root -------------------------------------------------------------------------------- */
 
-/* Who runs the task; -1: nobody says so. */
+/* The worker that runs the task, or -1. */
 static int64_t find_runner(const peek_look *look, pto_task task)
 {
     for (uint32_t i = 0; i <= look->workers; i++) {
@@ -53,7 +53,7 @@ static int64_t find_runner(const peek_look *look, pto_task task)
     return -1;
 }
 
-/* The task could run, and nobody runs it: why? */
+/* Why does a ready task not run? */
 static doctor_cause why_not(const peek_look *look, const peek_task *t)
 {
     bool threads = false, idle = false;
@@ -94,7 +94,7 @@ static doctor_cause name_cause(const peek *p, doctor_report *r)
     return DOCTOR_RUNS;
 }
 
-/* ---- Looking --------------------------------------------------------------------------------- */
+/* ---- Snapshots ------------------------------------------------------------------------------ */
 
 static bool is_stopped(const peek *p)
 {
@@ -113,7 +113,8 @@ static pto_status look_again(const peek *p, doctor_report *r)
     return peek_look_at(p, &r->look);
 }
 
-/* Nothing moved between the looks: why? False if something moves after all. */
+/* Finds the cause after nothing moved between the snapshots. *found is false if something moved
+ * after all. */
 static pto_status find_cause(const peek *p, doctor_report *r, bool *found)
 {
     peek_look after;
@@ -133,14 +134,14 @@ static pto_status find_cause(const peek *p, doctor_report *r, bool *found)
             return PTO_OK;
         }
         r->cause = name_cause(p, r);
-        /* To wait would run what is ready, and make no room for what was refused. */
+        /* Waiting would run the ready tasks, but it would not make the room that was refused. */
         if (r->cause == DOCTOR_CALLER && refused && !r->look.wait.on) {
             r->cause = DOCTOR_STALLED;
         }
     }
     PTO_TRY(peek_look_at(p, &after));
     *found = !has_moved(&r->look, &after) && r->look.wait.serial == after.wait.serial;
-    /* A task that was ready may have been taken just now: then it is not lost. */
+    /* A ready task may have just been taken: then it is not lost. */
     if (*found && r->n_chain) {
         const peek_task *root = &r->chain[r->n_chain - 1];
         peek_task again;
@@ -188,7 +189,7 @@ pto_status doctor_examine(const peek *p, double seconds, doctor_report *r)
             r->cause = is_gone(p, r) ? DOCTOR_ENDED : DOCTOR_MOVES;
         } else if (r->cause == DOCTOR_RUNS && r->thread.known) {
             const peek_thread then = r->thread;
-            peek_pause(0.05); /* a tick of the clock, and some */
+            peek_pause(0.05); /* more than one tick of the CPU clock */
             r->thread = peek_thread_of(p, r->look.worker[r->worker].thread);
             r->uses_cpu = r->thread.known && r->thread.ticks > then.ticks;
         }
@@ -236,7 +237,7 @@ static int examine_one(int pid, uint32_t number, double seconds)
     return status;
 }
 
-/* One after the other: the whole story of those that hang, a line about each of the others. */
+/* Examines all runtimes: the full diagnosis of those that hang, one line about the others. */
 static int examine_all(int pid, uint32_t windows, double seconds)
 {
     int status = WELL;
@@ -258,7 +259,7 @@ static int examine_all(int pid, uint32_t windows, double seconds)
             }
             (hangs ? doctor_print : doctor_print_line)(stdout, &r);
             status = hangs ? HANGS : status;
-            stopped = r.cause == DOCTOR_STOPPED; /* all of them */
+            stopped = r.cause == DOCTOR_STOPPED; /* the whole process is stopped */
         }
         doctor_free(&r);
         peek_close(&p);
@@ -276,16 +277,16 @@ int command_doctor(int argc, char **argv)
 {
     const char *operand, *wait = NULL;
     const argument options[] = {
-        {"wait", "SECONDS", "to look for movement, 0.03 to 3600 (0.6)", NULL, &wait},
+        {"wait", "SECONDS", "how long to watch for progress, 0.03 to 3600 (0.6)", NULL, &wait},
     };
     const arguments a = {
         .command = "doctor",
         .operands = "PID",
         .about =
-            "What a program that seems to hang waits for, and what to do about it. Of several "
-            "runtimes of a\nprocess all are looked at, each for so long; PID:N is runtime N "
-            "alone. Exit status 0: it moves, or\nhas nothing to do; 1: it hangs; 2: there is no "
-            "such process or runtime, or it may not be seen.\n",
+            "Finds out what a hanging program waits for, and what to do about it. If a process has "
+            "several runtimes,\nall are examined, one after the other; PID:N examines only runtime "
+            "N. Exit status 0: it makes progress\nor is idle; 1: it hangs; 2: there is no such "
+            "process or runtime, or it cannot be read.\n",
         .options = options,
         .n_options = sizeof options / sizeof *options,
         .most_operands = 1,
@@ -298,7 +299,8 @@ int command_doctor(int argc, char **argv)
     unsigned number;
     double seconds = 0.6;
     if (!operand) {
-        fprintf(stderr, "pto doctor: which process? (pto top lists those that have a runtime)\n");
+        fprintf(stderr,
+                "pto doctor: which process? (pto top lists the processes with a runtime)\n");
         return 2;
     }
     if (!arguments_process("doctor", operand, &pid, &number) ||

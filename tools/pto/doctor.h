@@ -1,10 +1,11 @@
-/* doctor.h - what a program that seems to hang waits for.
+/* doctor.h - finds out what a hanging program waits for.
  *
- * Several looks, a while apart. If a task was submitted or completed between them the program moves,
- * and that is the answer. If not, the chain is followed: from what the orchestrating thread waits
- * for, or else from the oldest task that is not complete, to the task before it that it waits for,
- * and on, until one waits for no task. What that one lacks is the cause. Then it is looked once
- * more: if something moved meanwhile, the chain was of yesterday, and all of it is done again.
+ * It takes several snapshots, some time apart. If tasks were submitted or completed in between, the
+ * program makes progress, and that is the answer. Otherwise it follows the chain of dependencies.
+ * The chain starts at the task that the orchestrating thread waits for, or else at the oldest
+ * unfinished task. It ends at a task that waits for no other task. Whatever that task lacks is the
+ * cause. Then one more snapshot is taken: if something moved in the meantime, the chain is out of
+ * date and the search is repeated.
  */
 #ifndef TOOL_DOCTOR_H
 #define TOOL_DOCTOR_H
@@ -14,54 +15,55 @@
 #include "peek.h"
 
 typedef enum doctor_cause {
-    DOCTOR_MOVES,   /* nothing is wrong: it makes progress */
-    DOCTOR_ENDED,   /* the runtime is destroyed, or the process gone */
-    DOCTOR_STOPPED, /* by a signal or a debugger */
-    DOCTOR_IDLE,    /* all tasks are complete; the program is in its own code */
-    DOCTOR_STALLED, /* the program is in its own code, and the last submit was refused because it
-                       would wait for ever */
+    DOCTOR_MOVES,   /* not hanging: it makes progress */
+    DOCTOR_ENDED,   /* the runtime is destroyed, or the process has ended */
+    DOCTOR_STOPPED, /* stopped by a signal or a debugger */
+    DOCTOR_IDLE,    /* all tasks are complete; the program is in user code */
+    DOCTOR_STALLED, /* the program is in user code, and its last submit was refused with a proved
+                       deadlock */
     DOCTOR_RUNS,    /* a kernel does not return */
-    DOCTOR_PENDING, /* a kernel returned PTO_PENDING, and nobody called pto_task_complete */
-    DOCTOR_BUSY,    /* a task is ready; all who serve its type run something else */
-    DOCTOR_CALLER, /* a task is ready; only the orchestrating thread serves its type, and it does not
-                       wait, so it does not help */
-    DOCTOR_ENDS,   /* a kernel has returned; the scheduler's thread has not seen to it */
-    DOCTOR_LOST,   /* a task is ready, somebody could run it, and nobody does: our error */
+    DOCTOR_PENDING, /* a kernel returned PTO_PENDING, but pto_task_complete was not called */
+    DOCTOR_BUSY,    /* a task is ready, but all threads that serve its type are busy */
+    DOCTOR_CALLER,  /* a task is ready, but only the orchestrating thread serves its type, and it
+                      runs tasks only while it waits */
+    DOCTOR_ENDS,    /* a kernel has returned, but the scheduler thread has not completed the task */
+    DOCTOR_LOST,    /* a task is ready and a thread is idle, but nothing happens: a bug in the
+                      runtime */
     DOCTOR_CAUSES,
 } doctor_cause;
 
-enum { DOCTOR_CHAIN = 8 }; /* as many tasks are kept, of the beginning and of the end each half */
+enum { DOCTOR_CHAIN = 8 }; /* tasks kept of a long chain: half from its start, half from its end */
 
 typedef struct doctor_report {
     doctor_cause cause;
     int pid;
-    uint32_t number, windows; /* which runtime of how many the process has */
+    uint32_t number, windows; /* which runtime, and how many the process has */
     char program[32];
-    double seconds;                /* between the first look and the last */
-    uint64_t submitted, completed; /* in that time */
-    peek_look look;                /* the last */
+    double seconds;                /* between the first and the last snapshot */
+    uint64_t submitted, completed; /* during that time */
+    peek_look look;                /* the last snapshot */
     peek_words orchestrator;
-    peek_task chain[DOCTOR_CHAIN]; /* from where the search began to the root, which is the last */
-    uint32_t n_chain, length;      /* kept, and in all */
-    uint32_t worker;               /* RUNS: who; look.workers is the orchestrating thread */
-    peek_thread thread;            /* RUNS: its thread */
-    bool uses_cpu;                 /* RUNS: it did, between the looks */
+    peek_task chain[DOCTOR_CHAIN]; /* from the start of the search to the root, which is the last */
+    uint32_t n_chain, length;      /* tasks kept, and in total */
+    uint32_t worker;               /* RUNS: the worker; look.workers is the orchestrating thread */
+    peek_thread thread;            /* RUNS: the thread of that worker */
+    bool uses_cpu;                 /* RUNS: that thread used CPU time between the snapshots */
 } doctor_report;
 
-/* Takes so many seconds. The report is freed by doctor_free in any case. */
+/* Examines a program for the given time. Call doctor_free in every case. */
 pto_status doctor_examine(const peek *p, double seconds, doctor_report *r);
 void doctor_free(doctor_report *r);
 
 /* "moves", "pending" ... */
 const char *doctor_cause_name(doctor_cause cause);
 
-/* Whether the program has to be helped. */
+/* Whether the program hangs. */
 bool doctor_hangs(const doctor_report *r);
 
-/* The story in plain words, and what to do. */
+/* Prints the diagnosis and the advice. */
 void doctor_print(FILE *out, const doctor_report *r);
 
-/* One line, of a runtime that does not hang. */
+/* Prints one line about a runtime that does not hang. */
 void doctor_print_line(FILE *out, const doctor_report *r);
 
 #endif /* TOOL_DOCTOR_H */

@@ -1,4 +1,4 @@
-/* doctor_words.c - the story that `pto doctor` tells. */
+/* doctor_words.c - prints the diagnosis of `pto doctor`. */
 #include <inttypes.h>
 
 #include "doctor.h"
@@ -45,23 +45,40 @@ static const char *plural(uint64_t n, const char *one, const char *many)
     return n == 1 ? one : many;
 }
 
+/* "1 running, 2 waiting": the unfinished tasks, without zero counts. */
+static void print_unfinished(FILE *out, const peek_look *l)
+{
+    const struct {
+        const char *state;
+        uint64_t count;
+    } states[] = {
+        {"running", l->states[PEEK_RUNS] + l->states[PEEK_ENDS]},
+        {"pending", l->states[PEEK_PENDING]},
+        {"ready", l->states[PEEK_READY]},
+        {"waiting", l->states[PEEK_WAITS]},
+    };
+    const char *before = " Other tasks: ";
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+        if (states[i].count) {
+            fprintf(out, "%s%" PRIu64 " %s", before, states[i].count, states[i].state);
+            before = ", ";
+        }
+    }
+    fputs(*before == ',' ? ".\n" : "\n", out);
+}
+
 static void print_seen(FILE *out, const doctor_report *r)
 {
     const peek_look *l = &r->look;
-    const uint64_t run = l->states[PEEK_RUNS] + l->states[PEEK_ENDS];
-    const uint64_t pending = l->states[PEEK_PENDING], waits = l->states[PEEK_WAITS];
-    fprintf(out,
-            "%s (%s): %" PRIu64 " task%s submitted, %" PRIu64 " complete; of the others %" PRIu64
-            " %s, %" PRIu64 " %s\npending, %" PRIu64 " ready and %" PRIu64 " %s for others.\n",
-            r->program, name_process(r).s, l->submitted, plural(l->submitted, "", "s"),
-            l->completed, run, plural(run, "runs", "run"), pending, plural(pending, "is", "are"),
-            l->states[PEEK_READY], waits, plural(waits, "waits", "wait"));
+    fprintf(out, "%s (%s): %" PRIu64 " task%s submitted, %" PRIu64 " complete.", r->program,
+            name_process(r).s, l->submitted, plural(l->submitted, "", "s"), l->completed);
+    print_unfinished(out, l);
     if (l->cancelled) {
-        fputs("It was cancelled: tasks that have not begun are skipped.\n", out);
+        fputs("The run was cancelled: tasks that have not started are skipped.\n", out);
     }
     fprintf(out, "The orchestrating thread %s", r->orchestrator.s);
     if (l->wait.on && l->wait.since) {
-        fprintf(out, ". It has slept for %s", words_time((double)l->wait.since * 1e-9).s);
+        fprintf(out, ". It has been asleep for %s", words_time((double)l->wait.since * 1e-9).s);
     }
     fputs(".\n", out);
 }
@@ -70,10 +87,10 @@ static void print_chain(FILE *out, const doctor_report *r)
 {
     static const char *const states[] = {
         [PEEK_WAITS] = "waits for",
-        [PEEK_READY] = "is ready to run, and does not",
-        [PEEK_RUNS] = "runs",
+        [PEEK_READY] = "is ready but does not run",
+        [PEEK_RUNS] = "is running",
         [PEEK_PENDING] = "is pending",
-        [PEEK_ENDS] = "has ended, and is not closed",
+        [PEEK_ENDS] = "has ended but is not complete",
     };
     fputc('\n', out);
     for (uint32_t i = 0; i < r->n_chain; i++) {
@@ -83,7 +100,7 @@ static void print_chain(FILE *out, const doctor_report *r)
         }
         fprintf(out, "  %s %s", peek_name_of(t).s, states[t->state]);
         if (t->state == PEEK_WAITS && t->left > 1) {
-            fprintf(out, " %u tasks, first of all", t->left);
+            fprintf(out, " %u tasks, first for", t->left);
         }
         fputc('\n', out);
     }
@@ -93,28 +110,29 @@ static void print_chain(FILE *out, const doctor_report *r)
 static void print_runs(FILE *out, const doctor_report *r)
 {
     const peek_task *t = &r->chain[r->n_chain - 1];
-    fprintf(out, "cause  the kernel '%s' has been running for %s at least", t->kernel,
+    fprintf(out, "cause  the kernel '%s' has been running for at least %s", t->kernel,
             words_time(r->seconds).s);
     if (r->worker <= r->look.workers) {
         fprintf(out, ", on %s", name_worker(r, r->worker).s);
     }
     fputs(".\n", out);
     if (r->uses_cpu) {
-        fputs("       Its thread uses the processor: it computes, or spins.\n", out);
+        fputs("       Its thread uses CPU time: it computes or spins.\n", out);
     } else if (r->thread.known) {
-        fprintf(out,
-                "       Its thread sleeps%s%s: it waits for something outside of the runtime.\n",
+        fprintf(out, "       Its thread sleeps%s%s: it waits for something outside the runtime.\n",
                 *r->thread.channel ? " in " : "", r->thread.channel);
     }
-    fprintf(out,
-            "do     nothing, if it may take so long. Otherwise see where it is:\n"
-            "         gdb -p %d -batch -ex 'thread apply all backtrace'\n"
-            "       A kernel must not wait for other tasks; one that waits for a device returns "
-            "PTO_PENDING.\n",
-            r->pid);
+    fprintf(
+        out,
+        "do     nothing if the kernel is expected to take this long. Otherwise get a backtrace:\n"
+        "         gdb -p %d -batch -ex 'thread apply all backtrace'\n"
+        "       A kernel must not wait for other tasks. A kernel that waits for a device should "
+        "return\n       PTO_PENDING.\n",
+        r->pid);
     if (r->worker == r->look.workers && !r->uses_cpu) {
-        fputs("       It runs where the program submits or waits: is a lock held there that it "
-              "takes?\n",
+        fputs("       It runs on the thread that submits and waits. Does that thread hold a lock "
+              "that "
+              "the kernel takes?\n",
               out);
     }
 }
@@ -123,7 +141,7 @@ static void print_busy(FILE *out, const doctor_report *r)
 {
     const peek_task *t = &r->chain[r->n_chain - 1];
     const char *type = pto_worker_type_name((pto_worker_type)t->type);
-    fprintf(out, "cause  all who serve %s tasks run something else:\n", type);
+    fprintf(out, "cause  all threads that serve %s tasks are busy:\n", type);
     for (uint32_t i = 0, told = 0; i <= r->look.workers && told < 8; i++) {
         const peek_worker *w = &r->look.worker[i];
         if (w->types >> t->type & 1 && w->runs.task) {
@@ -131,11 +149,13 @@ static void print_busy(FILE *out, const doctor_report *r)
             told++;
         }
     }
-    fprintf(out,
-            "do     nothing, if those kernels end. If they wait for this task, they must not: make "
-            "them tasks\n"
-            "       that depend on it. If they are slow, more workers for %s help (PTO_WORKERS).\n",
-            type);
+    fprintf(
+        out,
+        "do     nothing if these kernels will end. They must not wait for the ready task: submit "
+        "the code that\n"
+        "       waits as a task that depends on it. If they are slow, configure more workers "
+        "for %s (PTO_WORKERS).\n",
+        type);
 }
 
 static void print_caller(FILE *out, const doctor_report *r)
@@ -144,17 +164,17 @@ static void print_caller(FILE *out, const doctor_report *r)
     const char *type = pto_worker_type_name((pto_worker_type)t->type);
     const bool helps = r->look.worker[r->look.workers].types >> t->type & 1;
     if (!helps) {
-        fprintf(out, "cause  nobody serves %s tasks.\n", type);
+        fprintf(out, "cause  no thread serves %s tasks.\n", type);
     } else {
         fprintf(out,
-                "cause  only the orchestrating thread serves %s tasks, and it helps only while it "
-                "waits in a call\n"
-                "       of the runtime. Now it is in the program's own code.\n",
+                "cause  only the orchestrating thread serves %s tasks. It runs tasks only while it "
+                "waits in a call of\n"
+                "       the runtime, and now it is in user code.\n",
                 type);
     }
     fprintf(out,
-            "do     call pto_wait, pto_wait_task or pto_read there, or give %s tasks a worker of "
-            "their own\n"
+            "do     call pto_wait, pto_wait_task or pto_read there, or configure a worker for %s "
+            "tasks\n"
             "       (PTO_WORKERS, or workers and worker_types of pto_config).\n",
             type);
 }
@@ -162,55 +182,55 @@ static void print_caller(FILE *out, const doctor_report *r)
 static void print_pending(FILE *out, const doctor_report *r)
 {
     const peek_task *t = &r->chain[r->n_chain - 1];
-    fprintf(out,
-            "cause  the kernel '%s' returned PTO_PENDING, and nobody has called pto_task_complete "
-            "for it.\n"
-            "do     find out what became of the one who was to call\n"
-            "         pto_task_complete(rt, %" PRIu64 ", status)\n"
-            "       where %" PRIu64 " is the pto_task: call->task in its kernel.\n"
-            "       It must be called on every way out, with a failure as well.\n",
-            t->kernel, t->task, t->task);
+    fprintf(
+        out,
+        "cause  the kernel '%s' returned PTO_PENDING, but pto_task_complete has not been called "
+        "for the task.\n"
+        "do     find out why the program did not call\n"
+        "         pto_task_complete(rt, %" PRIu64 ", status)\n"
+        "       where %" PRIu64 " is the handle of the task (call->task in its kernel).\n"
+        "       It must be called on every path, also after a failure.\n",
+        t->kernel, t->task, t->task);
 }
 
 static void print_stall(FILE *out, const doctor_report *r)
 {
     fprintf(out, "\n%s was refused, %s ago",
-            r->look.wait.on ? "What it asked of the runtime before"
-                            : "The last thing it asked of the runtime",
+            r->look.wait.on ? "An earlier call to the runtime" : "The last call to the runtime",
             words_time((double)r->look.stall_age * 1e-9).s);
     if (r->look.stalls > 1) {
-        fprintf(out, "; that happened %" PRIu64 " times in all", r->look.stalls);
+        fprintf(out, "; there were %" PRIu64 " refusals in total", r->look.stalls);
     }
     fputs(":\n\n", out);
     pto_stall_print(&r->look.stall, out);
-    fputs("\nThe call has returned this as an error: the program has to act on it.\n", out);
+    fputs("\nThe call returned this as an error, and the program must handle it.\n", out);
     if (r->cause == DOCTOR_STALLED && r->n_chain) {
-        fputs("Tasks that are ready run as soon as it waits in a call of the runtime, but that "
-              "would make no room.\n",
-              out);
+        fputs(
+            "Ready tasks run as soon as the program waits in a call of the runtime, but that makes "
+            "no room.\n",
+            out);
     }
 }
 
 static void print_moves(FILE *out, const doctor_report *r)
 {
     fprintf(out,
-            "%s (%s) moves: in %s it submitted %" PRIu64 " task%s and completed %" PRIu64 ".\n",
+            "%s (%s) makes progress: in %s it submitted %" PRIu64 " task%s and completed %" PRIu64
+            ".\n",
             r->program, name_process(r).s, words_time(r->seconds).s, r->submitted,
             plural(r->submitted, "", "s"), r->completed);
     fprintf(out, "The orchestrating thread %s.\n", r->orchestrator.s);
     if (r->look.oldest.task) {
-        fprintf(out, "The oldest task that is not complete is %s.\n",
-                peek_name_of(&r->look.oldest).s);
+        fprintf(out, "The oldest unfinished task is %s.\n", peek_name_of(&r->look.oldest).s);
     }
 }
 
 void doctor_print_line(FILE *out, const doctor_report *r)
 {
     if (r->cause == DOCTOR_IDLE) {
-        fprintf(out, "%s (%s) has nothing to do: every task is complete.\n", r->program,
-                name_process(r).s);
+        fprintf(out, "%s (%s) is idle: all tasks are complete.\n", r->program, name_process(r).s);
     } else if (r->cause == DOCTOR_MOVES) {
-        fprintf(out, "%s (%s) moves.\n", r->program, name_process(r).s);
+        fprintf(out, "%s (%s) makes progress.\n", r->program, name_process(r).s);
     } else {
         doctor_print(out, r);
     }
@@ -228,8 +248,8 @@ void doctor_print(FILE *out, const doctor_report *r)
         return;
     }
     if (r->cause == DOCTOR_ENDED) {
-        fprintf(out, "%s (%s) has ended%s.\n", r->program, name_process(r).s,
-                r->look.done ? " its runtime" : "");
+        fprintf(out, "%s (%s) has %s.\n", r->program, name_process(r).s,
+                r->look.done ? "destroyed its runtime" : "ended");
         return;
     }
     print_seen(out, r);
@@ -243,11 +263,11 @@ void doctor_print(FILE *out, const doctor_report *r)
         break;
     case DOCTOR_STOPPED:
         fputs("cause  the process is stopped, by a signal or a debugger.\n"
-              "do     let it go on: kill -CONT, or continue in the debugger.\n",
+              "do     resume it: kill -CONT, or continue in the debugger.\n",
               out);
         break;
     case DOCTOR_IDLE:
-        fputs("Nothing waits for the runtime: whatever the program does now is its own.\n", out);
+        fputs("The runtime has nothing to do: the program is in user code.\n", out);
         break;
     case DOCTOR_STALLED:
         print_stall(out, r);
@@ -265,17 +285,17 @@ void doctor_print(FILE *out, const doctor_report *r)
         print_caller(out, r);
         break;
     case DOCTOR_ENDS:
-        fputs(
-            "cause  its kernel has returned, and the scheduler has not closed it: its thread gets "
-            "no processor,\n       or the kernel called pto_task_complete and then did not "
-            "return.\n"
-            "do     look again; see where the threads are with a debugger.\n",
-            out);
+        fputs("cause  the task has ended, but the scheduler has not completed it. Either the "
+              "scheduler thread gets no\n       CPU time, or the kernel called pto_task_complete "
+              "and did not return.\n"
+              "do     run pto doctor again; look at the threads with a debugger.\n",
+              out);
         break;
     case DOCTOR_LOST:
-        fputs("cause  somebody who serves it is free. That lasts only moments, unless the runtime "
-              "has an error.\n"
-              "do     look again. If it stays so, please report it, with these lines.\n",
+        fputs("cause  a thread that serves this task is idle. This should last only moments; "
+              "otherwise the runtime\n       has a bug.\n"
+              "do     run pto doctor again. If nothing changes, please report it with this "
+              "output.\n",
               out);
         break;
     }

@@ -1,4 +1,4 @@
-/* explain.c - `pto explain FILE A B`: are two tasks ordered, and by what? */
+/* explain.c - `pto explain FILE A B`: are two tasks ordered, and by which dependencies? */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +11,13 @@
 
 static void print_help(FILE *out)
 {
-    fputs("usage: pto explain FILE A B    whether two tasks of a trace are ordered, and why\n"
-          "\n"
-          "FILE is a .ptrace. A and B are tasks: their numbers in order of submission, from 0 on,\n"
-          "as `pto trace report` and the page show them, or kernel[@file[:line]][#n]: of those so\n"
-          "named the n-th, or the first.\n",
-          out);
+    fputs(
+        "usage: pto explain FILE A B    explain whether two tasks of a trace are ordered, and why\n"
+        "\n"
+        "FILE is a .ptrace. A and B are tasks. A task is given by its number in submission order,\n"
+        "starting at 0, as `pto trace report` and the HTML page show it; or by\n"
+        "kernel[@file[:line]][#n], the n-th task that matches (by default the first).\n",
+        out);
 }
 
 static words time_of(uint64_t ns)
@@ -24,10 +25,11 @@ static words time_of(uint64_t ns)
     return words_time((double)ns * 1e-9);
 }
 
-/* ---- The way from one to the other ---- */
+/* ---- The path between two tasks ---- */
 
-/* The edge that leads on from each task to `to`, on a way of few edges; PTRACE_NONE: none does. Looked
- * for backwards, for edges stand with the task they lead to. NULL if there is no memory. */
+/* For each task the edge that leads toward `to` on a path with the fewest edges, or PTRACE_NONE.
+ * The search runs backwards, because edges are stored with the task they lead to. NULL if memory
+ * runs out. */
 static uint32_t *find_ways(const ptoi_ptrace *trace, uint32_t from, uint32_t to)
 {
     const size_t n = (size_t)to - from + 1;
@@ -54,7 +56,7 @@ static uint32_t *find_ways(const ptoi_ptrace *trace, uint32_t from, uint32_t to)
     return way;
 }
 
-/* ---- Words ---- */
+/* ---- Output ---- */
 
 static void print_name(const ptoi_ptrace *trace, uint32_t task)
 {
@@ -86,7 +88,7 @@ static void print_edge(const ptoi_ptrace *trace, const ptrace_edge *e)
     printf("  %" PRIu32 " -> ", e->from);
     print_name(trace, e->to);
     if (e->kind == PTRACE_AFTER) {
-        printf(": after, as the program says\n");
+        printf(": after, as the program requested\n");
         return;
     }
     printf(": %s, %s\n", ptoi_ptrace_edges[e->kind],
@@ -99,7 +101,7 @@ static void print_edge(const ptoi_ptrace *trace, const ptrace_edge *e)
     }
 }
 
-/* How it was in time. */
+/* Prints when a task was submitted and when it ran. */
 static void print_task_times(const ptoi_ptrace *trace, uint32_t task)
 {
     const ptrace_task *t = &trace->tasks[task];
@@ -114,7 +116,7 @@ static void print_task_times(const ptoi_ptrace *trace, uint32_t task)
            ptoi_ptrace_outcomes[t->outcome]);
 }
 
-/* For whom it waited, and how long. */
+/* Prints which dependency a task waited for last, and how long. */
 static void print_wait(const ptoi_ptrace *trace, uint32_t task)
 {
     const ptrace_task *t = &trace->tasks[task];
@@ -131,7 +133,7 @@ static void print_wait(const ptoi_ptrace *trace, uint32_t task)
     if (!waited || last == PTRACE_NONE) {
         printf(" could run as soon as it was submitted");
     } else {
-        printf(" waited %s, in the end for ", time_of(waited).s);
+        printf(" waited %s for its dependencies, last for ", time_of(waited).s);
         print_name(trace, last);
     }
     if (t->ready != PTRACE_UNKNOWN && t->start != PTRACE_UNKNOWN) {
@@ -140,7 +142,7 @@ static void print_wait(const ptoi_ptrace *trace, uint32_t task)
     putchar('\n');
 }
 
-/* Which memory both use: why that orders nothing. */
+/* Prints the memory that both tasks use, and why it does not order them. */
 static void print_shared(const ptoi_ptrace *trace, uint32_t a, uint32_t b)
 {
     const ptrace_task *x = &trace->tasks[a], *y = &trace->tasks[b];
@@ -153,11 +155,11 @@ static void print_shared(const ptoi_ptrace *trace, uint32_t a, uint32_t b)
             if (tensors && p->segment == q->segment && p->buffer == q->buffer &&
                 p->where == q->where) {
                 const bool nodep = (p->access | q->access) & PTRACE_NODEP;
-                printf("  both begin at the same place, and %s\n",
-                       nodep ? "one of them says nodep"
+                printf("  two arguments start at the same address, but %s\n",
+                       nodep ? "one of them is marked nodep"
                        : p->access == PTO_PARAM_INPUT && q->access == PTO_PARAM_INPUT
-                           ? "both only read"
-                           : "are too far apart in the run for an edge to be kept");
+                           ? "both are only read"
+                           : "the tasks are too far apart for the trace to keep an edge");
                 print_region(trace, i, a);
                 print_region(trace, j, b);
                 shared++;
@@ -165,18 +167,18 @@ static void print_shared(const ptoi_ptrace *trace, uint32_t a, uint32_t b)
         }
     }
     if (!shared) {
-        printf("  no argument of one begins where one of the other does\n");
+        printf(
+            "  no argument of one task starts at the same address as an argument of the other\n");
     }
 }
 
 static void print_apart(const ptoi_ptrace *trace, uint32_t a, uint32_t b)
 {
     const ptrace_task *x = &trace->tasks[a], *y = &trace->tasks[b];
-    printf("Nothing orders ");
     print_name(trace, a);
     printf(" and ");
     print_name(trace, b);
-    printf(".\n");
+    printf(" are independent.\n");
     print_shared(trace, a, b);
     print_task_times(trace, a);
     print_task_times(trace, b);
@@ -197,19 +199,19 @@ static void print_way(const ptoi_ptrace *trace, const uint32_t *way, uint32_t a,
         steps++;
     }
     print_name(trace, b);
-    printf(" comes after ");
+    printf(" depends on ");
     print_name(trace, a);
-    printf(steps == 1 ? ", by an edge:\n" : ", by %" PRIu32 " edges:\n", steps);
+    printf(steps == 1 ? " through one edge:\n" : " through %" PRIu32 " edges:\n", steps);
     for (uint32_t at = a; at != b; at = trace->edges[way[at - a]].to) {
         print_edge(trace, &trace->edges[way[at - a]]);
     }
-    printf("In time\n");
+    printf("Timing:\n");
     print_task_times(trace, a);
     print_task_times(trace, b);
     print_wait(trace, b);
     if (trace->tasks[a].end != PTRACE_UNKNOWN && trace->tasks[a].end <= trace->tasks[b].called) {
         printf("  %" PRIu32 " was complete before %" PRIu32
-               " was submitted: it did not hold it up\n",
+               " was submitted, so it caused no wait\n",
                a, b);
     }
 }
@@ -226,8 +228,7 @@ int command_explain(int argc, char **argv)
     }
     for (int i = 1; i < argc; i++) {
         if (argv[i][0] == '-') {
-            fprintf(stderr, "%s: unknown option '%s'\n(%s --help says what it takes)\n", who,
-                    argv[i], who);
+            fprintf(stderr, "%s: unknown option '%s'\n(see %s --help)\n", who, argv[i], who);
             return 2;
         }
     }
@@ -245,7 +246,7 @@ int command_explain(int argc, char **argv)
         fprintf(stderr, "%s: '%s' and '%s' are the same task, %" PRIu32 "\n", who, argv[2], argv[3],
                 a);
     } else if (b != PTRACE_NONE) {
-        if (a > b) { /* the earlier one first */
+        if (a > b) { /* the earlier task first */
             const uint32_t other = a;
             a = b;
             b = other;
@@ -253,7 +254,7 @@ int command_explain(int argc, char **argv)
         uint32_t *way = find_ways(&trace, a, b);
         status = way ? 0 : 1;
         if (!way) {
-            fprintf(stderr, "%s: no memory\n", who);
+            fprintf(stderr, "%s: out of memory\n", who);
         } else if (way[0] == PTRACE_NONE) {
             print_apart(&trace, a, b);
         } else {

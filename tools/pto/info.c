@@ -1,7 +1,7 @@
 /* info.c - `pto info`: this build, this machine, and every option with its value.
  *
- * What the machine is like is read from /proc and /sys, which say all that is shown here; a library
- * for it would be one more thing to install for a dozen lines.
+ * The facts about the machine come from /proc and /sys. A library for this would only be one more
+ * dependency.
  */
 #define _GNU_SOURCE /* sched_getaffinity, CPU_COUNT */
 #include <dirent.h>
@@ -31,8 +31,8 @@ typedef struct line {
     char s[256];
 } line;
 
-/* The first line of a file, or of those in it the first that begins with `name`: what follows that,
- * and ": " or blanks after it. "" if there is none. */
+/* The first line of a file that starts with `name`, without `name` and the colons or blanks after
+ * it. "" if there is none. */
 static line line_of(const char *path, const char *name)
 {
     line found = {.s = ""};
@@ -113,7 +113,7 @@ static void print_sets(void)
 #endif
 }
 
-/* "L1d 32K, L1i 32K, L2 1024K, L3 32M of 0-15": of core 0. */
+/* "L1d 32K, L1i 32K, L2 1024K, L3 32M for cores 0-15": the caches of core 0. */
 static void print_caches(void)
 {
     char text[256] = "";
@@ -170,8 +170,7 @@ static void print_processor(void)
     }
     row("processor", line_of("/proc/cpuinfo", "model name").s);
     const int may = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
-    snprintf(text, sizeof text, "%ld, of which this process may use %d",
-             sysconf(_SC_NPROCESSORS_ONLN), may);
+    snprintf(text, sizeof text, "%ld; this process may use %d", sysconf(_SC_NPROCESSORS_ONLN), may);
     row("cores", text);
     const line quota = line_of("/sys/fs/cgroup/cpu.max", "");
     char *end;
@@ -196,7 +195,7 @@ static void print_processor(void)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Of "always [madvise] never" the word that counts. */
+/* The selected word of "always [madvise] never". */
 static line chosen(const char *path)
 {
     line all = line_of(path, ""), word = {.s = ""};
@@ -212,8 +211,8 @@ static void print_memory(void)
     char text[192];
     struct rlimit limit;
     puts("\nmemory");
-    kib_row("in all", "MemTotal");
-    kib_row("to be had", "MemAvailable");
+    kib_row("total", "MemTotal");
+    kib_row("available", "MemAvailable");
     const line group = line_of("/sys/fs/cgroup/memory.max", "");
     if (*group.s && strcmp(group.s, "max") != 0) {
         row("limit", words_bytes(strtoull(group.s, NULL, 10)).s);
@@ -223,16 +222,16 @@ static void print_memory(void)
     const line huge = chosen("/sys/kernel/mm/transparent_hugepage/enabled");
     const line shared = chosen("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
     if (*huge.s) {
-        snprintf(text, sizeof text, "%.20s; for the runtime's window (shared memory): %.20s",
+        snprintf(text, sizeof text, "%.20s; for the window of the runtime (shared memory): %.20s",
                  huge.s, *shared.s ? shared.s : "unknown");
         row("huge pages", text);
     }
     const line kept = line_of("/proc/meminfo", "HugePages_Total");
     if (strtoull(kept.s, NULL, 10) > 0) {
-        row("kept aside", kept.s);
+        row("reserved", kept.s);
     }
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-        snprintf(text, sizeof text, "%s (ulimit -f): a larger window is refused",
+        snprintf(text, sizeof text, "at most %s (ulimit -f), which also limits the window",
                  words_bytes(limit.rlim_cur).s);
         row("files", text);
     }
@@ -245,19 +244,18 @@ static int print_options(void)
     size_t count = 0;
     pto_option options[64];
     const pto_status status = pto_options_list(options, sizeof options / sizeof *options, &count);
-    puts("\noptions        (pto options explains them; a field that a program sets wins over "
-         "these)");
+    puts("\noptions        (pto options explains them; fields of pto_config override them)");
     for (size_t i = 0; i < count && i < sizeof options / sizeof *options; i++) {
         const pto_option *o = &options[i];
         printf("  %-20s %-16s %s", o->variable, o->value,
                o->from_environment ? "environment" : "default");
         if (o->from_environment) {
-            printf(", else %s", o->otherwise);
+            printf(", default %s", o->otherwise);
         }
         putchar('\n');
     }
     if (status != PTO_OK) {
-        printf("\nThe environment has an error, so above are the defaults:\n  %s\n",
+        printf("\nThe environment has an error, so the defaults are shown:\n  %s\n",
                pto_error_detail());
         return 1;
     }
@@ -270,8 +268,8 @@ int command_info(int argc, char **argv)
         .command = "info",
         .operands = "",
         .about =
-            "This build, this machine, and every option of the runtime with its value and where "
-            "that comes\nfrom. Exit status 1 if a variable of the environment holds nonsense.\n",
+            "Shows this build, this machine, and every option of the runtime with its value and "
+            "its source. Exit\nstatus 1 if an environment variable cannot be parsed.\n",
     };
     const int over = arguments_read(&a, argc, argv, NULL);
     if (over != ARGUMENTS_RUN) {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static bool first = true; /* in the object or list that is open */
+static bool first = true; /* no element written yet in the open object or list */
 
 void json_start(void)
 {

@@ -1,4 +1,4 @@
-/* main.c - the `pto` command: what runs under it, each thing under a word of its own. */
+/* main.c - the `pto` command: dispatches to its subcommands. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ typedef struct command {
     int (*run)(int argc, char **argv); /* argv[0] is the name */
 } command;
 
-/* Says that there is no such thing, and what may have been meant. */
+/* Reports an unknown name, and suggests the closest one. */
 static int refuse(const char *context, const char *kind, const char *word, const char *const *names,
                   size_t n_names)
 {
@@ -24,7 +24,7 @@ static int refuse(const char *context, const char *kind, const char *word, const
     if (nearest) {
         fprintf(stderr, "; did you mean '%s'?", nearest);
     }
-    fprintf(stderr, "\nthere are:");
+    fprintf(stderr, "\navailable:");
     for (size_t i = 0; i < n_names; i++) {
         fprintf(stderr, " %s", names[i]);
     }
@@ -44,11 +44,11 @@ static void list_workloads(FILE *out)
 static void print_run_help(FILE *out)
 {
     fputs("usage: pto run NAME [OPTIONS]   run a workload, time it and check its result\n"
-          "       pto run NAME --help      its own options\n"
-          "       pto run --list           the workloads:\n\n",
+          "       pto run NAME --help      list the options of a workload\n"
+          "       pto run --list           list the workloads:\n\n",
           out);
     list_workloads(out);
-    fputs("\nOptions of all workloads:\n\n", out);
+    fputs("\nCommon options:\n\n", out);
     options_print_common(out);
 }
 
@@ -95,7 +95,7 @@ static int command_run(int argc, char **argv)
     return run_named(argc - 1, argv + 1);
 }
 
-/* ---- The others ----------------------------------------------------------------------------- */
+/* ---- Other commands ------------------------------------------------------------------------ */
 
 static int command_options(int argc, char **argv)
 {
@@ -103,8 +103,8 @@ static int command_options(int argc, char **argv)
         .command = "options",
         .operands = "",
         .about =
-            "Every option of the runtime, as a table: the variable of the environment, its value "
-            "here, what it\ntakes, and what it means.\n",
+            "Lists every option of the runtime: its environment variable, current value, range and "
+            "meaning.\n",
     };
     const int over = arguments_read(&a, argc, argv, NULL);
     if (over != ARGUMENTS_RUN) {
@@ -116,14 +116,14 @@ static int command_options(int argc, char **argv)
 
 static const command commands[] = {
     {"run", "run a workload, time it and check its result", command_run},
-    {"trace", "look at a recorded run, or make another file of it", command_trace},
-    {"explain", "why two tasks of a recorded run are ordered, or not", command_explain},
-    {"replay", "a recorded run on other workers and in smaller rings", command_replay},
-    {"top", "a running program, live: rates, rings, workers", command_top},
-    {"doctor", "what a program that hangs waits for", command_doctor},
-    {"info", "this build, this machine and every option with its value", command_info},
-    {"bench", "the benches, and how to run them", command_bench},
-    {"options", "what can be set about the runtime through the environment", command_options},
+    {"trace", "report on a recorded run, or convert it", command_trace},
+    {"explain", "explain why two tasks of a recorded run are ordered or not", command_explain},
+    {"replay", "simulate a recorded run with other workers and rings", command_replay},
+    {"top", "live view of a running program: rates, rings, workers", command_top},
+    {"doctor", "find out what a hanging program waits for", command_doctor},
+    {"info", "show this build, this machine and all option values", command_info},
+    {"bench", "list and run the benchmarks", command_bench},
+    {"options", "list the environment variables of the runtime", command_options},
 };
 static const size_t n_commands = sizeof commands / sizeof *commands;
 
@@ -133,8 +133,8 @@ static void print_help(FILE *out)
     for (size_t i = 0; i < n_commands; i++) {
         fprintf(out, "  %-11s %s\n", commands[i].name, commands[i].help);
     }
-    fputs("  --version   the version of the runtime\n"
-          "  --help      this; pto run --help has more\n",
+    fputs("  --version   print the version of the runtime\n"
+          "  --help      print this help; pto COMMAND --help has more\n",
           out);
 }
 

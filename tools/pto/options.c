@@ -1,4 +1,4 @@
-/* options.c - reads the command line of `pto run NAME`. */
+/* options.c - parses the command line of `pto run NAME`. */
 #include "options.h"
 
 #include <getopt.h>
@@ -35,30 +35,27 @@ typedef struct common {
 } common;
 
 static const common commons[COMMON_COUNT] = {
-    [COMMON_WORKERS] = {"workers", "N",
-                        "worker threads; 0: the caller does all the work while it "
-                        "waits",
-                        0, PTO_MAX_WORKERS},
-    [COMMON_SCHEDULER] = {"scheduler", "PLACE", "inline, or thread: on a thread of its own", 0, 0},
-    [COMMON_RINGS] = {"rings", "KIND", "default, or tight: near the least that works", 0, 0},
-    [COMMON_WINDOW] = {"window", "N", "tasks alive at once, per level", 2, 1 << 22},
+    [COMMON_WORKERS] = {"workers", "N", "worker threads; with 0 the caller does all the work", 0,
+                        PTO_MAX_WORKERS},
+    [COMMON_SCHEDULER] = {"scheduler", "PLACE", "inline, or thread: on a dedicated thread", 0, 0},
+    [COMMON_RINGS] = {"rings", "KIND", "default, or tight: close to the smallest that work", 0, 0},
+    [COMMON_WINDOW] = {"window", "N", "live tasks per level", 2, 1 << 22},
     [COMMON_HEAP] = {"heap", "BYTES", "memory for temporaries, per level", 64, INT64_C(1) << 46},
     [COMMON_LEVELS] = {"levels", "N", "ring levels", 1, PTO_MAX_LEVELS},
-    [COMMON_SEED] = {"seed", "N", "of the data (1)", 0, INT64_MAX},
-    [COMMON_REPEAT] = {"repeat", "N", "timed runs; the median counts (1)", 1, 100000},
-    [COMMON_SMALL] = {"small", NULL, "the sizes that the tests use, where nothing else is said", 0,
-                      0},
+    [COMMON_SEED] = {"seed", "N", "random seed of the data (1)", 0, INT64_MAX},
+    [COMMON_REPEAT] = {"repeat", "N", "number of timed runs; the median is reported (1)", 1,
+                       100000},
+    [COMMON_SMALL] = {"small", NULL, "use the small sizes of the tests as defaults", 0, 0},
     [COMMON_CHECK] = {"check", NULL, "compare the result with a reference (the default)", 0, 0},
-    [COMMON_NO_CHECK] = {"no-check", NULL, "do not", 0, 0},
+    [COMMON_NO_CHECK] = {"no-check", NULL, "do not compare the result", 0, 0},
     [COMMON_PROFILE] = {"profile", NULL,
-                        "one more run, watched: kernels, threads, critical path "
-                        "(the default\n                     for at most 200000 tasks "
-                        "in 5 seconds)",
+                        "profile one more run: kernels, threads, critical path (the default\n"
+                        "                     for at most 200000 tasks in 15 seconds)",
                         0, 0},
-    [COMMON_NO_PROFILE] = {"no-profile", NULL, "do not", 0, 0},
-    [COMMON_JSON] = {"json", NULL, "the summary as one JSON object", 0, 0},
-    [COMMON_QUIET] = {"quiet", NULL, "nothing but errors", 0, 0},
-    [COMMON_HELP] = {"help", NULL, "this", 0, 0},
+    [COMMON_NO_PROFILE] = {"no-profile", NULL, "do not profile", 0, 0},
+    [COMMON_JSON] = {"json", NULL, "print the summary as one JSON object", 0, 0},
+    [COMMON_QUIET] = {"quiet", NULL, "print nothing but errors", 0, 0},
+    [COMMON_HELP] = {"help", NULL, "print this help", 0, 0},
 };
 
 /* ---- Help ---------------------------------------------------------------------------------- */
@@ -76,9 +73,10 @@ void options_print_common(FILE *out)
         print_option(out, commons[i].name, commons[i].value, commons[i].help);
         fputc('\n', out);
     }
-    fprintf(out, "\nNumbers may end in k, m, g or t: times 1024, once to four times. Whatever "
-                 "else can be set\nabout the runtime is set by its variables, PTO_WORKERS and "
-                 "the like: see pto options.\n");
+    fprintf(out,
+            "\nThe suffixes k, m, g and t multiply a number by 1024, 1024^2, 1024^3 and 1024^4. "
+            "All other\nsettings of the runtime are environment variables such as "
+            "PTO_WORKERS: see pto options.\n");
 }
 
 static void print_help(const workload *what)
@@ -120,7 +118,7 @@ static options_answer read_own(options *o, size_t i, const char *text)
                : refuse_number(o->what, option->name, option->low, option->high, text);
 }
 
-/* One of two words. */
+/* Reads a choice of two words. */
 static options_answer read_choice(const options *o, const char *name, const char *text,
                                   const char *first, const char *second, bool *is_second)
 {
@@ -188,14 +186,14 @@ static options_answer read_common(options *o, common_id id, const char *text)
         print_help(o->what);
         answer = OPTIONS_DONE;
         break;
-    case COMMON_SMALL: /* was seen to before all others */
+    case COMMON_SMALL: /* handled before all others */
     case COMMON_COUNT:
         break;
     }
     return answer;
 }
 
-/* getopt refused argv[optind - 1]: says why, as far as that can be told. */
+/* Prints why getopt refused argv[optind - 1]. */
 static options_answer refuse(const workload *what, const struct option *longs, size_t n_longs,
                              int answer, const char *word)
 {
@@ -235,7 +233,7 @@ static void set_defaults(options *o, const workload *what, int argc, char **argv
 
 options_answer options_parse(options *o, const workload *what, int argc, char **argv)
 {
-    enum { OWN = 1000, COMMON = 2000 }; /* what getopt gives back, plus the place in the table */
+    enum { OWN = 1000, COMMON = 2000 }; /* result of getopt_long, plus the index in the table */
     struct option longs[OPTIONS_MOST + COMMON_COUNT + 1] = {{0}};
     size_t n = 0;
     if (what->n_options > OPTIONS_MOST) {

@@ -1,4 +1,4 @@
-/* options.h - the command line of `pto run`, and the configuration of the runtime it asks for. */
+/* options.h - the command line of `pto run`, and the runtime configuration it selects. */
 #ifndef TOOL_OPTIONS_H
 #define TOOL_OPTIONS_H
 
@@ -23,29 +23,29 @@ typedef struct options {
     bool check, json, quiet;
     options_profile profile;
 
-    /* Of the runtime; zero, or -1 for the workers: not said. */
+    /* Options of the runtime. Zero means not given; for workers it is -1. */
     bool tight;
     pto_place place;
     int64_t workers, window, heap, levels;
 } options;
 
 typedef enum options_answer {
-    OPTIONS_RUN,  /* go on */
-    OPTIONS_DONE, /* help was asked for, and given */
-    OPTIONS_BAD,  /* it was said on stderr what is wrong */
+    OPTIONS_RUN,  /* run the workload */
+    OPTIONS_DONE, /* help was printed */
+    OPTIONS_BAD,  /* an error was printed on stderr */
 } options_answer;
 
 /* argv[0] is the name of the workload. */
 options_answer options_parse(options *o, const workload *what, int argc, char **argv);
 
-/* What `pto run --help` says about the options that all workloads share. */
+/* Prints the options that all workloads share. */
 void options_print_common(FILE *out);
 
-/* What the options, the environment and the wishes of the workload come to, in this order: whatever
- * stands in a PTO_ variable is left to the runtime, which reads it. */
+/* The configuration that follows from the options, then the environment, then the presets of the
+ * workload. A field whose PTO_ variable is set is left to the runtime, which reads the variable. */
 pto_config options_config(const options *o, const workload_job *job);
 
-/* How many workers the runtime has with this configuration, and who schedules. */
+/* The number of workers with this configuration, and where the scheduler runs. */
 uint32_t options_workers(const pto_config *config);
 const char *options_place(const pto_config *config);
 

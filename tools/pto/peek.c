@@ -1,4 +1,4 @@
-/* peek.c - finding a window, and mapping it. See peek.h. */
+/* peek.c - finds a window and maps it. See peek.h. */
 #define _GNU_SOURCE /* O_CLOEXEC in old headers */
 #include "peek.h"
 
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How the link of such a file reads; the name may be followed by " (deleted)". */
+/* What the link of such a file starts with; " (deleted)" may follow. */
 #define LINK "/memfd:" PTOI_WINDOW_NAME
 
 uint64_t peek_clock(void)
@@ -48,7 +48,7 @@ static bool is_number(const char *text)
     return true;
 }
 
-/* The beginning of a small file, as a string; false if it cannot be read. */
+/* Reads the start of a small file as a string; false if it cannot be read. */
 static bool slurp(const char *path, char *text, size_t size)
 {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -88,13 +88,13 @@ peek_thread peek_thread_of(const peek *p, uint32_t thread)
     if (!thread || !slurp(path, text, sizeof text)) {
         return t;
     }
-    /* The name, in brackets, may hold anything; the last bracket ends it. */
+    /* The name in parentheses may contain anything; the last parenthesis ends it. */
     const char *rest = strrchr(text, ')');
     if (!rest || rest[1] != ' ' || !rest[2]) {
         return t;
     }
     t.state = rest[2];
-    /* Fields 14 and 15 of the line, of which the state is the third. */
+    /* Fields 14 and 15 of the line. The state is field 3. */
     const char *field = rest + 2;
     for (int i = 3; i < 14; i++) {
         field += strcspn(field, " ");
@@ -119,7 +119,8 @@ bool peek_is_alive(const peek *p)
 
 /* ---- Windows of a process ---- */
 
-/* The path of window `number` in *path; returns how many there are, -1 if that may not be asked. */
+/* Stores the path of window `number` in *path. Returns the number of windows, or -1 if it cannot be
+ * read. */
 static int list_windows(int pid, uint32_t number, char *path, size_t size)
 {
     char folder[64], entry[384], link[sizeof LINK + 16];
@@ -128,8 +129,8 @@ static int list_windows(int pid, uint32_t number, char *path, size_t size)
     if (!files) {
         return -1;
     }
-    /* A runtime has one of them open; numbers go by the file's, which is the order of creation as
-     * long as none is destroyed. */
+    /* Each runtime has one such file open. Runtimes are numbered by file descriptor: in order of
+     * creation as long as none is destroyed. */
     int count = 0, numbers[64];
     for (const struct dirent *d; (d = readdir(files));) { /* NOLINT(concurrency-mt-unsafe) */
         snprintf(entry, sizeof entry, "%s/%s", folder, d->d_name);
@@ -143,7 +144,7 @@ static int list_windows(int pid, uint32_t number, char *path, size_t size)
         }
     }
     closedir(files);
-    for (int i = 1; i < count; i++) { /* a handful */
+    for (int i = 1; i < count; i++) { /* only a few */
         for (int j = i; j > 0 && numbers[j] < numbers[j - 1]; j--) {
             const int swap = numbers[j];
             numbers[j] = numbers[j - 1];
@@ -162,18 +163,18 @@ uint32_t peek_windows(int pid)
     return windows > 0 ? (uint32_t)windows : 0;
 }
 
-/* Whether the window is this process's own: a child that was forked off has the file, too. */
+/* Whether the window belongs to this process. A forked child has the file open, too. */
 static bool is_own(int pid)
 {
     peek p;
     if (peek_open(&p, pid, 0) != PTO_OK) {
-        return true; /* there is something, and peek_open will say what */
+        return true; /* peek_open will report the error */
     }
     const int owner = (int)ptoi_get32(&p.view.header->process);
     peek_close(&p);
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd", owner);
-    return owner == pid || list_windows(owner, 0, NULL, 0) <= 0; /* in a container: other numbers */
+    return owner == pid || list_windows(owner, 0, NULL, 0) <= 0; /* in a container pids differ */
 }
 
 static int by_pid(const void *a, const void *b)
@@ -234,12 +235,11 @@ static pto_status explain_missing(int pid, int windows, uint32_t number)
     }
     if (windows < 0) {
         return pto_fail(PTO_SYSTEM,
-                        "the files of process %d may not be seen: %s (it takes the same user, or "
-                        "root)",
+                        "cannot read the files of process %d: %s (run as the same user or as root)",
                         pid, strerror(why));
     }
     if (windows == 0) {
-        return pto_fail(PTO_SYSTEM, "process %d has no runtime now", pid);
+        return pto_fail(PTO_SYSTEM, "process %d has no runtime", pid);
     }
     return pto_fail(PTO_SYSTEM,
                     "process %d has %d runtimes, numbered from 0: there is no number %u", pid,
@@ -266,8 +266,8 @@ pto_status peek_open(peek *p, int pid, uint32_t number)
     const size_t bytes = size.st_size > 0 ? (size_t)size.st_size : 0;
     if (bytes < sizeof(ptoi_header)) {
         close(file);
-        return pto_fail(PTO_CORRUPT, "the window of process %d: %zu bytes that are no window", pid,
-                        bytes);
+        return pto_fail(PTO_CORRUPT, "the window of process %d: %zu bytes are too few for a window",
+                        pid, bytes);
     }
     void *memory = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, file, 0);
     const int why = errno;

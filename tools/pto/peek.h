@@ -1,14 +1,13 @@
-/* peek.h - looking into a running program through its window, which is mapped read-only.
+/* peek.h - reads a running program through its window, which is mapped read-only.
  *
  *     peek_find     programs that have a window
- *     peek_open     the window of one
- *     peek_look     everything at once, as far as that goes: counts are each right, and need not
- *                   belong to one instant
- *     peek_task_of  one task, which is whole: it was not complete before nor after it was copied, and
- *                   what is not complete nobody rewrites
+ *     peek_open     the window of one program
+ *     peek_look_at  a snapshot: each counter is correct, but they may be from different moments
+ *     peek_task_of  one task. The copy is consistent: the task was unfinished before and after it,
+ *                   and the slot of an unfinished task is never rewritten
  *
- * Nothing that is read is trusted: numbers are checked against what was mapped, texts are cut and
- * rid of what a terminal would obey.
+ * Nothing that is read is trusted. Numbers are checked against the mapped size. Texts are
+ * truncated, and control characters are replaced.
  */
 #ifndef TOOL_PEEK_H
 #define TOOL_PEEK_H
@@ -24,7 +23,7 @@ typedef struct peek {
     ptoi_view view;
     uint32_t workers; /* without the orchestrating thread */
     uint32_t number;  /* which runtime of the process */
-    uint32_t windows; /* how many it has */
+    uint32_t windows; /* how many runtimes it has */
     char program[32];
 } peek;
 
@@ -34,50 +33,50 @@ typedef struct peek_program {
     char name[32];
 } peek_program;
 
-/* Programs whose windows this user may see; how many there are, of which the first `most` are in
- * *found. */
+/* Finds the programs whose windows this user may read. Returns their number, and stores the first
+ * `most` in *found. */
 size_t peek_find(peek_program *found, size_t most);
 
-/* How many windows the process has; 0 also if that may not be asked. */
+/* The number of windows of a process; 0 also if it cannot be read. */
 uint32_t peek_windows(int pid);
 
-/* Window number `number`, from 0 on, of the process. What is wrong is in pto_error_detail(). */
+/* Maps window `number` of a process, counted from 0. On failure pto_error_detail() says why. */
 pto_status peek_open(peek *p, int pid, uint32_t number);
 void peek_close(peek *p);
 
-/* Says that on stderr: the exit status of the command. */
+/* Prints that error on stderr. Returns the exit status of the command. */
 int peek_refuse(const char *command);
 
-/* Whether the process is there, and not a zombie. */
+/* Whether the process exists and is not a zombie. */
 bool peek_is_alive(const peek *p);
 
-/* A window that is mapped already, for tests. */
+/* Uses a window that is already mapped. For tests. */
 pto_status peek_attach(peek *p, void *memory, size_t bytes);
 
 /* ---- Tasks ---- */
 
 typedef enum peek_state {
-    PEEK_WAITS,   /* for tasks before it */
-    PEEK_READY,   /* could run */
-    PEEK_RUNS,    /* its kernel does */
+    PEEK_WAITS,   /* waits for other tasks */
+    PEEK_READY,   /* can run */
+    PEEK_RUNS,    /* its kernel runs */
     PEEK_PENDING, /* its kernel returned PTO_PENDING; pto_task_complete was not called */
-    PEEK_ENDS,    /* it is over; the scheduler's side has not seen to it */
+    PEEK_ENDS,    /* it has ended; the scheduler has not completed it yet */
     PEEK_STATES,
 } peek_state;
 
 typedef struct peek_task {
-    pto_task task; /* 0: none */
+    pto_task task; /* 0: no task */
     uint64_t order;
     peek_state state;
     uint32_t level, type;
-    uint32_t fanin, left; /* tasks it had to wait for, and of those not complete */
-    pto_task waits_for;   /* the first of them */
+    uint32_t fanin, left; /* number of producers, and of these not complete */
+    pto_task waits_for;   /* the first unfinished producer */
     char kernel[48];
     char file[64];
     int32_t line;
 } peek_task;
 
-/* False if it is complete (or gone, or nonsense). */
+/* Reads one task. False if it is complete, recycled or invalid. */
 bool peek_task_of(const peek *p, pto_task task, peek_task *out);
 
 /* "task 7 (kernel 'gemm', submitted at model.c:30)" */
@@ -87,7 +86,7 @@ typedef struct peek_name {
 
 peek_name peek_name_of(const peek_task *t);
 
-/* "task 7 'gemm' of model.c:30": without folders, where a line is short. */
+/* "task 7 'gemm' of model.c:30": short, without folders. */
 peek_name peek_brief_of(const peek_task *t);
 
 /* "all", "cube+vector" */
@@ -97,13 +96,13 @@ typedef struct peek_types {
 
 peek_types peek_types_of(uint32_t types);
 
-/* ---- All of it ---- */
+/* ---- A snapshot ---- */
 
 typedef struct peek_worker {
     uint32_t types;
-    uint32_t thread; /* 0: it has none */
+    uint32_t thread; /* 0: no thread of its own */
     uint64_t completed;
-    peek_task runs; /* .task == 0: nothing */
+    peek_task runs; /* .task == 0: runs nothing */
 } peek_worker;
 
 typedef struct peek_level {
@@ -115,8 +114,8 @@ typedef struct peek_wait {
     bool on;
     uint64_t serial;
     ptoi_why why;
-    pto_task task;  /* 0: any */
-    uint64_t since; /* ns as of `when`; 0: it has not gone to sleep */
+    pto_task task;  /* 0: any task */
+    uint64_t since; /* ns until `when`; 0: not asleep yet */
     pto_ring ring;
     uint32_t level;
     uint64_t wanted;
@@ -133,22 +132,22 @@ typedef struct peek_look {
     uint32_t levels;
     peek_level level[PTO_MAX_LEVELS];
     peek_wait wait;
-    uint64_t states[PEEK_STATES]; /* tasks that are not complete */
-    peek_task oldest;             /* of those */
-    uint64_t stalls;              /* refusals: pto_last_stall */
-    uint64_t stall_age;           /* ns since the last one */
-    bool stall_is_last;           /* nothing was submitted since */
-    pto_stall_report stall;       /* its texts are those below */
+    uint64_t states[PEEK_STATES]; /* number of unfinished tasks by state */
+    peek_task oldest;             /* oldest unfinished task */
+    uint64_t stalls;              /* number of refusals: pto_last_stall */
+    uint64_t stall_age;           /* ns since the last refusal */
+    bool stall_is_last;           /* no task was submitted since */
+    pto_stall_report stall;       /* its texts point to stall_text */
     char stall_text[3][64];
     uint32_t workers;    /* without the orchestrating thread */
-    peek_worker *worker; /* workers + 1: the orchestrating thread is the last */
+    peek_worker *worker; /* workers + 1 entries; the last is the orchestrating thread */
 } peek_look;
 
-/* PTO_OUT_OF_MEMORY, or PTO_OK and the caller frees it. */
+/* Takes a snapshot. PTO_OUT_OF_MEMORY, or PTO_OK and the caller frees it. */
 pto_status peek_look_at(const peek *p, peek_look *look);
 void peek_look_free(peek_look *look);
 
-/* What the orchestrating thread does, as the end of a sentence about it: "waits in pto_wait ...". */
+/* What the orchestrating thread does, as a predicate: "waits for all tasks (pto_wait)". */
 typedef struct peek_words {
     char s[400];
 } peek_words;
@@ -159,16 +158,16 @@ peek_words peek_wait_words(const peek *p, const peek_look *look, bool brief);
 
 typedef struct peek_thread {
     bool known;
-    char state;       /* as /proc says: R, S, D, T ... */
-    uint64_t ticks;   /* of processor time, 1/100 s as a rule */
-    char channel[48]; /* what it sleeps in, "" if not known */
+    char state;       /* as in /proc: R, S, D, T ... */
+    uint64_t ticks;   /* CPU time, usually in 1/100 s */
+    char channel[48]; /* kernel function it sleeps in; "" if unknown */
 } peek_thread;
 
 peek_thread peek_thread_of(const peek *p, uint32_t thread);
 
 uint64_t peek_clock(void);
 
-/* Between two looks. */
+/* Sleeps between two snapshots. */
 void peek_pause(double seconds);
 
 #endif /* TOOL_PEEK_H */

@@ -1,4 +1,4 @@
-/* peek_look.c - what a window holds, copied out while the program runs on. See peek.h. */
+/* peek_look.c - copies the contents of a window while the program runs. See peek.h. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 /* ---- Texts ---- */
 
-/* A copy of a text of the window that is safe to print. */
+/* Copies a text of the window, safe to print. */
 static void copy_text(const peek *p, uint32_t at, char *to, size_t size)
 {
     size_t n = 0;
@@ -30,7 +30,7 @@ static void copy_kernel(const peek *p, uint32_t kernel, char *to, size_t size)
     }
 }
 
-/* A long path loses its beginning, for its end tells more. */
+/* Copies a path. A long path loses its start, because its end is more useful. */
 static void copy_site(const peek *p, uint32_t site, char *to, size_t size, int32_t *line)
 {
     char whole[1024] = "";
@@ -90,7 +90,7 @@ static bool is_complete(const peek *p, pto_task task)
     return ptoi_task_is_complete(&p->view, ptoi_ref_make(task >> 3, (uint32_t)task & 7, false));
 }
 
-/* Fields that are no atomics to their owner are to us, who read them meanwhile. */
+/* The owner writes these fields as plain memory. We read concurrently, so we use atomic loads. */
 static void copy_slot(const ptoi_slot *from, ptoi_slot *to)
 {
     const ptoi_a64 *words = (const ptoi_a64 *)(const void *)from;
@@ -106,7 +106,7 @@ static uint64_t read_word(const uint64_t *at)
     return ptoi_get64((const ptoi_a64 *)(const void *)at);
 }
 
-/* Which of the tasks it had to wait for are not complete. */
+/* Counts the unfinished producers of a task, and finds the first. */
 static void read_producers(const peek *p, const ptoi_slot *slot, peek_task *out)
 {
     const ptoi_view_level *level = &p->view.level[out->level];
@@ -139,7 +139,7 @@ static peek_state state_of(const peek_task *t, uint32_t phase)
     return t->left ? PEEK_WAITS : PEEK_READY;
 }
 
-/* Everything but the texts. */
+/* Reads all of a task except its texts. */
 static bool read_task(const peek *p, pto_task task, peek_task *out, ptoi_slot *slot)
 {
     memset(out, 0, sizeof *out);
@@ -158,7 +158,7 @@ static bool read_task(const peek *p, pto_task task, peek_task *out, ptoi_slot *s
     read_producers(p, slot, out);
     out->state = state_of(
         out, ptoi_phase_of(ptoi_get32(&state->phase), ptoi_lap(&p->view, out->level, task >> 3)));
-    return !is_complete(p, task); /* then all of it was this task's */
+    return !is_complete(p, task); /* if so, everything above belongs to this task */
 }
 
 bool peek_task_of(const peek *p, pto_task task, peek_task *out)
@@ -173,7 +173,7 @@ bool peek_task_of(const peek *p, pto_task task, peek_task *out)
     return true;
 }
 
-/* Counts what is not complete, and finds the oldest of it. */
+/* Counts the unfinished tasks, and finds the oldest. */
 static void read_tasks(const peek *p, peek_look *look)
 {
     uint64_t oldest = UINT64_MAX;
@@ -204,7 +204,7 @@ static void read_tasks(const peek *p, peek_look *look)
     }
 }
 
-/* ---- All of it ---- */
+/* ---- Snapshots ---- */
 
 static void read_level(const peek *p, uint32_t l, peek_level *out)
 {
@@ -214,8 +214,8 @@ static void read_level(const peek *p, uint32_t l, peek_level *out)
     out->since = head > published ? head - published : 0;
 }
 
-/* Written by one thread in this order: task, serial; so what is read between two equal
- * numbers is as good as it gets without a lock, and who needs certainty looks twice. */
+/* One thread writes in this order: task, serial. Fields read between two equal serials are as
+ * consistent as is possible without a lock. A caller that must be sure reads twice. */
 static void read_wait(const peek *p, uint64_t now, peek_wait *out)
 {
     const ptoi_waiting *w = &p->view.header->waiting;
@@ -300,7 +300,7 @@ pto_status peek_look_at(const peek *p, peek_look *look)
     memset(look, 0, sizeof *look);
     look->worker = calloc(p->workers + (size_t)1, sizeof *look->worker);
     if (!look->worker) {
-        return pto_fail(PTO_OUT_OF_MEMORY, "a look at %u workers", p->workers);
+        return pto_fail(PTO_OUT_OF_MEMORY, "a snapshot of %u workers", p->workers);
     }
     look->workers = p->workers;
     look->when = peek_clock();
@@ -308,7 +308,7 @@ pto_status peek_look_at(const peek *p, peek_look *look)
     look->levels = h->levels;
     look->place = (pto_place)ptoi_get32(&h->place);
     snprintf(look->runtime, sizeof look->runtime, "%.*s", (int)sizeof h->runtime, h->runtime);
-    /* Completions first: a task is never complete before it was submitted. */
+    /* Read the completions first, so that completed never exceeds submitted. */
     for (uint32_t i = 0; i < p->workers + PTOI_LINES_MORE; i++) {
         const ptoi_tally *tally = &p->view.workers[i].tally;
         look->completed += ptoi_acquire64(&tally->completed);
@@ -362,18 +362,18 @@ peek_words peek_wait_words(const peek *p, const peek_look *look, bool brief)
     char room[96] = "", what[224] = "";
     if (!w->on) {
         snprintf(words.s, sizeof words.s, "%s",
-                 look->done ? "has ended the runtime" : "is in the program's own code, or submits");
+                 look->done ? "has destroyed the runtime" : "is in user code or submits tasks");
         return words;
     }
     if (w->why == PTOI_WHY_ROOM) {
-        snprintf(room, sizeof room, ": %" PRIu64 " more in the %s of level %u", w->wanted,
+        snprintf(room, sizeof room, ": it needs %" PRIu64 " more in the %s of level %u", w->wanted,
                  pto_ring_name(w->ring), w->level);
     }
     peek_name (*name)(const peek_task *) = brief ? peek_brief_of : peek_name_of;
     if (caller->runs.task) {
-        snprintf(what, sizeof what, "; it runs %s meanwhile", name(&caller->runs).s);
+        snprintf(what, sizeof what, " and runs %s meanwhile", name(&caller->runs).s);
     } else if (w->task && peek_task_of(p, w->task, &task)) {
-        snprintf(what, sizeof what, "; next for %s", name(&task).s);
+        snprintf(what, sizeof what, ", currently for %s", name(&task).s);
     }
     snprintf(words.s, sizeof words.s, "%s%s%s",
              (uint32_t)w->why < sizeof reasons / sizeof *reasons ? reasons[w->why] : "waits", room,

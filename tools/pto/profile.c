@@ -1,11 +1,11 @@
 /* profile.c - see profile.h.
  *
- * While the run lasts, each side writes what is its own: the orchestrating thread the tasks, their
- * edges, the map and the table of numbers; each worker its calls. They are put together at the end,
+ * During the run each thread writes only its own data: the orchestrating thread the tasks, their
+ * edges, the map and the table of handles, each worker its calls. They are combined at the end,
  * when no task runs.
  *
- *     tasks   0          1          2          3            in the order of submission
- *     edges   |          | 0        | 0        | 1 2        the earlier tasks of each
+ *     tasks   0          1          2          3            in submission order
+ *     edges   |          | 0        | 0        | 1 2        the producers of each task
  *     calls   of worker 0: (1, begin, end) ...  of worker 1: (0, begin, end) ...
  */
 #include "profile.h"
@@ -17,11 +17,11 @@
 
 typedef struct task {
     pto_task number;
-    uint64_t edges_end; /* its edges are those from the end of the task before it up to here */
+    uint64_t edges_end; /* its edges end here; they start where those of the previous task end */
     uint32_t kernel;
-    uint32_t before; /* on the longest chain that ends here; NOBODY: it is the first */
-    uint64_t time;   /* in the kernel */
-    uint64_t path;   /* of the longest chain that ends here, with its own */
+    uint32_t before; /* previous task on the longest chain that ends here; NOBODY: none */
+    uint64_t time;   /* time in the kernel */
+    uint64_t path;   /* length of the longest chain that ends here, including this task */
 } task;
 
 typedef struct call {
@@ -29,7 +29,7 @@ typedef struct call {
     uint64_t begin, end;
 } call;
 
-/* Calls of one worker; a cache line or more apart from the next worker's. */
+/* Calls of one worker, at least a cache line apart from the next worker. */
 typedef struct worker {
     call *calls;
     size_t n, room;
@@ -44,10 +44,10 @@ struct profile {
     size_t n_tasks, task_room;
     uint32_t *edges;
     size_t n_edges, edge_room;
-    uint32_t *table; /* from number to place in `tasks`, plus 1; open addressing */
+    uint32_t *table; /* from handle to index in `tasks`, plus 1; open addressing */
     size_t table_mask;
 
-    pto_tensormap *map; /* its task k + 1 is tasks[k] */
+    pto_tensormap *map; /* task k + 1 of the map is tasks[k] */
     pto_map_param *accesses;
     size_t access_room;
     pto_map_hit *hits;
@@ -58,7 +58,7 @@ struct profile {
     uint64_t busy[PTO_MAX_WORKERS + 1];
     worker workers[PTO_MAX_WORKERS + 1];
 
-    pto_status status; /* the first failure on the orchestrating thread, and its words */
+    pto_status status; /* the first failure on the orchestrating thread, and its message */
     char words[200];
 };
 
@@ -69,7 +69,7 @@ static uint64_t now(void)
     return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
 }
 
-/* Room for `n` elements, doubled when it grows. */
+/* Makes room for `n` elements. Grows by at least a factor of two. */
 static pto_status grow(void *array, size_t *room, size_t n, size_t size)
 {
     void *old;
@@ -87,7 +87,7 @@ static pto_status grow(void *array, size_t *room, size_t n, size_t size)
     return PTO_OK; /* cppcheck-suppress memleak ; `array` has it now */
 }
 
-/* ---- From number to place ------------------------------------------------------------------ */
+/* ---- From handle to index ------------------------------------------------------------------ */
 
 static uint32_t *find_in(uint32_t *table, size_t mask, const task *tasks, pto_task number)
 {
@@ -104,7 +104,7 @@ static task *find_task(const profile *p, pto_task number)
     return *entry ? &p->tasks[*entry - 1] : NULL;
 }
 
-/* At most half full. */
+/* Adds a task to the table, which stays at most half full. */
 static pto_status remember(profile *p, size_t place)
 {
     if (2 * (place + 1) > p->table_mask) {
@@ -150,7 +150,7 @@ static pto_status add_edge(profile *p, size_t to)
 static pto_status add_after(profile *p, pto_task number)
 {
     const task *before = find_task(p, number);
-    /* One that is not known is no task of this run: the memory of a pto_alloc, or older. */
+    /* An unknown handle is not a task of this run: it is a pto_alloc, or older. */
     return before ? add_edge(p, (size_t)(before - p->tasks)) : PTO_OK;
 }
 
@@ -215,7 +215,8 @@ static call *next_call(profile *p, uint32_t who)
     return &w->calls[w->n];
 }
 
-/* A worker runs one kernel at a time: the beginning waits in the next place for the end. */
+/* A worker runs one kernel at a time. The start is stored in the next free call, which the end
+ * completes. */
 static void started(void *user, pto_task number, uint32_t who)
 {
     call *c = next_call(user, who);
@@ -281,7 +282,7 @@ static pto_status add_calls(profile *p, uint32_t who, profile_report *r)
     return PTO_OK;
 }
 
-/* Edges lead to earlier tasks only, so one pass in the order of submission does it. */
+/* Edges lead only to earlier tasks, so one pass in submission order is enough. */
 static void find_path(profile *p, profile_report *r)
 {
     size_t last = 0;

@@ -1,5 +1,5 @@
-/* progress.c - see progress.h. A thread of its own writes the line, ten times a second, so that the
- * run which is timed pays one store a step for it. */
+/* progress.c - see progress.h. A separate thread writes the line ten times a second. The timed run
+ * pays one store per step. */
 #include "progress.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ struct progress {
     const workload_job *job;
     _Atomic uint64_t done; /* written by the orchestrating thread */
     pthread_t thread;
-    pthread_mutex_t lock; /* of all below, and of the terminal */
+    pthread_mutex_t lock; /* protects all fields below, and the terminal */
     pthread_cond_t wake;
     bool running, stop;
     int64_t run, runs;
@@ -38,7 +38,8 @@ static void erase(void)
     fputs("\r\033[K", stderr);
 }
 
-/* How much is done: the part of the steps that was submitted, of which a part of the tasks ran. */
+/* The fraction done: the submitted part of the steps times the completed part of the submitted
+ * tasks. */
 static void draw(progress *p)
 {
     const workload_job *job = p->job;
@@ -90,12 +91,12 @@ progress *progress_create(const workload_job *job)
     }
     progress *p = calloc(1, sizeof *p);
     if (!p) {
-        return NULL; /* a run without it is as good */
+        return NULL; /* the run works without it */
     }
     p->job = job;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
-    /* Ctrl-C is for the thread that orchestrates. */
+    /* Ctrl-C must reach the orchestrating thread. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);

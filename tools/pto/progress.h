@@ -1,4 +1,4 @@
-/* progress.h - the line on a terminal that says how far a run has come. */
+/* progress.h - the progress line of a run on a terminal. */
 #ifndef TOOL_PROGRESS_H
 #define TOOL_PROGRESS_H
 
@@ -6,18 +6,18 @@
 
 typedef struct progress progress;
 
-/* NULL if nobody would see it: stderr is no terminal. Everything here takes NULL. */
+/* Returns NULL if stderr is not a terminal. All functions accept NULL. */
 progress *progress_create(const workload_job *job);
 void progress_destroy(progress *p);
 
-/* One orchestration begins, number `run` of `runs`; ends: the line is gone. */
+/* Starts the line for orchestration `run` of `runs`; removes it at the end. */
 void progress_begin(progress *p, int64_t run, int64_t runs);
 void progress_end(progress *p);
 
-/* So many steps were submitted. */
+/* Reports how many steps were submitted. */
 void progress_step(progress *p, uint64_t done);
 
-/* Keep the line away while something else is written to the terminal. */
+/* Removes the line while other text is written to the terminal, and shows it again. */
 void progress_hide(progress *p);
 void progress_show(progress *p);
 

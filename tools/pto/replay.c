@@ -1,5 +1,5 @@
-/* replay.c - `pto replay`: how long would a recorded run have taken on another machine, and how small
- * could its rings have been? */
+/* replay.c - `pto replay`: how long would a recorded run take on another machine, and how small
+ * could its rings be? */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +18,13 @@ static const char who[] = "pto replay";
 enum {
     MOST_ROWS = 32,
     MOST_WORKERS = 1024,
-    ENOUGH = 100, /* an improvement of less than one part in so many is none */
+    ENOUGH = 100, /* ignore improvements of less than 1 / ENOUGH */
 };
 
 typedef struct row {
     replay_machine machine;
     bool recorded;
-    uint32_t each; /* so many of each kind; 0: said in full */
+    uint32_t each; /* workers of each kind; 0: given by type */
     replay_result result;
 } row;
 
@@ -32,7 +32,7 @@ typedef struct answer {
     const char *path;
     const ptoi_ptrace *trace;
     replay_plan plan;
-    row rows[MOST_ROWS + 1]; /* the first one is as recorded */
+    row rows[MOST_ROWS + 1]; /* the first row is the recorded machine */
     size_t n_rows;
     bool with_rings;
     replay_sizes sizes;
@@ -75,7 +75,7 @@ static uint32_t count_workers(const replay_machine *m)
     return count;
 }
 
-/* "vector+cube", or "all types". */
+/* "vector+cube" or "all types". */
 static words name_kind(uint32_t types)
 {
     words w = {""};
@@ -93,7 +93,8 @@ static words name_kind(uint32_t types)
     return w;
 }
 
-/* So many of each kind that was there; if none was, of one that serves all. */
+/* A machine with `each` workers of each recorded kind; if none was recorded, of one kind that
+ * serves all types. */
 static void machine_of(const replay_machine *recorded, uint32_t each, replay_machine *m)
 {
     *m = *recorded;
@@ -110,8 +111,8 @@ static void machine_of(const replay_machine *recorded, uint32_t each, replay_mac
 static bool bad_workers(const char *text, size_t length)
 {
     fprintf(stderr,
-            "%s: --workers takes numbers from 0 to %d, or TYPE=NUMBER+TYPE=NUMBER, with commas "
-            "between them; not '%.*s'\n",
+            "%s: --workers takes numbers from 0 to %d, or TYPE=NUMBER+TYPE=NUMBER, separated by "
+            "commas; not '%.*s'\n",
             who, MOST_WORKERS, (int)length, text);
     return false;
 }
@@ -179,7 +180,7 @@ static bool read_workers(answer *a, const char *text)
     }
 }
 
-/* Twice as many again and again, until that does not help. */
+/* Doubles the number of workers until that does not help. */
 static void try_workers(answer *a)
 {
     uint64_t last = UINT64_MAX;
@@ -196,7 +197,7 @@ static void try_workers(answer *a)
     }
 }
 
-/* ---- Words ---- */
+/* ---- Text ---- */
 
 static words time_of(uint64_t ns)
 {
@@ -213,7 +214,7 @@ static uint32_t threads_of(const replay_machine *m)
     return count_workers(m) + (m->caller != 0);
 }
 
-/* What no machine of that kind could have been faster than, or what held it up. */
+/* What limits the makespan: a lower bound if it is close, else rings or dependencies. */
 static const char *limit_of(const answer *a, const row *r)
 {
     const uint64_t share = a->plan.work / (threads_of(&r->machine) ? threads_of(&r->machine) : 1);
@@ -237,13 +238,13 @@ static const char *limit_of(const answer *a, const row *r)
 static void print_stall(const answer *a, const replay_result *r)
 {
     if (r->end == REPLAY_NO_MEMORY) {
-        printf("no memory to replay it\n");
+        printf("out of memory\n");
         return;
     }
     if (r->end == REPLAY_NO_WORKER) {
         printf("no worker for task %" PRIu32 " (", r->node);
     } else {
-        printf("stalls for ever: the %s of level %" PRIu32 ", at ", ring_words_of[r->ring].trace,
+        printf("deadlock: no room in the %s of level %" PRIu32 " for ", ring_words_of[r->ring].trace,
                r->level);
         if (r->node >= a->plan.n_tasks) {
             printf("a block of memory\n");
@@ -301,9 +302,10 @@ static void print_model(const answer *a)
     printf("tasks      %" PRIu32 " with %" PRIu64 " edge%s", p->n_tasks, a->trace->n_edges,
            a->trace->n_edges == 1 ? "" : "s");
     if (p->n_nodes > p->n_tasks) {
-        printf(", %" PRIu32 " blocks that are no task's own", p->n_nodes - p->n_tasks);
+        printf(", %" PRIu32 " memory blocks without a task", p->n_nodes - p->n_tasks);
     }
-    printf("\nrecorded   %s, from the first submit to the last end\n", time_of(p->recorded).s);
+    printf("\nrecorded   %s, from the first submit to the end of the last task\n",
+           time_of(p->recorded).s);
     printf("replayed   ");
     if (r->end == REPLAY_DONE) {
         printf("%s on the same workers and rings: %+.1f %%\n", time_of(r->makespan).s,
@@ -311,13 +313,13 @@ static void print_model(const answer *a)
     } else {
         print_stall(a, r);
     }
-    printf("bounds     critical path %s, submitting %s, kernels %s in all\n",
+    printf("bounds     critical path %s, submitting %s, kernels %s in total\n",
            time_of(p->critical).s, time_of(p->submitting).s, time_of(p->work).s);
-    printf("overhead   %s from task to task of a worker, %s if it looks for one, %s if it sleeps\n",
+    printf("overhead   %s between two tasks of a worker, %s to find a task, %s to wake up\n",
            time_of(p->next_ns).s, time_of(p->find_ns).s, time_of(p->wake_ns).s);
     if (a->trace->lost || p->open) {
-        printf("missing    %" PRIu64 " records were lost, %" PRIu32
-               " tasks have no end: times and sizes are too small\n",
+        printf("missing    %" PRIu64 " lost records, %" PRIu32
+               " unfinished tasks: times and sizes are underestimated\n",
                a->trace->lost, p->open);
     }
 }
@@ -326,7 +328,7 @@ static void print_no_tasks(const answer *a)
 {
     printf("no tasks: nothing to replay\n");
     if (a->trace->lost) {
-        printf("missing    %" PRIu64 " records were lost\n", a->trace->lost);
+        printf("missing    %" PRIu64 " lost records\n", a->trace->lost);
     }
 }
 
@@ -336,7 +338,7 @@ static void print_workers(const answer *a)
     for (uint32_t k = 1; k < REPLAY_KINDS; k++) {
         kinds += a->rows[0].machine.workers[k] != 0;
     }
-    printf("\nworkers%s           makespan  speedup efficiency    for room   held back by\n",
+    printf("\nworkers%s           makespan  speedup efficiency  room waits   limited by\n",
            kinds > 1 ? ", each" : "      ");
     for (size_t i = 0; i < a->n_rows; i++) {
         print_row(a, &a->rows[i]);
@@ -353,8 +355,8 @@ static bool never_stalls(uint32_t ring)
     return ring == PTO_RING_DEPS || ring == PTO_RING_MAP;
 }
 
-/* Where blocks lie depends on when tasks complete, and blocks of several sizes may leave gaps that
- * none of the courses that were tried has left: room for two more of the largest. */
+/* Where blocks lie depends on when tasks complete. Blocks of different sizes may leave gaps that
+ * did not appear in any simulated run, so this adds room for two more of the largest block. */
 static uint64_t heap_margin(const replay_plan *plan, uint32_t level)
 {
     uint64_t largest = 0, smallest = UINT64_MAX;
@@ -366,7 +368,8 @@ static uint64_t heap_margin(const replay_plan *plan, uint32_t level)
     return largest > smallest ? 2 * largest : 0;
 }
 
-/* As one would set it: for each level up to the last that is used, as recorded where nobody is. */
+/* Prints the settings as environment variables, for all levels up to the last used one. Unused
+ * levels keep the recorded size. */
 static void print_settings(const answer *a, const replay_rings *rings, bool all)
 {
     const replay_rings *had = &a->rows[0].machine.rings;
@@ -403,7 +406,7 @@ static void print_together(const answer *a, const char *name, const replay_resul
             waits += r->waits[l][i];
         }
     }
-    printf("%s with all of these at once, %" PRIu64 " submit%s\n", time_of(r->makespan).s, waits,
+    printf("%s with all of these sizes, %" PRIu64 " submit%s\n", time_of(r->makespan).s, waits,
            waits == 1 ? " waits" : "s wait");
 }
 
@@ -415,8 +418,8 @@ static void print_rings(const answer *a)
         uint64_t *most = &seen[s->level][s->ring];
         *most = s->used > *most ? s->used : *most;
     }
-    printf("\nring                  recorded       seen   replayed   no waits   no slower    "
-           "at least\n");
+    printf("\nring                  recorded       peak   replayed   no waits   no slower     "
+           "minimum\n");
     for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
         for (uint32_t r = 0; a->plan.n_level[l] && r < PTO_RINGS; r++) {
             printf("  %-5s of level %" PRIu32 " %12s %10s %10s %10s %11s %11s\n",
@@ -432,10 +435,10 @@ static void print_rings(const answer *a)
     print_settings(a, &a->sizes.free, true);
     print_together(a, "no slower", &a->sizes.with_good);
     print_settings(a, &a->sizes.good, true);
-    print_together(a, "at least", &a->sizes.with_least);
+    print_together(a, "minimum", &a->sizes.with_least);
     print_settings(a, &a->sizes.least, false);
     if (!a->trace->n_lives) {
-        printf("scopes     the file knows of none: if the program has any, \"at least\" is too "
+        printf("scopes     the trace has none; if the program uses scopes, the minimum is too "
                "small\n");
     }
 }
@@ -540,11 +543,11 @@ static void write_json(const answer *a)
 
 static int no_memory(void)
 {
-    fprintf(stderr, "%s: no memory\n", who);
+    fprintf(stderr, "%s: out of memory\n", who);
     return 1;
 }
 
-/* All that was asked for. */
+/* Computes everything that was requested. */
 static int find_answers(answer *a, const char *workers)
 {
     a->n_rows = 1;
@@ -593,22 +596,23 @@ static int replay(answer *a, const char *workers, bool json)
 
 int command_replay(int argc, char **argv)
 {
-    static answer a; /* large for a stack */
+    static answer a; /* too large for the stack */
     bool json = false;
     const char *workers = NULL, *path = NULL;
     a = (answer){0};
     const argument options[] = {
-        {"workers", "LIST", "on so many of each kind of worker, or cube=2+vector=1: 1,2,4", NULL,
-         &workers},
-        {"rings", NULL, "the smallest rings: no waits, no slower, at least", &a.with_rings, NULL},
-        {"json", NULL, "for a program to read", &json, NULL},
+        {"workers", "LIST", "workers of each kind to simulate: 1,2,4; or by type: cube=2+vector=1",
+         NULL, &workers},
+        {"rings", NULL, "find the smallest rings: no waits, no slower, minimum", &a.with_rings,
+         NULL},
+        {"json", NULL, "print JSON", &json, NULL},
     };
     const arguments command = {
         .command = "replay",
         .operands = "FILE",
-        .about = "Runs a recorded graph again without its kernels, in a simulation: how long it\n"
-                 "would take on other numbers of workers, and how small its rings could be. FILE\n"
-                 "is a .ptrace: PTO_TRACE=run.ptrace ./program records one.\n",
+        .about = "Simulates a recorded run without its kernels: how long it would take with other\n"
+                 "numbers of workers, and how small its rings could be. FILE is a .ptrace;\n"
+                 "PTO_TRACE=run.ptrace ./program records one.\n",
         .options = options,
         .n_options = sizeof options / sizeof *options,
         .most_operands = 1,

@@ -1,5 +1,5 @@
-/* replay_plan.c - what a trace says about its program: the steps of the orchestrating thread, what
- * each task needs, whom it waits for and whose memory it uses. */
+/* replay_plan.c - derives a plan from a trace: the steps of the orchestrating thread, the needs of
+ * each task, its dependencies and the memory it uses. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,22 +9,22 @@
 #include "tensor/desc.h"
 #include "window/window.h"
 
-#define MOST_NS (UINT64_C(1) << 50)   /* of anything that was recorded: 13 days */
-#define MOST_HEAP (UINT64_C(1) << 47) /* more than any heap has */
+#define MOST_NS (UINT64_C(1) << 50)   /* longest recorded time: 13 days */
+#define MOST_HEAP (UINT64_C(1) << 47) /* larger than any heap */
 
 typedef struct maker {
     replay_plan *plan;
     const ptoi_ptrace *trace;
     size_t room_nodes, room_ops, room_levels[PTO_MAX_LEVELS], room_owners;
-    uint64_t *handles[PTO_MAX_LEVELS]; /* of the nodes of a level, by number */
+    uint64_t *handles[PTO_MAX_LEVELS]; /* of the nodes of a level, by index */
     size_t room_handles[PTO_MAX_LEVELS];
-    uint32_t *known; /* hash of managed buffers: the node that owns one, plus one */
+    uint32_t *known; /* hash table of managed buffers: the node that owns one, plus one */
     uint32_t *buffers;
     uint32_t mask;
-    uint64_t now, own; /* where we are in time, and what the program did since its last step */
+    uint64_t now, own; /* current time, and own work of the program since its last step */
     uint64_t event, life;
-    ptoi_descs descs; /* as the map of the runtime numbers them */
-    uint32_t order;   /* tasks and blocks so far, but for blocks that a task came with */
+    ptoi_descs descs; /* numbered as in the map of the runtime */
+    uint32_t order;   /* tasks and blocks so far, except blocks that came with a task */
     bool in_submit;
     bool short_of_memory;
 } maker;
@@ -35,7 +35,7 @@ static uint64_t span(uint64_t from, uint64_t to)
     return ns < MOST_NS ? ns : MOST_NS;
 }
 
-/* One item more; NULL, and noted, if there is no memory. */
+/* Appends an item. NULL, and a flag is set, if memory runs out. */
 static void *add(maker *m, void **items, size_t *room, size_t count, size_t item)
 {
     if (count == *room) {
@@ -51,9 +51,9 @@ static void *add(maker *m, void **items, size_t *room, size_t count, size_t item
     return (char *)*items + count * item;
 }
 
-/* ---- Who owns a buffer ---- */
+/* ---- Owners of buffers ---- */
 
-/* The place in the hash of a buffer that is there, or is to be. */
+/* The hash slot of a buffer, or the free slot for it. */
 static uint32_t place_of(const maker *m, uint32_t buffer)
 {
     uint32_t at = (uint32_t)(buffer * UINT64_C(0x9E3779B97F4A7C15) >> 32) & m->mask;
@@ -104,7 +104,7 @@ static void step(maker *m, replay_what what, uint32_t node, uint32_t level, uint
     }
 }
 
-/* The program worked for itself until then. */
+/* The program did its own work until `to`. */
 static void advance(maker *m, uint64_t to)
 {
     if (to != PTRACE_UNKNOWN && to > m->now) {
@@ -113,7 +113,7 @@ static void advance(maker *m, uint64_t to)
     }
 }
 
-/* The node is the next of its level. */
+/* Appends the node to its level. */
 static void enter(maker *m, uint32_t node, uint64_t handle)
 {
     replay_plan *p = m->plan;
@@ -128,7 +128,7 @@ static void enter(maker *m, uint32_t node, uint64_t handle)
     }
 }
 
-/* A block that no task owns: whose it is now is the node. */
+/* Adds a block that no task owns. The new node owns it. */
 static void add_block(maker *m, uint32_t level, uint32_t buffer, uint64_t bytes, uint64_t handle)
 {
     replay_plan *p = m->plan;
@@ -146,7 +146,7 @@ static void add_block(maker *m, uint32_t level, uint32_t buffer, uint64_t bytes,
     }
 }
 
-/* How many nodes of the level have lower handles: they rise. */
+/* Number of nodes on the level with lower handles. Handles rise. */
 static uint32_t count_below(const maker *m, uint32_t level, uint64_t handle)
 {
     uint32_t low = 0, high = m->plan->n_level[level];
@@ -179,7 +179,7 @@ static void take_life(maker *m, const ptrace_life *life)
     }
 }
 
-/* The task that has this handle, among those submitted so far. */
+/* The task with this handle, among those submitted so far. */
 static uint32_t task_of(const maker *m, uint64_t handle, uint32_t submitted)
 {
     for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
@@ -204,13 +204,13 @@ static void take_event(maker *m, const ptrace_event *e, uint32_t submitted)
             step(m, REPLAY_WAIT, task, 0, 0);
         }
     }
-    /* What was waited is not the program's. */
+    /* The time of the wait is not work of the program. */
     if (e->end != PTRACE_UNKNOWN && e->end > m->now) {
         m->now = e->end;
     }
 }
 
-/* All that was noted before `until`, in order. */
+/* Takes all records before `until`, in order. */
 static void take_notes(maker *m, uint64_t until, uint32_t submitted)
 {
     const ptoi_ptrace *t = m->trace;
@@ -241,7 +241,7 @@ static bool is_empty(const ptoi_ptrace *t, const ptrace_arg *a)
     return false;
 }
 
-/* Whose memory the task uses, once each. False: nobody's that is known. */
+/* Adds the owner of the buffer to the task, once. Returns false if the owner is unknown. */
 static bool use_buffer(maker *m, uint32_t task, const ptrace_arg *a)
 {
     replay_plan *p = m->plan;
@@ -262,8 +262,9 @@ static bool use_buffer(maker *m, uint32_t task, const ptrace_arg *a)
     return true;
 }
 
-/* Units of a tensor among the arguments. When layout descriptors may run out, those that come with the arguments
- * are counted for all, as submit does when it looks for room: some will have a number after all. */
+/* Argument units of a tensor. When layout descriptors may run out, their size is counted for all
+ * tensors, as submit does when it looks for room, although some tensors will still get a
+ * descriptor. */
 static uint32_t units_of(maker *m, const ptrace_arg *a, bool crowded)
 {
     pto_tensor t = {.ndim = a->ndim, .dtype = (pto_dtype)a->dtype};
@@ -296,7 +297,7 @@ static void take_arg(maker *m, uint32_t task, const ptrace_arg *a, bool crowded)
         node->heap = node->heap < MOST_HEAP ? node->heap : MOST_HEAP;
         own(m, a->buffer, task);
     } else if (!m->trace->n_lives && a->segment != PTRACE_USER) {
-        /* Nothing was noted of blocks: here must have been one. */
+        /* The trace has no records of blocks: there must have been one here. */
         add_block(m, a->segment, a->buffer, a->bytes, 0);
         (void)use_buffer(m, task, a);
     }
@@ -312,7 +313,8 @@ static void take_task(maker *m, uint32_t i)
     const uint64_t before = m->own;
     m->own = 0;
     m->in_submit = true;
-    take_notes(m, task->submitted, i); /* it may have begun with blocks; its own waits are none */
+    take_notes(m, task->submitted, i); /* the submit may have started with blocks; its own waits do
+                                          not count */
     advance(m, task->submitted);
     const uint64_t cost = m->own;
     const bool ran = task->start != PTRACE_UNKNOWN && task->end != PTRACE_UNKNOWN;
@@ -341,7 +343,7 @@ static bool take_steps(maker *m)
     const ptoi_ptrace *t = m->trace;
     replay_plan *p = m->plan;
     const uint64_t begin = t->n_tasks ? t->tasks[0].called : 0;
-    m->now = begin; /* what was before takes no time */
+    m->now = begin; /* anything earlier takes no time */
     for (uint32_t i = 0; i < t->n_tasks && !m->short_of_memory; i++) {
         take_task(m, i);
     }
@@ -422,7 +424,7 @@ static uint64_t median(uint64_t *values, size_t n)
     return n ? values[(n - 1) / 2] : 0;
 }
 
-/* Medians of what was recorded. */
+/* Delays, as medians of the recording. */
 typedef enum gap {
     NEXT,
     FIND,
@@ -432,7 +434,7 @@ typedef enum gap {
 } gap;
 
 typedef struct threads {
-    ran *ran, *parks; /* tasks by thread and start; sleeps by thread and begin */
+    ran *ran, *parks; /* tasks by thread and start; sleeps by thread and start */
     size_t n_ran, n_parks;
     uint64_t *gaps[GAPS];
     size_t n_gaps[GAPS];
@@ -443,8 +445,8 @@ static void note_gap(threads *t, gap which, uint64_t from, uint64_t to)
     t->gaps[which][t->n_gaps[which]++] = span(from, to);
 }
 
-/* Two tasks of one thread, one after the other. What did not end before the next one began had left
- * the thread: it was pending. *park is the first sleep that may lie between them. */
+/* Two successive tasks of one thread. If the first ended after the second started, it was pending
+ * and had left the thread. *park is the first sleep that may lie between them. */
 static void look_between(maker *m, threads *t, const ran *one, const ran *two, size_t *park)
 {
     const ptrace_task *last = &m->trace->tasks[one->task], *task = &m->trace->tasks[two->task];
@@ -517,7 +519,7 @@ static bool look_at_threads(maker *m)
         p->find_ns = median(t.gaps[FIND], t.n_gaps[FIND]);
         p->wake_ns = median(t.gaps[WAKE], t.n_gaps[WAKE]);
         p->patience_ns = t.n_gaps[WAKE] ? median(t.gaps[PATIENCE], t.n_gaps[PATIENCE])
-                                        : UINT64_MAX; /* none was seen to sleep */
+                                        : UINT64_MAX; /* no worker slept */
     }
     for (gap g = 0; g < GAPS; g++) {
         free(t.gaps[g]);

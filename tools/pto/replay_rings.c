@@ -1,25 +1,24 @@
-/* replay_rings.c - the smallest rings.
+/* replay_rings.c - finds the smallest rings.
  *
- * Free of waits. A run without bounds says, for each submit, how much of its level could be recycled
- * by then (marks). While no submit has to wait a run with bounds is the same run; so whether a ring is
- * large enough is found by giving out and taking back its pieces alone, in that order, without
- * running anything. The smallest that passes is found by bisection.
+ * No waits. An unbounded run gives, for each submit, how much of its level can be recycled by then
+ * (marks). As long as no submit has to wait, a bounded run is the same run. So a ring is tested by
+ * allocating and freeing its pieces in that order, without running anything. The smallest size is
+ * found by bisection.
  *
- * The least. Waiting helps only until everything submitted is complete; what is left then is held by
- * scopes. The same search, with marks as if every submit waited for all before it, finds what a
- * program needs to get to its end at all.
+ * The minimum. Waiting helps only until everything submitted is complete. What is left then is held
+ * by scopes. The same search, with marks as if every submit waited for all earlier tasks, finds the
+ * sizes with which a program can finish at all.
  *
- * Where a piece lies, and so whether the next one fits, depends on how much was taken back by when,
- * and that on when tasks completed: in no two runs alike. So a size counts only if it is enough in
- * every way of taking back that is tried (replay_way); and for the least, where too small means that
- * the program ends:
+ * Where a piece lies, and so whether the next one fits, depends on how much was freed before, and
+ * so on when tasks completed. That differs in every run. So a size must be enough with every
+ * recycling policy that is tried (replay_way). For the minimum, where a size that is too small ends
+ * the program, more is done:
  *
- *     slots   are alike
- *     args    the worst that can be: what is held begins anywhere in the ring, and at the end of the
- *             ring as much is skipped as ever can be (worst_args)
- *     heap    no such bound is near what happens, so more ways are tried: as little as possible is
- *             taken back, as late as possible; and any amount at any time, by chance (but the same
- *             each time that it is asked)
+ *     slots   position does not matter
+ *     args    the worst case: the held pieces start anywhere in the ring, and as much as possible
+ *             is skipped at its end (worst_args_fit)
+ *     heap    no such bound is close to reality, so more policies are tried: recycle as little as
+ *             possible, as late as possible; and random amounts at random times (reproducible)
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +27,7 @@
 #include "orchestrator/ring/ring.h"
 #include "replay.h"
 
-/* As src/base/option.c has them. */
+/* The same as in src/base/option.c. */
 static const struct {
     uint64_t grain, smallest, largest;
 } bounds[] = {
@@ -52,26 +51,26 @@ uint64_t replay_largest(uint32_t ring)
     return bounds[ring].largest;
 }
 
-/* Beyond those of replay_way, and only for the least. */
+/* More recycling policies, only for the minimum. */
 enum { STINGILY = REPLAY_WAYS, BY_CHANCE, CHANCES = 12, ALL_WAYS = BY_CHANCE + CHANCES };
 
 typedef struct search {
     const replay_plan *plan;
     replay_marks marks;
-    uint32_t ways;                 /* that are tried */
-    uint32_t *ops[PTO_MAX_LEVELS]; /* of the plan, that take something on the level, by number */
-    uint64_t *ends;                /* of a piece, by number: where it lies, or the head after it */
+    uint32_t ways;                 /* number of policies to try */
+    uint32_t *ops[PTO_MAX_LEVELS]; /* ops of the plan that allocate on the level, by index */
+    uint64_t *ends;                /* by index: position of a piece, or the ring head after it */
     ptoi_heap_run *runs;
     uint32_t n_runs;
 } search;
 
 /* ---- Does it fit? ---- */
 
-/* What was taken back, of what could have been. */
+/* How much of the recyclable room was recycled. */
 typedef struct taking {
     const uint32_t *could; /* by op */
     uint32_t way, done;
-    uint64_t chance; /* state of a generator, and how often something is taken back: 1 in 2 to 64 */
+    uint64_t chance; /* random state, and how often to recycle: 1 in 2 to 1 in 64 */
     uint32_t seldom;
 } taking;
 
@@ -86,8 +85,8 @@ static uint32_t draw(taking *t, uint32_t below)
     return (uint32_t)((t->chance >> 32) * below >> 32);
 }
 
-/* Up to which number, before the i-th piece of the level is looked for, or again as it does not fit:
- * more than so far, if there is more. */
+/* The index up to which to recycle before the i-th piece of the level is placed. If it does not
+ * fit: more than so far, if possible. */
 static uint32_t taken_until(const search *s, taking *t, uint32_t level, uint32_t i, bool is_short)
 {
     const uint32_t most = t->could[s->ops[level][i]];
@@ -98,7 +97,8 @@ static uint32_t taken_until(const search *s, taking *t, uint32_t level, uint32_t
     case REPLAY_EAGERLY:
         return most;
     case REPLAY_AS_NEEDED: {
-        /* Every so many tasks, of all levels: the last time may be between this piece and the last. */
+        /* Every 32 tasks on all levels; the last time may be between this piece and the previous
+         * one. */
         const uint32_t *nodes = s->plan->level[level];
         const uint32_t last = i ? s->plan->nodes[nodes[i - 1]].order : 0;
         return is_short || (i && last % REPLAY_RECYCLE_EVERY == 0) ? most : t->done;
@@ -184,9 +184,9 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Pieces that are held lie one after the other from anywhere on, and before one of them the end of
- * the ring is skipped: less than the piece, by as much as all positions have in common. A ring in which
- * nothing is held starts over. */
+/* Held pieces are adjacent and start anywhere. Before one of them the end of the ring is skipped:
+ * less than the piece, by the common divisor of all positions. A ring without held pieces starts
+ * over. */
 static bool worst_args_fit(const search *s, uint32_t level, uint64_t size)
 {
     const uint32_t *nodes = s->plan->level[level];
@@ -203,7 +203,7 @@ static bool worst_args_fit(const search *s, uint32_t level, uint64_t size)
             held -= s->plan->nodes[nodes[oldest]].args;
         }
         if (!held) {
-            largest = 0; /* a piece that is gone may count for longer than it must, but no less */
+            largest = 0; /* a freed piece may count too long, which is safe */
         }
         const bool alone = !held;
         largest = amount > largest ? amount : largest;
@@ -215,7 +215,7 @@ static bool worst_args_fit(const search *s, uint32_t level, uint64_t size)
     return true;
 }
 
-/* Slots, and entries of the map: only how many there are. */
+/* Slots and map entries: only their number matters. */
 static bool count_fits(const search *s, uint32_t level, uint32_t which, uint64_t size)
 {
     uint64_t used = 0;
@@ -253,13 +253,13 @@ static bool fits(const search *s, uint32_t level, uint32_t ring, uint64_t size)
     return all;
 }
 
-/* ---- The smallest that does ---- */
+/* ---- The smallest size ---- */
 
-/* 0 if none is. */
+/* Returns 0 if no size is enough. */
 static uint64_t bisect(const search *s, uint32_t level, uint32_t ring)
 {
     const uint64_t grain = bounds[ring].grain, largest = bounds[ring].largest;
-    uint64_t high = bounds[ring].smallest, low = 0; /* of grains: `low` does not fit */
+    uint64_t high = bounds[ring].smallest, low = 0; /* `low` does not fit */
     while (!fits(s, level, ring, high)) {
         if (high >= largest) {
             return 0;
@@ -278,7 +278,7 @@ static uint64_t bisect(const search *s, uint32_t level, uint32_t ring)
     return high;
 }
 
-/* As if every submit waited for all before it. */
+/* Sets the marks as if every submit waited for all earlier tasks. */
 static void wait_always(const search *s)
 {
     const replay_plan *p = s->plan;
@@ -307,7 +307,7 @@ static void wait_always(const search *s)
     }
 }
 
-/* Those in the set `which`; others stay as they are. */
+/* Finds the sizes of the rings in the set `which`. The others stay unchanged. */
 static void find_all(const search *s, replay_rings *rings, uint32_t which)
 {
     for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
@@ -360,7 +360,7 @@ static void free_search(search *s)
     free(s->runs);
 }
 
-/* ---- All of them at once ---- */
+/* ---- All sizes together ---- */
 
 static uint64_t larger(uint32_t ring, uint64_t size)
 {
@@ -369,8 +369,8 @@ static uint64_t larger(uint32_t ring, uint64_t size)
     return grown < bounds[ring].largest ? grown : bounds[ring].largest;
 }
 
-/* Is it enough in each way? If not, of which ring there is too little. The result is that of the
- * runtime's own way. */
+/* Whether the sizes are enough with each policy. If not, returns which ring is too small. The
+ * result is that of the policy of the runtime. */
 static bool is_enough(const replay_plan *plan, replay_machine *m, bool may_wait,
                       replay_result *result, uint32_t *level, uint32_t *ring)
 {
@@ -393,8 +393,8 @@ static bool is_enough(const replay_plan *plan, replay_machine *m, bool may_wait,
     return true;
 }
 
-/* With all of them at once pieces may lie otherwise than each search for itself saw them: a ring that
- * is too small then grows by an eighth, as often as it must, and shrinks again as far as it can. */
+/* With all sizes together, pieces may lie differently than in each separate search. A ring that is
+ * then too small grows by an eighth until it is enough, and shrinks again as far as possible. */
 static void settle(const replay_plan *plan, const replay_machine *machine, bool may_wait,
                    replay_rings *rings, replay_result *result)
 {
@@ -430,8 +430,8 @@ static void settle(const replay_plan *plan, const replay_machine *machine, bool 
     *rings = m.rings;
 }
 
-/* Nor may any of them be such that the program does not get to its end. A larger heap is none in
- * which the same blocks must fit: they lie elsewhere. The marks are those of the least. */
+/* Enlarges rings until the program cannot deadlock. A larger heap does not guarantee that the same
+ * blocks fit, because they lie elsewhere. The marks are those of the minimum. */
 static bool make_hold(const search *s, replay_rings *rings)
 {
     bool grown = false;
@@ -463,7 +463,7 @@ static uint64_t smallest_of(const replay_sizes *sizes, uint32_t level, uint32_t 
                                                          : sizes->least.size[level][ring];
 }
 
-/* The ring halved so many times, but not below its least. */
+/* The ring halved `times` times, but not below its minimum. */
 static uint64_t halved(const replay_sizes *sizes, uint32_t level, uint32_t ring, uint32_t times)
 {
     const uint64_t least = smallest_of(sizes, level, ring), grain = bounds[ring].grain;
@@ -472,8 +472,7 @@ static uint64_t halved(const replay_sizes *sizes, uint32_t level, uint32_t ring,
     return size > least ? size : least;
 }
 
-/* One ring after the other, the others as they are by then: smaller ones, as long as the run is not
- * longer for it. */
+/* Shrinks one ring after the other, as long as the run does not get longer. */
 static void find_good(const search *s, const replay_machine *machine, replay_sizes *sizes)
 {
     const uint64_t most = sizes->with_free.makespan + sizes->with_free.makespan / 100;
@@ -482,7 +481,7 @@ static void find_good(const search *s, const replay_machine *machine, replay_siz
     sizes->with_good = sizes->with_free;
     for (uint32_t i = 0; i < PTO_MAX_LEVELS * PTO_RINGS; i++) {
         const uint32_t l = i / PTO_RINGS, r = i % PTO_RINGS;
-        uint32_t low = 0, high = 0; /* of times: `low` are well */
+        uint32_t low = 0, high = 0; /* number of halvings: `low` is good */
         while (sizes->free.size[l][r] >> high > smallest_of(sizes, l, r)) {
             high++;
         }

@@ -1,4 +1,4 @@
-/* replay_room.c - room in rings, and its recycling. */
+/* replay_room.c - room in the rings, and recycling. See replay_room.h. */
 #include "replay_room.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static void note_most(replay_room *r, uint32_t level, uint32_t ring, uint64_t us
 
 /* ---- Life ---- */
 
-/* More runs than blocks: a power of two. */
+/* More runs than blocks; a power of two. */
 static uint32_t count_runs(uint32_t nodes, uint64_t slots)
 {
     const uint64_t most = slots && slots < nodes ? slots : nodes;

@@ -1,10 +1,10 @@
-/* replay_room.h - the rings of a run that is replayed: who has room in them, and who goes next.
+/* replay_room.h - the rings of a simulated run: allocation and recycling.
  *
  *     find ──> (take edges) ──> enter ──> complete ──> recycle
- *       `─ the ring that is short: recycle, compact, or wait until somebody is complete
+ *       `─ a ring is full: recycle, compact, or wait until a task completes
  *
- * The pieces are given out by the code of the runtime (ring.h, heap.h). Nothing here knows of time or
- * of workers: that is replay_run.c's.
+ * The code of the runtime (ring.h, heap.h) allocates the pieces. Nothing here knows about time or
+ * workers; that is replay_run.c.
  */
 #ifndef TOOL_REPLAY_ROOM_H
 #define TOOL_REPLAY_ROOM_H
@@ -13,25 +13,25 @@
 #include "orchestrator/ring/ring.h"
 #include "replay.h"
 
-/* Numbers of nodes on their level: below retired all are recycled, below completed all are complete,
- * below released no scope holds any. */
+/* Indices of nodes on their level. All below `retired` are recycled, all below `completed` are
+ * complete, and no scope holds any below `released`. */
 typedef struct replay_level {
     uint32_t head, completed, retired, released;
-    uint64_t entries; /* of the map, in use */
+    uint64_t entries; /* map entries in use */
     ptoi_heap heap;
     ptoi_ring args, edges;
     ptoi_heap_run *runs;
     bool bounded_heap, bounded_args, bounded_edges;
 } replay_level;
 
-/* What a node has, from when it is entered. */
+/* What a node holds, from enter on. */
 typedef struct replay_claim {
     uint64_t heap_at, args_end, edges_end;
     uint32_t users; /* unfinished tasks that use its memory */
     bool complete, has_entries;
 } replay_claim;
 
-/* Where a node would lie. */
+/* Where a node would be placed. */
 typedef struct replay_place {
     uint64_t heap_at;
     ptoi_piece args;
@@ -40,44 +40,45 @@ typedef struct replay_place {
 typedef struct replay_room {
     const replay_plan *plan;
     const replay_rings *rings;
-    uint64_t (*most)[PTO_RINGS]; /* by level: that were in use */
+    uint64_t (*most)[PTO_RINGS]; /* peak usage by level */
     replay_claim *claims;        /* by node */
     replay_level level[PTO_MAX_LEVELS];
     uint32_t n_levels;
-    bool scoped; /* a scope is open: what is entered is held */
+    bool scoped; /* a scope is open and holds new nodes */
 } replay_room;
 
-/* False if there is no memory; to be freed all the same. */
+/* Returns false if memory runs out. Free it in either case. */
 bool replay_room_make(replay_room *room, const replay_plan *plan, const replay_rings *rings,
                       uint64_t (*most)[PTO_RINGS]);
 void replay_room_free(replay_room *room);
 
-/* The ring that is short for the node; PTO_RINGS if none is, and its place. */
+/* Finds room for a node. Returns the ring that is full, or PTO_RINGS and the place. */
 uint32_t replay_room_find(const replay_room *room, uint32_t node, replay_place *place);
 
-/* Edges to tasks that are not complete; and room for so many, if there is. */
+/* Counts the edges to unfinished tasks; takes room for them if there is any. */
 uint32_t replay_room_count_edges(const replay_room *room, uint32_t node);
 bool replay_room_take_edges(replay_room *room, uint32_t node, uint32_t edges);
 
-/* It is written down, with everything it takes but edges. */
+/* Enters a node with everything it needs except edges. */
 void replay_room_enter(replay_room *room, uint32_t node, replay_place place);
 
-/* It is complete: whose memory it used has one user less. */
+/* Completes a node: its memory owners lose a user. */
 void replay_room_complete(replay_room *room, uint32_t node);
 
-/* No scope holds nodes of the level below this number any more. */
+/* Releases the nodes of the level below this index: no scope holds them any more. */
 void replay_room_release(replay_room *room, uint32_t level, uint32_t number);
 
-/* Takes back what goes as soon as all before are complete: edges, and entries of the map. */
+/* Recycles edges and map entries, which are free as soon as all earlier tasks are complete. */
 void replay_room_recycle_completed(replay_room *room, uint32_t level);
 
-/* Likewise, of all levels; and of this one what must not be held, either: slots, heap, arguments. */
+/* The same for all levels. On this level also recycles slots, heap and arguments that are no longer
+ * held. */
 void replay_room_recycle(replay_room *room, uint32_t level);
 
-/* Entries of complete tasks, behind one that is not. */
+/* Frees map entries of complete tasks behind an unfinished one. */
 void replay_room_compact(replay_room *room, uint32_t level);
 
-/* The map can never remember all that the node touches: it runs alone. */
+/* Whether the node has more accesses than the map has entries: then it runs alone. */
 bool replay_room_is_barrier(const replay_room *room, uint32_t node);
 
 #endif /* TOOL_REPLAY_ROOM_H */

@@ -1,5 +1,5 @@
-/* replay_run.c - one run of a plan on a machine, event by event: who runs what when, and what the
- * orchestrating thread does. replay.h says what is modelled, replay_room.c has the rings. */
+/* replay_run.c - one run of a plan on a machine, event by event: workers and the orchestrating
+ * thread. replay.h says what is modelled; replay_room.c has the rings. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,12 +9,12 @@ void (*replay_progress)(uint64_t done, uint64_t all);
 
 enum { CALLER = REPLAY_KINDS, NOBODY, PROGRESS_EVERY = 1 << 16 };
 
-/* A worker is free at that time; and a task complete, if there is one. */
+/* An event: a worker becomes free, and a task completes if there is one. */
 typedef struct moment {
     uint64_t at;
-    uint64_t order; /* of two at the same time: the one that came about first */
-    uint32_t node;  /* PTRACE_NONE: it is still pending, and complete later */
-    uint32_t who;   /* which kind of worker, CALLER or NOBODY */
+    uint64_t order; /* order of creation, for events at the same time */
+    uint32_t node;  /* PTRACE_NONE: no task completes; it is still pending */
+    uint32_t who;   /* kind of worker, CALLER or NOBODY */
 } moment;
 
 typedef struct queue {
@@ -22,18 +22,18 @@ typedef struct queue {
 } queue;
 
 typedef enum mood {
-    WORKS,       /* until `time`; then the op begins */
-    SUBMITS,     /* until `time`; then the task is there for all */
-    WAITS_ROOM,  /* for room for the op */
-    WAITS_EDGES, /* likewise, with all but edges found */
+    WORKS,       /* until `time`, when the op starts */
+    SUBMITS,     /* until `time`, when the task is published */
+    WAITS_ROOM,  /* waits for room for the op */
+    WAITS_EDGES, /* waits for room for its edges; everything else was found */
     WAITS_TASK,
     OVER,
 } mood;
 
-/* Of each node. */
+/* The state of a node. */
 typedef struct state {
-    uint32_t waiting; /* so many that it waits for are not complete */
-    uint32_t next;    /* in a queue */
+    uint32_t waiting; /* number of unfinished dependencies */
+    uint32_t next;    /* next in its queue */
     bool submitted;
 } state;
 
@@ -44,14 +44,15 @@ typedef struct sim {
     replay_result *result;
     state *nodes;
     replay_room room;
-    /* Ready tasks by type: those that another one made ready, before those that came ready. */
+    /* Ready tasks by type. First those that a completion made ready, then those that were ready
+     * when submitted. */
     queue ready[PTO_WORKER_TYPES][2];
-    uint32_t idle[REPLAY_KINDS]; /* workers of each kind, and since when: the last one first */
+    uint32_t idle[REPLAY_KINDS]; /* idle workers of each kind, and since when; the last one first */
     uint64_t *since_idle[REPLAY_KINDS];
-    bool caller_idle; /* it waits, and looks for work */
-    moment *moments;  /* a heap: the next one first */
+    bool caller_idle; /* it waits and polls for work */
+    moment *moments;  /* a binary heap: the next event first */
     size_t n_moments, room_moments;
-    uint32_t *todo; /* nodes that are complete at this very time */
+    uint32_t *todo; /* nodes that complete at this moment */
     size_t n_todo;
     uint64_t now, order, last;
     /* The orchestrating thread. */
@@ -67,7 +68,7 @@ static uint64_t later(uint64_t at, uint64_t ns)
     return at + ns < at ? UINT64_MAX : at + ns;
 }
 
-/* ---- Moments ---- */
+/* ---- Events ---- */
 
 static bool sooner(const moment *a, const moment *b)
 {
@@ -109,7 +110,7 @@ static moment pop_moment(sim *s)
     return top;
 }
 
-/* ---- Who runs what ---- */
+/* ---- Workers ---- */
 
 static void start(sim *s, uint32_t node, uint32_t who, uint64_t delay)
 {
@@ -155,8 +156,8 @@ static uint32_t types_of(const sim *s, uint32_t who)
     return who == CALLER ? s->machine->caller : who;
 }
 
-/* The task can run. Of idle workers those with the fewest types take it; bits count as numbers well
- * enough, for the order is only to be the same each time. */
+/* Makes a task ready. Idle workers with the fewest types take it first. Among equal ones any fixed
+ * order will do. */
 static void make_ready(sim *s, uint32_t node, bool fresh)
 {
     const uint32_t type = s->plan->nodes[node].type;
@@ -181,7 +182,7 @@ static void make_ready(sim *s, uint32_t node, bool fresh)
         start(s, node, CALLER, s->plan->find_ns);
         return;
     }
-    put(s, &s->ready[type][fresh], node); /* for whoever comes first */
+    put(s, &s->ready[type][fresh], node); /* for the first worker that comes */
     if (best != NOBODY) {
         s->idle[best]--;
         push_moment(s, later(s->now, sleeps ? s->plan->wake_ns : s->plan->find_ns), PTRACE_NONE,
@@ -191,7 +192,8 @@ static void make_ready(sim *s, uint32_t node, bool fresh)
 
 /* ---- Completion ---- */
 
-/* The first that becomes ready by it and that `who` can run is theirs, and comes back. */
+/* Completes a node. Returns the first task that becomes ready and that `who` can run, which `who`
+ * takes. */
 static uint32_t complete_one(sim *s, uint32_t node, uint32_t who)
 {
     const replay_plan *p = s->plan;
@@ -235,7 +237,7 @@ static void stall(sim *s, uint32_t number, uint32_t ring, uint32_t node)
     s->result->node = node;
 }
 
-/* It has nothing to do but to run tasks. */
+/* Runs tasks while it waits. */
 static void help(sim *s)
 {
     if (s->helps || s->caller_idle || !s->machine->caller) {
@@ -261,7 +263,7 @@ static void begin_wait(sim *s, mood how, uint32_t number, uint32_t ring)
     help(s);
 }
 
-/* Goes on with its own work. */
+/* Ends a wait. */
 static void resume(sim *s)
 {
     if (s->mood == WAITS_ROOM || s->mood == WAITS_EDGES) {
@@ -282,7 +284,7 @@ static void next_op(sim *s)
     }
 }
 
-/* Room for the node, or the beginning of a wait. */
+/* Finds room for a node, or starts a wait. */
 static bool find_room(sim *s, uint32_t node, replay_place *place)
 {
     const uint32_t level = s->plan->nodes[node].level;
@@ -299,7 +301,7 @@ static bool find_room(sim *s, uint32_t node, replay_place *place)
         if (replay_room_is_barrier(&s->room, node)) {
             what = s->left ? what : PTO_RINGS;
         } else {
-            if (s->mood == WORKS) { /* it is short, even if there is nothing to wait for */
+            if (s->mood == WORKS) { /* the ring is full, even if there is nothing to wait for */
                 s->result->waits[level][what]++;
                 s->mood = WAITS_ROOM;
                 s->since = s->now;
@@ -360,7 +362,7 @@ static void submit(sim *s, const replay_op *op)
     }
 }
 
-/* The call is over. */
+/* The submit call returns. */
 static void submitted(sim *s, uint32_t node)
 {
     if (s->plan->nodes[node].order % REPLAY_RECYCLE_EVERY == 0) {
@@ -369,7 +371,7 @@ static void submitted(sim *s, uint32_t node)
     next_op(s);
 }
 
-/* The task is there for all: it waits, or can run. */
+/* Publishes a task: it waits, or can run. */
 static void publish(sim *s, uint32_t node)
 {
     s->left++;
@@ -382,7 +384,7 @@ static void publish(sim *s, uint32_t node)
         }
     }
     if (replay_room_is_barrier(&s->room, node) && s->left) {
-        begin_wait(s, WAITS_TASK, 0, 0); /* for all, and then on */
+        begin_wait(s, WAITS_TASK, 0, 0); /* waits for all tasks, then continues */
         return;
     }
     submitted(s, node);
@@ -423,7 +425,7 @@ static void act(sim *s)
     next_op(s);
 }
 
-/* It waits, runs no task, and something has changed. */
+/* Continues a wait after something has changed. */
 static void look_again(sim *s)
 {
     const replay_op *op = &s->plan->ops[s->op];
@@ -446,7 +448,7 @@ static void free_worker(sim *s, uint32_t who, uint32_t mine)
     if (who == NOBODY) {
         return;
     }
-    if (who == CALLER) { /* first of all it looks whether it still waits */
+    if (who == CALLER) { /* it first checks whether it still waits */
         s->helps = false;
         if (mine != PTRACE_NONE) {
             make_ready(s, mine, false);
@@ -479,7 +481,7 @@ static void run(sim *s)
             break;
         }
     }
-    if (s->result->end == REPLAY_DONE && s->mood != OVER) { /* a task is left that nobody runs */
+    if (s->result->end == REPLAY_DONE && s->mood != OVER) { /* no worker serves a task */
         uint32_t node = 0;
         while (node + 1 < s->plan->n_tasks &&
                (!s->nodes[node].submitted || s->room.claims[node].complete ||
@@ -501,7 +503,7 @@ void replay_run(const replay_plan *plan, const replay_machine *machine, const re
     s.todo = malloc(((size_t)plan->n_nodes + 1) * sizeof *s.todo);
     bool good = replay_room_make(&s.room, plan, &machine->rings, result->most) && s.nodes && s.todo;
     for (uint32_t k = 0; k < REPLAY_KINDS; k++) {
-        s.idle[k] = machine->workers[k]; /* since the start */
+        s.idle[k] = machine->workers[k]; /* idle since the start */
         s.since_idle[k] = calloc((size_t)machine->workers[k] + 1, sizeof *s.since_idle[k]);
         good = good && s.since_idle[k];
     }

@@ -1,4 +1,4 @@
-/* report.c - the summary of a run, for people. */
+/* report.c - the summary of a run as text. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "run.h"
 #include "words.h"
 
-/* ---- Layout: a label, and lines beside it --------------------------------------------------- */
+/* ---- Layout: a label, then text ------------------------------------------------------------ */
 
 static void label(const char *text)
 {
@@ -28,7 +28,7 @@ static void row(const char *name, const char *format, ...)
 
 /* ---- What was run --------------------------------------------------------------------------- */
 
-/* One after the other, in as many lines as it takes. */
+/* All sizes, wrapped to the line length. */
 static void print_sizes(const options *o)
 {
     enum { LABEL = 10, COLUMNS = 100 };
@@ -63,10 +63,10 @@ static void print_threads(const run_result *r)
 {
     if (r->workers) {
         row("threads", "%" PRIu32 " worker%s and the caller, scheduler %s", r->workers,
-            r->workers > 1 ? "s" : "", r->place[0] == 't' ? "on a thread of its own" : "inline");
+            r->workers > 1 ? "s" : "", r->place[0] == 't' ? "on its own thread" : "inline");
     } else {
         row("threads", "the caller alone, scheduler %s",
-            r->place[0] == 't' ? "on a thread of its own" : "inline");
+            r->place[0] == 't' ? "on its own thread" : "inline");
     }
 }
 
@@ -92,13 +92,13 @@ static void print_speed(const workload_job *job, const run_result *r)
     }
     row("edges",
         "%" PRIu64 " read after write, %" PRIu64 " write after read, %" PRIu64
-        " write after write, %" PRIu64 " asked for",
+        " write after write, %" PRIu64 " explicit",
         r->raw, r->war, r->waw, r->after);
 }
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-/* A table: how much of each bound was ever used, by level, and how often a submit had to wait. */
+/* A table by level: the peak of each ring, its capacity, and how often a submit waited for room. */
 
 enum { LEVEL_WIDTH = 5, BYTES_WIDTH = 20, COUNT_WIDTH = 15 };
 
@@ -162,7 +162,7 @@ static void print_memory(const pto_runtime_stats *s)
         print_waits(&s->level[l]);
     }
     if (s->overlap_budget_hits) {
-        row("overlap", "%" PRIu64 " questions were answered the safe way", s->overlap_budget_hits);
+        row("overlap", "%" PRIu64 " overlap tests ran out of budget", s->overlap_budget_hits);
     }
 }
 
@@ -206,7 +206,7 @@ static void print_profile(const run_result *r)
         }
     }
     row("path",
-        "%s in %" PRIu64 " tasks: the least with any number of workers; this run %.2f x that",
+        "%s in %" PRIu64 " tasks: lower bound for any number of workers; this run took %.2f x that",
         words_time(path).s, p->path_tasks, path > 0 ? wall / path : 0);
 }
 

@@ -1,4 +1,4 @@
-/* run.c - takes a workload through its phases: see workload.h. */
+/* run.c - runs a workload: prepare, timed runs, check, profile, report. See workload.h. */
 #include "run.h"
 
 #include <inttypes.h>
@@ -14,19 +14,19 @@
 
 enum { OK = 0, FAILED = 1, BAD_INPUT = 2, INTERRUPTED = 130 };
 
-/* Profiling runs everything once more, more slowly: unasked only if that is soon done. */
+/* Profiling repeats the whole run, more slowly. By default only short runs are profiled. */
 enum { PROFILE_TASKS = 200000, PROFILE_SECONDS = 15 };
 
 typedef struct runner {
     const options *o;
     progress *progress;
-    bool repeats; /* this was all said before */
+    bool repeats; /* a repetition: suppress messages of the workload */
     profile *profile;
     workload_job job;
     run_result result;
 } runner;
 
-/* ---- For the workload ---------------------------------------------------------------------- */
+/* ---- Called by the workload ---------------------------------------------------------------- */
 
 void workload_progress(workload_job *job, uint64_t done)
 {
@@ -37,7 +37,7 @@ void workload_progress(workload_job *job, uint64_t done)
 void workload_say(workload_job *job, const char *format, ...)
 {
     const runner *r = job->tool;
-    FILE *out = r->o->json ? stderr : stdout; /* one object, and nothing else, is on stdout then */
+    FILE *out = r->o->json ? stderr : stdout; /* stdout has only the JSON object */
     va_list args;
     if (r->o->quiet || r->repeats) {
         return;
@@ -53,7 +53,7 @@ void workload_say(workload_job *job, const char *format, ...)
 
 /* ---- Ctrl-C -------------------------------------------------------------------------------- */
 
-static pto_runtime *interruptible; /* set before its handler is, and there as long as it is */
+static pto_runtime *interruptible; /* set before the handler is installed; outlives it */
 
 static void cancel(int number)
 {
@@ -69,9 +69,9 @@ static void leave(int number)
     _exit(INTERRUPTED);
 }
 
-/* While tasks run they are cancelled, and everything ends in order. Before and after there is
- * nothing to put in order, and a reference may take its time: the program just ends. Each serves
- * once: if the program does not end, a second Ctrl-C ends it the hard way. */
+/* While tasks run, Ctrl-C cancels them and the run ends in order. Before and after that there is
+ * nothing to clean up, and a reference computation may take long, so the program just exits. Each
+ * handler works once: if the program does not end, a second Ctrl-C kills it. */
 static void on_interrupt(pto_runtime *rt)
 {
     struct sigaction action = {.sa_handler = rt ? cancel : leave, .sa_flags = (int)SA_RESETHAND};
@@ -95,7 +95,7 @@ static int tell_failure(const runner *r, pto_status status, int answer)
     pto_stall_report stall;
     fprintf(stderr, "pto run %s: ", r->o->what->name);
     if (hopeless && pto_last_stall(r->job.rt, &stall) == PTO_OK) {
-        /* Where the command was built is nobody's concern. */
+        /* Omit the build path of this command. */
         stall.file = base_of(stall.file);
         stall.scope_file = base_of(stall.scope_file);
         pto_stall_print(&stall, stderr);
@@ -103,14 +103,14 @@ static int tell_failure(const runner *r, pto_status status, int answer)
         fprintf(stderr, "%s: %s\n  hint: %s\n", pto_status_text(status), pto_error_detail(),
                 pto_status_hint(status));
     }
-    /* Sizes and rings are what was asked for: such that can never do are bad input. */
+    /* Sizes and rings are user input. If they can never work, the input is bad. */
     return hopeless ? BAD_INPUT : answer;
 }
 
 static int tell_interrupt(const runner *r, double seconds)
 {
     pto_runtime_stats s;
-    pto_clear_error(r->job.rt); /* waits: no task runs any more */
+    pto_clear_error(r->job.rt); /* waits for running tasks */
     if (pto_stats(r->job.rt, &s) == PTO_OK) {
         fprintf(stderr,
                 "pto run %s: interrupted after %s: %" PRIu64 " tasks done, %" PRIu64 " skipped\n",
@@ -127,7 +127,7 @@ static double now(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* One orchestration, timed. `number` counts from 1; 0 is the one that is watched. */
+/* Runs and times one orchestration. `number` counts from 1; 0 is the profiled run. */
 static int orchestrate(runner *r, int64_t number, double *seconds)
 {
     workload_job *job = &r->job;
@@ -185,7 +185,7 @@ static int run_timed(runner *r)
     return OK;
 }
 
-/* A result that is wrong is no failure to run: it is what the summary says. */
+/* A wrong result is not an error of the run: the summary reports it. */
 static int run_check(runner *r)
 {
     if (!r->o->check) {
@@ -215,8 +215,7 @@ static int run_profile(runner *r)
     run_result *result = &r->result;
     if (!wants_profile(r)) {
         if (r->o->profile == PROFILE_AUTO && !r->o->quiet) {
-            workload_say(&r->job,
-                         "no profile of a run of so many tasks or seconds: --profile asks for it");
+            workload_say(&r->job, "no profile: the run is too long (--profile forces one)");
         }
         return OK;
     }
@@ -236,7 +235,7 @@ static int run_profile(runner *r)
         status = profile_finish(r->profile, &result->profile);
     }
     if (status != PTO_OK) {
-        /* The run itself was fine. */
+        /* The run itself succeeded. */
         workload_say(&r->job, "no profile: %s", pto_error_detail());
         return r->o->profile == PROFILE_YES ? FAILED : OK;
     }
@@ -269,7 +268,7 @@ static int run_all(runner *r)
     return answer;
 }
 
-/* ---- Around them --------------------------------------------------------------------------- */
+/* ---- The whole run ------------------------------------------------------------------------- */
 
 static int with_runtime(runner *r)
 {

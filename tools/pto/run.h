@@ -1,4 +1,4 @@
-/* run.h - one run of a workload, from its options to what there is to say about it. */
+/* run.h - one run of a workload, from its options to its report. */
 #ifndef TOOL_RUN_H
 #define TOOL_RUN_H
 
@@ -8,11 +8,11 @@
 typedef struct run_result {
     uint32_t workers;
     const char *place;
-    double *seconds; /* of each timed run, sorted: `runs` of them */
+    double *seconds; /* time of each of the `runs` timed runs, sorted */
     int64_t runs;
-    uint64_t tasks;                /* of one timed run */
-    uint64_t raw, war, waw, after; /* edges of one */
-    pto_runtime_stats stats;       /* after the timed runs: the marks are those of all of them */
+    uint64_t tasks;                /* in one timed run */
+    uint64_t raw, war, waw, after; /* edges in one timed run */
+    pto_runtime_stats stats;       /* after the timed runs; the peaks are over all of them */
     bool checked, right;
     bool profiled;
     double profile_seconds;
@@ -25,10 +25,10 @@ static inline double run_median(const run_result *r)
     return r->runs % 2 ? r->seconds[half] : (r->seconds[half - 1] + r->seconds[half]) / 2;
 }
 
-/* The exit status: 0, 1 for a wrong result or an error, 2 for bad input, 130 for Ctrl-C. */
+/* Returns the exit status: 0, 1 for a wrong result or an error, 2 for bad input, 130 for Ctrl-C. */
 int run_workload(const options *o);
 
-/* The summary, for people and for programs (report.c, json.c). */
+/* Prints the summary, as text (report.c) or as JSON (json.c). */
 void report_people(const options *o, const workload_job *job, const run_result *r);
 void report_json(const options *o, const workload_job *job, const run_result *r);
 

@@ -18,7 +18,7 @@
 static struct termios before;
 static sigset_t before_signals;
 static bool is_open;
-static atomic_bool leave, resized; /* set by handlers */
+static atomic_bool leave, resized; /* set by signal handlers */
 
 static void on_leave(int signal_number)
 {
@@ -38,7 +38,7 @@ static void say(const char *sequence)
     fflush(stdout);
 }
 
-/* Signals come only while we wait, so none is missed between looking and waiting. */
+/* Signals are blocked except while we wait, so none is missed between the check and the wait. */
 static void take_signals(void)
 {
     static const int leaving[] = {SIGINT, SIGTERM, SIGHUP};
@@ -61,11 +61,11 @@ static void take_signals(void)
 bool screen_open(void)
 {
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) != 0) {
-        fprintf(stderr, "this is no terminal; --once prints one look as text\n");
+        fprintf(stderr, "not a terminal; --once prints one snapshot as text\n");
         return false;
     }
     struct termios raw = before;
-    /* Keys one by one, and Ctrl-C and Ctrl-Z are keys: whatever leaves leaves through us. */
+    /* Read single keys, with Ctrl-C and Ctrl-Z as keys, so that we always restore the terminal. */
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | ISIG);
     raw.c_cc[VMIN] = 0;
     raw.c_cc[VTIME] = 0;
@@ -97,13 +97,13 @@ void screen_size(int *columns, int *rows)
     }
 }
 
-/* Writes one line, at most so many columns of it; where it ends. */
+/* Writes one line, at most `columns` wide. Returns where the next line starts. */
 static const char *show_line(const char *at, int columns)
 {
     int column = 0;
     while (*at && *at != '\n') {
         const unsigned char c = (unsigned char)*at;
-        if (c == '\033') { /* a colour: no room */
+        if (c == '\033') { /* a colour takes no columns */
             const size_t length = strcspn(at, "m");
             fwrite(at, 1, length + 1, stdout);
             at += at[length] ? length + 1 : length;

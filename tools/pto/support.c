@@ -1,4 +1,4 @@
-/* support.c - what workload.h promises to workloads: memory and random numbers. */
+/* support.c - memory and random numbers for workloads (workload.h). */
 #define _GNU_SOURCE /* MADV_HUGEPAGE */
 #include "workload.h"
 
@@ -10,7 +10,8 @@
 
 enum { LINE = 64, HUGE = 2 << 20 };
 
-/* The first number behind name in a file of the system, or of the whole file for ""; else none. */
+/* The first number after `name` in a file under /proc or /sys; with "" the first number of the
+ * file. `none` if there is none. */
 static uint64_t number_in(const char *path, const char *name, uint64_t none)
 {
     uint64_t found = none;
@@ -21,7 +22,7 @@ static uint64_t number_in(const char *path, const char *name, uint64_t none)
         const char *text = line + strlen(name);
         if (!strncmp(line, name, strlen(name))) {
             const uint64_t number = strtoull(text, &end, 10);
-            found = end == text ? none : number; /* "max" is no number */
+            found = end == text ? none : number; /* "max" is not a number */
             break;
         }
     }
@@ -31,7 +32,7 @@ static uint64_t number_in(const char *path, const char *name, uint64_t none)
     return found;
 }
 
-/* What the group at this path, and every group above it, leaves to be taken; at most `most`. */
+/* Memory that the control group at this path and all its parents still allow; at most `most`. */
 static uint64_t left_to_group(const char *root, char *path, const char *limit, const char *used,
                               uint64_t most)
 {
@@ -50,8 +51,8 @@ static uint64_t left_to_group(const char *root, char *path, const char *limit, c
     }
 }
 
-/* What could be had without being killed for it, as far as the system says: of the machine, and
- * of the control groups that we are in (both versions; a container has one). */
+/* Memory that can be allocated without being killed, according to the system: the machine and our
+ * control groups (both versions; a container has one of them). */
 static uint64_t available(void)
 {
     const uint64_t kib = number_in("/proc/meminfo", "MemAvailable:", UINT64_MAX >> 10);
@@ -85,14 +86,15 @@ void *workload_alloc(uint64_t count, uint64_t size)
         const uint64_t bytes = wanted ? (wanted + align - 1) / align * align : align;
         memory = aligned_alloc(align, bytes);
         if (memory) {
-            /* A wish only: without huge pages it works as well. */
+            /* Only a hint: it also works without huge pages. */
             (void)(align == HUGE && madvise(memory, bytes, MADV_HUGEPAGE));
             memset(memory, 0, bytes);
         }
     }
     if (!memory) {
         (void)pto_fail(PTO_OUT_OF_MEMORY,
-                       "no memory for %" PRIu64 " x %" PRIu64 " bytes; %" PRIu64 " MiB can be had",
+                       "no memory for %" PRIu64 " x %" PRIu64 " bytes; %" PRIu64
+                       " MiB are available",
                        count, size, most >> 20);
     }
     return memory;
@@ -103,7 +105,8 @@ void workload_free(void *memory)
     free(memory);
 }
 
-/* Steps of a fixed odd width, each mixed until every bit depends on every other. */
+/* SplitMix64: a counter with a fixed odd step, and a mixer in which every output bit depends on
+ * every input bit. */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -1,4 +1,4 @@
-/* top.c - `pto top [PID]`: a running program, live. */
+/* top.c - `pto top [PID]`: live view of a running program. */
 #define _GNU_SOURCE /* open_memstream in old headers */
 #include "top.h"
 
@@ -14,7 +14,7 @@ enum { PROGRAMS_MOST = 64 };
 
 /* ---- Which program -------------------------------------------------------------------------- */
 
-/* Takes the one there is, or lists those there are: 0, or the exit status. */
+/* Chooses the only program, or lists all programs. Returns 0 or the exit status. */
 static int choose(int *pid)
 {
     peek_program found[PROGRAMS_MOST];
@@ -24,11 +24,10 @@ static int choose(int *pid)
         return 0;
     }
     if (count == 0) {
-        fprintf(stderr, "pto top: no program with a runtime runs here, as far as this user may "
-                        "see\n");
+        fprintf(stderr, "pto top: this user can see no running program with a runtime\n");
         return 1;
     }
-    fprintf(stderr, "pto top: %zu programs run; say which: pto top PID\n\n", count);
+    fprintf(stderr, "pto top: %zu programs are running; choose one with pto top PID\n\n", count);
     for (size_t i = 0; i < count && i < PROGRAMS_MOST; i++) {
         fprintf(stderr, "  %8d  %s%s\n", found[i].pid, found[i].name,
                 found[i].windows > 1 ? "  (several runtimes: PID:0, PID:1 ...)" : "");
@@ -36,11 +35,11 @@ static int choose(int *pid)
     return 2;
 }
 
-/* ---- Looking -------------------------------------------------------------------------------- */
+/* ---- Snapshots ------------------------------------------------------------------------------ */
 
 typedef struct top {
     peek p;
-    peek_look looks[2]; /* before and now change places */
+    peek_look looks[2]; /* previous and current, in turns */
     int now;
     top_seen *seen;
 } top;
@@ -94,11 +93,11 @@ static pto_status draw_screen(const top *t)
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     if (!out) {
-        return pto_fail(PTO_OUT_OF_MEMORY, "no memory for the picture");
+        return pto_fail(PTO_OUT_OF_MEMORY, "no memory for the screen");
     }
     const top_view v = view_of(t);
     top_draw(out, &v);
-    fprintf(out, "\nq leaves");
+    fprintf(out, "\nq quits");
     fclose(out);
     screen_show(text);
     free(text);
@@ -112,7 +111,7 @@ static int live(top *t, double interval)
     if (!screen_open()) {
         return 2;
     }
-    /* The first rates soon, the others in their time. */
+    /* Show the first rates early, then at the given interval. */
     double wait = interval < 0.2 ? interval : 0.2;
     while (!ended && s == PTO_OK && !screen_wait(wait)) {
         wait = interval;
@@ -129,8 +128,8 @@ static int live(top *t, double interval)
     if (ended) {
         const top_view v = view_of(t);
         top_draw(stdout, &v);
-        printf("\n%s: process %d has ended %s\n", t->p.program, t->p.pid,
-               t->looks[t->now].done ? "its runtime" : "");
+        printf("\n%s: process %d has %s\n", t->p.program, t->p.pid,
+               t->looks[t->now].done ? "destroyed its runtime" : "ended");
     }
     return 0;
 }
@@ -161,18 +160,20 @@ int command_top(int argc, char **argv)
     bool text = false, json = false;
     const char *every = NULL, *operand;
     const argument options[] = {
-        {"once", NULL, "one look as text, and no more", &text, NULL},
-        {"json", NULL, "one look as a JSON object", &json, NULL},
-        {"interval", "SECONDS", "between two looks, 0.05 to 3600 (1; with --once 0.2)", NULL,
+        {"once", NULL, "print one snapshot as text", &text, NULL},
+        {"json", NULL, "print one snapshot as a JSON object", &json, NULL},
+        {"interval", "SECONDS", "time between snapshots, 0.05 to 3600 (1; with --once 0.2)", NULL,
          &every},
     };
     const arguments a = {
         .command = "top",
         .operands = "[PID]",
-        .about = "A running program: how fast it submits and completes tasks, how full its rings "
-                 "are, what each\nworker runs and what the orchestrating thread waits for. Without "
-                 "PID: the one program that runs,\nor a list of those that do. PID:N is runtime N "
-                 "of a program that has several. q or Ctrl-C leaves.\n",
+        .about =
+            "Shows a running program: how fast it submits and completes tasks, how full its rings "
+            "are, what each\nworker runs, and what the orchestrating thread waits for. Without "
+            "PID it shows the running\nprogram, or lists them if there are several. PID:N is "
+            "runtime N of "
+            "a program that has several.\nq or Ctrl-C quits.\n",
         .options = options,
         .n_options = sizeof options / sizeof *options,
         .most_operands = 1,

@@ -1,4 +1,4 @@
-/* top.h - two looks at a program, one after the other, and what there is to show of them. */
+/* top.h - two successive snapshots of a program, and how to show them. */
 #ifndef TOOL_TOP_H
 #define TOOL_TOP_H
 
@@ -6,7 +6,7 @@
 
 #include "peek.h"
 
-/* What a worker was first seen to run, and when. */
+/* The task that a worker runs, and when it was first seen. */
 typedef struct top_seen {
     pto_task task;
     uint64_t since;
@@ -15,15 +15,15 @@ typedef struct top_seen {
 typedef struct top_view {
     const peek *p;
     const peek_look *before, *now;
-    const top_seen *seen; /* for each worker, and the orchestrating thread */
+    const top_seen *seen; /* one for each worker, and one for the orchestrating thread */
     int columns;
     bool colour, utf8;
 } top_view;
 
-/* The whole of it, a line each (top_draw.c). */
+/* Draws the view as lines of text (top_draw.c). */
 void top_draw(FILE *out, const top_view *v);
 
-/* The same as one JSON object to stdout. */
+/* Prints the same as one JSON object on stdout. */
 void top_json(const top_view *v);
 
 #endif /* TOOL_TOP_H */

@@ -1,4 +1,4 @@
-/* top_draw.c - what `pto top` shows. */
+/* top_draw.c - the output of `pto top`. */
 #include <inttypes.h>
 
 #include "json_write.h"
@@ -17,7 +17,7 @@ static double rate(const top_view *v, uint64_t before, uint64_t now)
     return seconds > 0 && now > before ? (double)(now - before) / seconds : 0;
 }
 
-/* How long a worker was seen to run what it runs; 0 if this is the first look. */
+/* How long a worker has been seen running its task; 0 in the first snapshot. */
 static double seen_for(const top_view *v, uint32_t worker)
 {
     const top_seen *s = &v->seen[worker];
@@ -43,7 +43,7 @@ static void bar(FILE *out, const top_view *v, uint64_t used, uint64_t size)
     const double part = size ? (double)used / (double)size : 0;
     int filled = (int)(part * width + 0.5);
     filled = filled > width ? width : filled;
-    filled += !filled && used && width; /* some is not none */
+    filled += !filled && used && width; /* show at least one cell if anything is used */
     fputs(paint(v, part >= 0.9 ? WORDS_BAD : WORDS_GOOD), out);
     for (int i = 0; i < width; i++) {
         if (i == filled) {
@@ -79,8 +79,8 @@ static void draw_head(FILE *out, const top_view *v)
             now->failed ? paint(v, WORDS_BAD) : "", now->failed, paint(v, WORDS_PLAIN),
             now->skipped);
     fprintf(out,
-            "unfinished   %" PRIu64 " run, %" PRIu64 " pending, %" PRIu64 " ready, %" PRIu64
-            " wait for others; scopes %" PRIu64 " deep, %" PRIu64 " of %" PRIu64 " tensors\n",
+            "unfinished   %" PRIu64 " running, %" PRIu64 " pending, %" PRIu64 " ready, %" PRIu64
+            " waiting; open scopes: %" PRIu64 ", tensors: %" PRIu64 " of %" PRIu64 "\n",
             now->states[PEEK_RUNS] + now->states[PEEK_ENDS], now->states[PEEK_PENDING],
             now->states[PEEK_READY], now->states[PEEK_WAITS], now->scope_depth, now->buffers,
             now->max_buffers);
@@ -90,17 +90,16 @@ static void draw_head(FILE *out, const top_view *v)
     }
     fputc('\n', out);
     if (now->oldest.task) {
-        static const char *const states[] = {"waits for others", "is ready", "runs", "is pending",
+        static const char *const states[] = {"is waiting", "is ready", "is running", "is pending",
                                              "has just ended"};
         fprintf(out, "oldest       %s %s\n", peek_brief_of(&now->oldest).s,
                 states[now->oldest.state]);
     } else {
-        fprintf(out, "oldest       every task is complete\n");
+        fprintf(out, "oldest       none: all tasks are complete\n");
     }
     if (now->stalls) {
         fprintf(out,
-                "%sstalled      %" PRIu64 " time%s, last %s ago (pto doctor %d:%u tells the "
-                "story)%s\n",
+                "%sstalled      %" PRIu64 " time%s, last %s ago (details: pto doctor %d:%u)%s\n",
                 paint(v, WORDS_BAD), now->stalls, now->stalls == 1 ? "" : "s",
                 words_time((double)now->stall_age * 1e-9).s, v->p->pid, v->p->number,
                 paint(v, WORDS_PLAIN));
@@ -114,7 +113,7 @@ static void draw_rings(FILE *out, const top_view *v)
     for (uint32_t l = 0; l < v->now->levels; l++) {
         const peek_level *level = &v->now->level[l];
         if (l && !level->rings.ring[PTO_RING_WINDOW].peak) {
-            continue; /* nobody was ever there */
+            continue; /* never used */
         }
         for (uint32_t r = 0; r < PTO_RINGS; r++) {
             const pto_ring_stats *ring = &level->rings.ring[r];
@@ -131,7 +130,7 @@ static void draw_rings(FILE *out, const top_view *v)
                     grew ? paint(v, WORDS_PLAIN) : "");
         }
         if (level->since) {
-            fprintf(out, "%s      all but tasks as of %" PRIu64 " task%s ago%s\n",
+            fprintf(out, "%s      all rings but tasks: as of %" PRIu64 " task%s ago%s\n",
                     paint(v, WORDS_DIM), level->since, level->since == 1 ? "" : "s",
                     paint(v, WORDS_PLAIN));
         }
@@ -140,7 +139,7 @@ static void draw_rings(FILE *out, const top_view *v)
 
 static void draw_workers(FILE *out, const top_view *v)
 {
-    fputs("\nworker  serves            tasks/s  runs\n", out);
+    fputs("\nworker  serves            tasks/s  running\n", out);
     for (uint32_t i = 0; i <= v->now->workers; i++) {
         const peek_worker *w = &v->now->worker[i];
         char number[16] = "caller";
@@ -156,7 +155,7 @@ static void draw_workers(FILE *out, const top_view *v)
         fputs(peek_brief_of(&w->runs).s, out);
         const double seen = seen_for(v, i);
         if (seen > 0) {
-            fprintf(out, ", for %s at least", words_time(seen).s);
+            fprintf(out, ", for at least %s", words_time(seen).s);
         }
         fputc('\n', out);
     }
@@ -169,7 +168,7 @@ void top_draw(FILE *out, const top_view *v)
     draw_workers(out, v);
 }
 
-/* ---- For programs --------------------------------------------------------------------------- */
+/* ---- JSON ----------------------------------------------------------------------------------- */
 
 static void json_task(const char *key, const peek_task *t)
 {

@@ -1,4 +1,4 @@
-/* trace.c - `pto trace`: a recorded run in words, as another file, and beside another run. */
+/* trace.c - `pto trace`: reports on a recorded run, converts it, compares two runs. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -15,15 +15,15 @@
 
 static void print_help(FILE *out)
 {
-    fputs("usage: pto trace report FILE              what happened, in words\n"
-          "       pto trace html FILE [-o OUT]       a page to look at\n"
-          "       pto trace json FILE [-o OUT]       for Perfetto and chrome://tracing\n"
-          "       pto trace dot FILE [-o OUT]        the graph of tasks, for Graphviz\n"
-          "       pto trace ptrace FILE [-o OUT]     the same again, checked\n"
-          "       pto trace diff FILE OTHER          two runs, kernel by kernel\n"
+    fputs("usage: pto trace report FILE              summarize the run\n"
+          "       pto trace html FILE [-o OUT]       write an HTML page\n"
+          "       pto trace json FILE [-o OUT]       write JSON for Perfetto and chrome://tracing\n"
+          "       pto trace dot FILE [-o OUT]        write the task graph for Graphviz\n"
+          "       pto trace ptrace FILE [-o OUT]     check the trace and write a copy\n"
+          "       pto trace diff FILE OTHER          compare two runs, kernel by kernel\n"
           "\n"
-          "FILE is a .ptrace: PTO_TRACE=run.ptrace ./program records one. OUT is FILE with\n"
-          "another ending unless it is given.\n",
+          "FILE is a .ptrace; PTO_TRACE=run.ptrace ./program records one. The default of OUT is\n"
+          "FILE with the other extension.\n",
           out);
 }
 
@@ -38,7 +38,7 @@ bool trace_open(const char *who, const char *path, ptoi_ptrace *trace)
 
 static int no_memory(const char *who)
 {
-    fprintf(stderr, "%s: no memory\n", who);
+    fprintf(stderr, "%s: out of memory\n", who);
     return 1;
 }
 
@@ -54,7 +54,7 @@ static double percent(uint64_t part, uint64_t whole)
 
 /* ---- report ---- */
 
-/* A line of META; "" if it is not there. */
+/* The value of a key in META; "" if it is missing. */
 static const char *meta(const ptoi_ptrace *trace, const char *key, char *text, size_t size)
 {
     const size_t length = strlen(key);
@@ -100,8 +100,8 @@ static void print_totals(const ptoi_ptrace *trace, const trace_stats *s)
         printf("ran inline     %" PRIu64 " of them, in their submit\n", s->inlined);
     }
     print_kinds("edges", trace->n_edges, s->edges, ptoi_ptrace_edges, PTRACE_EDGE_KINDS);
-    printf("makespan       %s, from the first submit to the last end\n", time_of(makespan).s);
-    printf("work           %s in kernels: %.2f at once\n", time_of(s->work).s,
+    printf("makespan       %s, from the first submit to the end of the last task\n", time_of(makespan).s);
+    printf("work           %s in kernels: average parallelism %.2f\n", time_of(s->work).s,
            makespan ? (double)s->work / (double)makespan : 0);
     printf("critical path  %s in %zu task%s: %.0f %% of the makespan\n", time_of(s->critical).s,
            s->n_path, s->n_path == 1 ? "" : "s", percent(s->critical, makespan));
@@ -109,7 +109,7 @@ static void print_totals(const ptoi_ptrace *trace, const trace_stats *s)
            trace->lost ? "; raise PTO_TRACE_LIMIT" : "");
 }
 
-/* Its kernels, and the first and last of its tasks by number. */
+/* Prints the kernels on the path, and the numbers of its first and last tasks. */
 static bool print_path(const ptoi_ptrace *trace, const trace_stats *s)
 {
     uint64_t *total = calloc(trace->n_kernels + 1, 2 * sizeof *total);
@@ -218,7 +218,7 @@ static void print_rings(const ptoi_ptrace *trace)
             rings[r->level][r->ring].most = r->used;
         }
     }
-    printf("\nring               waits for room     total   longest      most seen of capacity\n");
+    printf("\nring                        waits     total   longest           peak of capacity\n");
     for (uint64_t i = 0; i < trace->n_caps; i++) {
         const ptrace_cap *c = &trace->caps[i];
         if (rings[c->level][c->ring].waits || rings[c->level][c->ring].most) {
@@ -231,7 +231,7 @@ static void print_rings(const ptoi_ptrace *trace)
         }
     }
     if (!all) {
-        printf("  no submit had to wait for room\n");
+        printf("  no submit waited for room\n");
     }
 }
 
@@ -329,7 +329,7 @@ static int diff(const char *before, const char *after)
     return second ? 0 : no_memory("pto trace diff");
 }
 
-/* ---- Other formats ---- */
+/* ---- Conversion ---- */
 
 static int convert(const char *ending, const char *from, const char *to)
 {
@@ -350,7 +350,7 @@ static int convert(const char *ending, const char *from, const char *to)
     int status = 0;
     if (length <= n + 1 || to[length - n - 1] != '.' || strcmp(to + length - n, ending) != 0 ||
         to[length - n - 2] == '/') {
-        fprintf(stderr, "pto trace %s: '%s' is no NAME.%s\n", ending, to, ending);
+        fprintf(stderr, "pto trace %s: '%s' is not of the form NAME.%s\n", ending, to, ending);
         status = 2;
     } else if (pto_trace_convert(from, to) != PTO_OK) {
         fprintf(stderr, "pto trace %s: %s\n", ending, pto_error_detail());
@@ -372,7 +372,7 @@ int command_trace(int argc, char **argv)
     enum { REPORT, DIFF = 5, NAMES };
     const char *to = NULL;
     opterr = 0;
-    optind = 0; /* from the start, whoever has used it before */
+    optind = 0; /* start from the beginning, whatever was parsed before */
     for (int c; (c = getopt_long(argc, argv, ":ho:", options, NULL)) != -1;) {
         if (c == 'h') {
             print_help(stdout);
@@ -399,10 +399,10 @@ int command_trace(int argc, char **argv)
     }
     if (which == NAMES) {
         const char *nearest = words_nearest(word[0], names, NAMES);
-        fprintf(stderr, "pto trace: no '%s'%s%s%s\n", word[0], nearest ? "; did you mean '" : "",
-                nearest ? nearest : "", nearest ? "'?" : "");
+        fprintf(stderr, "pto trace: no subcommand '%s'%s%s%s\n", word[0],
+                nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
         if (!nearest) {
-            fputs("there are: report html json dot ptrace diff\n", stderr);
+            fputs("available: report html json dot ptrace diff\n", stderr);
         }
         return 2;
     }
@@ -410,7 +410,7 @@ int command_trace(int argc, char **argv)
         fprintf(stderr, "pto trace %s: takes %s\n", names[which],
                 which == DIFF     ? "two files"
                 : which == REPORT ? "one file"
-                                  : "one file, and -o OUT");
+                                  : "one file, and optionally -o OUT");
         return 2;
     }
     if (which == REPORT) {

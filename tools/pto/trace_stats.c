@@ -1,4 +1,4 @@
-/* trace_stats.c - counting in a trace: kernels, and the chain that nothing could have shortened. */
+/* trace_stats.c - statistics of a trace: kernels and the critical path. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static int by_total(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* The smallest value that `percent` of them are not above. */
+/* The smallest value that is not exceeded by `percent` of the values. */
 static uint64_t percentile(const ran *sorted, size_t n, size_t percent)
 {
     const size_t at = (n * percent + 99) / 100;
@@ -71,7 +71,7 @@ static bool count_kernels(const ptoi_ptrace *trace, trace_stats *stats)
 
 /* ---- The critical path ---- */
 
-/* Tasks stand in order and edges lead forward, so one pass finds the longest way to each. */
+/* Tasks are in order and edges lead forward, so one pass finds the longest path to each task. */
 static bool find_path(const ptoi_ptrace *trace, trace_stats *stats)
 {
     const size_t n = trace->n_tasks;
@@ -101,7 +101,7 @@ static bool find_path(const ptoi_ptrace *trace, trace_stats *stats)
         for (uint32_t i = last; i != PTRACE_NONE; i = before[i]) {
             stats->path[stats->n_path++] = i;
         }
-        for (size_t i = 0; i < stats->n_path / 2; i++) { /* the first one first */
+        for (size_t i = 0; i < stats->n_path / 2; i++) { /* reverse it */
             const uint32_t task = stats->path[i];
             stats->path[i] = stats->path[stats->n_path - 1 - i];
             stats->path[stats->n_path - 1 - i] = task;

@@ -1,4 +1,4 @@
-/* trace_words.c - tasks and regions of a trace in words, and words into tasks. */
+/* trace_words.c - prints tasks and arguments of a trace, and finds tasks by name. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +15,12 @@ static const char *base_of(const char *path)
 }
 
 typedef struct sign {
-    char s[8];    /* as it is to be shown */
-    size_t bytes; /* it takes in the text */
+    char s[8];    /* as shown */
+    size_t bytes; /* its length in the text */
 } sign;
 
-/* The next sign of a text: UTF-8 as it is, what a terminal would obey as a question mark, and a byte
- * that belongs to no sign by its number. */
+/* The next character of a text: valid UTF-8 unchanged, a control character as "?", an invalid byte
+ * as \xNN. */
 static sign next_sign(const char *text)
 {
     sign next = {.bytes = ptoi_sign_bytes(text)};
@@ -103,13 +103,13 @@ void trace_print_arg(FILE *out, const ptoi_ptrace *trace, uint32_t arg)
     }
 }
 
-/* ---- Words into tasks ---- */
+/* ---- Finding tasks ---- */
 
 typedef struct wanted {
     const char *kernel, *file; /* NULL: any */
     size_t kernel_length, file_length;
     long line;      /* 0: any */
-    uint64_t which; /* from 1 on */
+    uint64_t which; /* counted from 1 */
 } wanted;
 
 static bool is_number(const char *text, uint64_t *value)
@@ -148,7 +148,7 @@ static bool parse(const char *word, wanted *w)
     return w->kernel_length > 0;
 }
 
-/* A name of the file, or the end of its path. */
+/* Whether `path` is the file, or ends with it. */
 static bool is_file(const char *path, const wanted *w)
 {
     const size_t length = strlen(path);
@@ -174,11 +174,12 @@ uint32_t trace_find_task(const char *who, const ptoi_ptrace *trace, const char *
         if (number < trace->n_tasks) {
             return (uint32_t)number;
         }
-        fprintf(stderr, "%s: no task %s: there are %" PRIu64 "\n", who, word, trace->n_tasks);
+        fprintf(stderr, "%s: no task %s: the trace has %" PRIu64 " tasks\n", who, word,
+                trace->n_tasks);
         return PTRACE_NONE;
     }
     if (!parse(word, &w)) {
-        fprintf(stderr, "%s: '%s' names no task: a number, or kernel[@file[:line]][#n]\n", who,
+        fprintf(stderr, "%s: '%s' is not a task: give a number, or kernel[@file[:line]][#n]\n", who,
                 word);
         return PTRACE_NONE;
     }
@@ -187,6 +188,6 @@ uint32_t trace_find_task(const char *who, const ptoi_ptrace *trace, const char *
             return (uint32_t)i;
         }
     }
-    fprintf(stderr, "%s: no task '%s': %" PRIu64 " are so named\n", who, word, met);
+    fprintf(stderr, "%s: no task '%s': %" PRIu64 " tasks match\n", who, word, met);
     return PTRACE_NONE;
 }

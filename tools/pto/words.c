@@ -33,7 +33,7 @@ bool words_number(const char *text, int64_t low, int64_t high, int64_t *value)
     return *value >= low && *value <= high;
 }
 
-/* How many letters must be added, taken away or changed. Words here are short. */
+/* Edit distance: letters to insert, delete or change. Words here are short. */
 static size_t distance(const char *a, const char *b)
 {
     enum { LONGEST = 40 };
@@ -62,7 +62,7 @@ const char *words_nearest(const char *word, const char *const *names, size_t n_n
 {
     const char *nearest = NULL;
     const size_t length = strlen(word);
-    size_t least = length / 3 + 2; /* further away it is another word */
+    size_t least = length / 3 + 2; /* farther away it is a different word */
     for (size_t i = 0; i < n_names; i++) {
         const bool begins = length >= 2 && !strncmp(word, names[i], length);
         const size_t d = begins ? 0 : distance(word, names[i]);

@@ -1,5 +1,5 @@
-/* workloads.c - all workloads. The list is made by the build, from the files in examples/workloads
- * that define one (cmake/tools.cmake): a new one is a new file there, and nothing else. */
+/* workloads.c - the list of all workloads. The build generates it from the files in
+ * examples/workloads (cmake/tools.cmake), so a new workload needs only a new file there. */
 #include "workload.h"
 
 #define WORKLOAD(name) extern const workload workload_##name;
