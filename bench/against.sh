@@ -19,7 +19,7 @@ rounds=$3
 shift 3
 
 # What this tree calls otherwise than older ones, in the public headers: NEW=OLD.
-renamed='inline_ns=brief_ns PTO_NO_INLINE=PTO_NO_BRIEF'
+renamed='inline_ns=inline_ns PTO_NO_INLINE=PTO_NO_INLINE'
 
 die() {
     echo "dev: $*" >&2

@@ -120,7 +120,7 @@ static void *consume(void *context)
             sum += ptoi_get64(&args[i]);
         }
         work(r->other);
-        (void)ptoi_swap64(state_of(r, at), at + 1);
+        (void)ptoi_exchange64(state_of(r, at), at + 1);
         at++;
     }
     return NULL;

@@ -84,12 +84,12 @@ static double resident_mb(void)
 
 /* ---- Is it right? --------------------------------------------------------------------------- */
 
-/* With `at_once`, the orchestrating thread runs whatever it can, though these bodies are not brief. */
-static bool check(const pattern *p, int place, bool at_once)
+/* With `inlined`, the orchestrating thread runs whatever it can, though these bodies are not brief. */
+static bool check(const pattern *p, int place, bool inlined)
 {
     data serial = serial_data(p, CHECKED_TASKS), ours = p->make(CHECKED_TASKS);
     data before = p->make(CHECKED_TASKS);
-    pto_runtime *rt = runtime_make(place, at_once ? 1000000000 : briefs[place]);
+    pto_runtime *rt = runtime_make(place, inlined ? 1000000000 : briefs[place]);
     sink s;
     sink_init(&s, rt, MIX);
     p->run(&s, &ours, CHECKED_TASKS);

@@ -369,7 +369,7 @@ int main(int argc, char **argv)
     bool all = true;
     printf("asking about n live regions: ns for an answer\n");
     printf("%-27s %-5s %-8s %7s %7s %7s %7s %6s %9s %10s %7s\n", "", "", "", "n=16", "n=100",
-           "n=1024", "n=10000", "growth", "answers/q", "ns/quest.", "looked");
+           "n=1024", "n=10000", "growth", "answers/q", "ns/quest.", "checked");
     for (size_t i = 0; i < n_patterns; i++) {
         if (argc > 1 && !strstr(patterns[i].name, argv[1])) {
             continue;
@@ -384,7 +384,7 @@ int main(int argc, char **argv)
         }
     }
     printf("growth: n=10000 to n=16; answers/q, ns/quest.: for a question at n=10000;\n"
-           "looked: regions compared exactly for an answer at n=10000\n");
+           "checked: regions compared exactly for an answer at n=10000\n");
     const double hot = run_tasks();
     printf("one task: two reads and a write (managed: a read and a write), submitted and retired "
            "%d later\n\n",

@@ -52,7 +52,7 @@ static figures measure(const pattern *p, const data *d, uint64_t tasks, uint32_t
     sink s;
     figures f;
     config.trace = traced ? path : NULL;
-    config.brief_ns = PTO_NO_BRIEF; /* in a traced run every task is handed over */
+    config.inline_ns = PTO_NO_INLINE; /* in a traced run every task is handed over */
     config.workers = workers;
     must(pto_runtime_create(&rt, &config));
     sink_init(&s, rt, EMPTY);

@@ -48,16 +48,16 @@ static pto_runtime *row_runtime(const row_info *row, const run_info *run)
     pto_runtime *rt;
     config.place = run->mode == THREAD ? PTO_PLACE_THREAD : PTO_PLACE_INLINE;
     config.workers = run->mode == ALONE ? PTO_NO_WORKERS : 0;
-    config.brief_ns = PTO_NO_BRIEF; /* else there would be nobody to wait for */
+    config.inline_ns = PTO_NO_INLINE; /* else there would be nobody to wait for */
     if (row->deep) {
-        config.window = 1 << 16;
+        config.ring_tasks = 1 << 16;
     }
     if (row->run == run_window) {
-        config.window = (uint32_t)run->size;
+        config.ring_tasks = (uint32_t)run->size;
     }
-    if (config.window) {
-        config.deps = config.window * (row->edges ? row->edges : 8);
-        config.map_entries = config.window * (row->entries ? row->entries : 4);
+    if (config.ring_tasks) {
+        config.deps = config.ring_tasks * (row->edges ? row->edges : 8);
+        config.map_entries = config.ring_tasks * (row->entries ? row->entries : 4);
     }
     must(pto_runtime_create(&rt, &config));
     return rt;

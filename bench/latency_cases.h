@@ -149,8 +149,8 @@ static bench bench_begin(int place, uint32_t spin, uint32_t window)
     config.worker_types = types;
     config.caller_types = PTO_TYPE_BIT(PTO_VECTOR);
     config.spin = spin;
-    config.window = window;
-    config.brief_ns = PTO_NO_BRIEF;
+    config.ring_tasks = window;
+    config.inline_ns = PTO_NO_INLINE;
     must(pto_runtime_create(&b.rt, &config));
     must(pto_kernel_register(b.rt, "cube", PTO_CUBE, kernel_probe, NULL, &b.cube));
     must(pto_kernel_register(b.rt, "vector", PTO_VECTOR, kernel_probe, NULL, &b.vector));
@@ -382,7 +382,7 @@ static uint64_t waits_for_room(const bench *b)
 {
     pto_runtime_stats stats;
     must(pto_stats(b->rt, &stats));
-    return stats.level[0].ring[PTO_RING_WINDOW].waits;
+    return stats.level[0].ring[PTO_RING_TASKS].waits;
 }
 
 /* The window is full, and its oldest task runs: from its end until the submit that waits for it

@@ -19,7 +19,7 @@ static int run_bare(const pattern *p, int place, uint64_t tasks)
     data d = p->make(tasks);
     config.workers = PTO_NO_WORKERS;
     /* By the clock no kernel is short under callgrind. */
-    config.brief_ns = briefs[place] ? briefs[place] : 1000000000;
+    config.inline_ns = briefs[place] ? briefs[place] : 1000000000;
     must(pto_runtime_create(&rt, &config));
     sink_init(&s, rt, EMPTY);
     timed(p, &s, &d, tasks);

@@ -177,18 +177,18 @@ INLINE void fresh_end(sink *s)
 /* ---- Runs ----------------------------------------------------------------------------------- */
 
 /* Ours, three times: the scheduler inline, which is the default; on a thread of its own; and inline
- * with every task handed over, however brief it is (src/orchestrator/at_once.h). */
+ * with every task handed over, however brief it is (src/orchestrator/inlined.h). */
 enum { PLACES = 3 };
 static const char *const place_names[PLACES] = {"inline", "thread", "handed"};
 static const pto_place places[PLACES] = {PTO_PLACE_INLINE, PTO_PLACE_THREAD, PTO_PLACE_INLINE};
-static const uint32_t briefs[PLACES] = {0, 0, PTO_NO_BRIEF};
+static const uint32_t briefs[PLACES] = {0, 0, PTO_NO_INLINE};
 
-static inline pto_runtime *runtime_make(int place, uint32_t brief_ns)
+static inline pto_runtime *runtime_make(int place, uint32_t inline_ns)
 {
     pto_config config = PTO_CONFIG_INIT;
     pto_runtime *rt;
     config.place = places[place];
-    config.brief_ns = brief_ns;
+    config.inline_ns = inline_ns;
     must(pto_runtime_create(&rt, &config));
     return rt;
 }

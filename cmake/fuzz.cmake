@@ -21,7 +21,7 @@ foreach(file ${fuzz_files})
         target_include_directories(${target} PRIVATE "${workloads}")
     endif()
     if(name STREQUAL "quick") # see tests/runtime/program_twice.h
-        target_link_options(${target} PRIVATE "LINKER:--wrap=ptoi_known_room,--wrap=ptoi_draft_link")
+        target_link_options(${target} PRIVATE "LINKER:--wrap=ptoi_fast_room,--wrap=ptoi_slow_link")
     endif()
     if(name STREQUAL "trace") # with the commands that read one
         foreach(part arguments explain json_write replay replay_plan replay_rings replay_room

@@ -63,13 +63,13 @@ foreach(file ${files})
     endif()
     if(name MATCHES "^quick") # see tests/runtime/program_twice.h
         target_link_options(${target} PRIVATE
-            "LINKER:--wrap=ptoi_known_room,--wrap=ptoi_draft_link")
+            "LINKER:--wrap=ptoi_fast_room,--wrap=ptoi_slow_link")
     endif()
     target_include_directories(${target} PRIVATE ${CMOCKA_INCLUDE_DIRS})
     pto_test(${module}.${name} $<TARGET_FILE:${target}>)
     # Most kernels here are brief, and what is tested is how tasks meet: they are handed over, but
     # where a test says otherwise.
-    set_tests_properties(${module}.${name} PROPERTIES ENVIRONMENT "PTO_BRIEF=none")
+    set_tests_properties(${module}.${name} PROPERTIES ENVIRONMENT "PTO_INLINE_NS=none")
 endforeach()
 
 include("${PROJECT_SOURCE_DIR}/tests/explore/explore.cmake" OPTIONAL)

@@ -88,16 +88,16 @@ static void crew_part_(const crew *c, uint32_t index)
 static void *crew_main_(void *context)
 {
     crew *c = context;
-    const uint32_t index = ptoi_add32(&c->joined, 1) + 1;
+    const uint32_t index = ptoi_fetch_add32(&c->joined, 1) + 1;
     for (uint32_t round = 1;; round++) {
         pthread_barrier_wait(&c->gate);
         if (c->over) {
             return NULL;
         }
-        ptoi_add32(&c->awake, 1);
+        ptoi_fetch_add32(&c->awake, 1);
         crew_wait_(&c->round, round);
         crew_part_(c, index);
-        ptoi_add32(&c->done, 1);
+        ptoi_fetch_add32(&c->done, 1);
     }
 }
 

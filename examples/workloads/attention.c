@@ -346,7 +346,7 @@ static void size_rings(workload_job *job)
     const uint64_t tasks = most_of(2 * chunks, blocks + 1);
 
     job->tight.levels = 2; /* tokens are stored outside scopes; all other tasks are inside */
-    job->tight.window = (uint32_t)tasks;
+    job->tight.ring_tasks = (uint32_t)tasks;
     job->tight.heap_bytes = most_of(chunks, queries) * state;
     job->tight.arg_bytes = tasks * (tensors + 1) * 48 + 512; /* a single store needs nearly 512 */
     job->tight.buffers = (uint32_t)chunks + 1;
@@ -356,11 +356,11 @@ static void size_rings(workload_job *job)
     job->tight.deps = 16;
 
     /* Eight of them, as far as the bounds of the runtime allow, and at least the defaults. */
-    job->usual.window = (uint32_t)least_of(most_of(1024, 8 * tasks), 1 << 22);
+    job->usual.ring_tasks = (uint32_t)least_of(most_of(1024, 8 * tasks), 1 << 22);
     job->usual.heap_bytes = most_of(UINT64_C(256) << 20, 8 * job->tight.heap_bytes);
-    job->usual.arg_bytes = job->usual.window * (tensors + 2) * 48;
+    job->usual.arg_bytes = job->usual.ring_tasks * (tensors + 2) * 48;
     job->usual.buffers = (uint32_t)most_of(65536, chunks + 1);
-    job->usual.map_entries = (uint32_t)least_of(most_of(4096, job->usual.window * tensors),
+    job->usual.map_entries = (uint32_t)least_of(most_of(4096, job->usual.ring_tasks * tensors),
                                                 1 << 26);
 }
 

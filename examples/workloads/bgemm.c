@@ -207,7 +207,7 @@ static pto_status prepare(workload_job *job)
      * open while the second task is submitted holds both. Their arguments are five tensors of 48
      * bytes. */
     job->tight.heap_bytes = 2 * p;
-    job->tight.window = 4;
+    job->tight.ring_tasks = 4;
     job->tight.arg_bytes = UINT64_C(2) * 5 * 48;
     job->tight.deps = 4;
     job->tight.map_entries = 16;

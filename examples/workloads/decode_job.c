@@ -179,10 +179,10 @@ static void tighten(const decode *d, pto_config *c)
                                          attention_width(z->dim)),
                    inner_bytes = feed_forward_bytes(rows, hidden, tile);
     c->levels = 4;
-    c->level_window[0] = 2;
-    c->level_window[1] = (uint32_t)step;
-    c->level_window[2] = (uint32_t)most(attention, moe ? experts : 0);
-    c->level_window[3] = (uint32_t)most(feed_forward, head);
+    c->level_ring_tasks[0] = 2;
+    c->level_ring_tasks[1] = (uint32_t)step;
+    c->level_ring_tasks[2] = (uint32_t)most(attention, moe ? experts : 0);
+    c->level_ring_tasks[3] = (uint32_t)most(feed_forward, head);
     /* All of a step is complete before the next one starts; only at the end of the ring a remainder
      * may be too small for a block. The inner lifetimes follow each other without a wait. What the
      * previous one still uses splits the room for the next, so twice the size is enough. */
@@ -201,8 +201,8 @@ static void widen(const pto_config *least, pto_config *usual)
     const uint64_t heap = UINT64_C(256) << 20;
     usual->levels = least->levels;
     for (uint32_t l = 0; l < least->levels; l++) {
-        const uint32_t window = least->level_window[l];
-        usual->level_window[l] = window > WINDOW ? 2 * window : WINDOW;
+        const uint32_t window = least->level_ring_tasks[l];
+        usual->level_ring_tasks[l] = window > WINDOW ? 2 * window : WINDOW;
         usual->level_heap_bytes[l] = least->level_heap_bytes[l] > heap ? least->level_heap_bytes[l]
                                                                        : 0;
     }

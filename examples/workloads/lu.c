@@ -177,7 +177,7 @@ static pto_status prepare(workload_job *job)
     /* Four tasks with at most three tensors of 48 bytes each. There are no temporaries, so any ring
      * that holds one task works. Below 144 bytes the arguments of one task do not fit. */
     job->tight.heap_bytes = 64;
-    job->tight.window = 4;
+    job->tight.ring_tasks = 4;
     job->tight.arg_bytes = UINT64_C(4) * 3 * 48;
     job->tight.deps = 8;
     job->tight.map_entries = 16;

@@ -179,15 +179,15 @@ static void set_rings(workload_job *job, const reduce *r)
     const uint32_t tasks = nodes * (fan + 2);
     const uint64_t bytes = ((uint64_t)fan * 16 + 63) / 64 * 64;
     usual->levels = levels;
-    usual->window = tasks > USUAL ? tasks : 0;
+    usual->ring_tasks = tasks > USUAL ? tasks : 0;
     /* The arguments of one task may be lost at the end of their ring, because pieces are not split.
      * (One edge and one access would be enough, but then every submit would wait for the previous
      * task.) */
     tight->levels = levels;
-    tight->window = fan + 2;
+    tight->ring_tasks = fan + 2;
     tight->heap_bytes = bytes;
     tight->arg_bytes = ARGUMENTS * ((uint64_t)fan + 3);
-    tight->level_window[levels - 1] = tasks;
+    tight->level_ring_tasks[levels - 1] = tasks;
     tight->level_heap_bytes[levels - 1] = bytes * nodes;
     tight->level_arg_bytes[levels - 1] = ARGUMENTS * ((uint64_t)tasks + 1);
     tight->deps = fan;

@@ -167,10 +167,10 @@ static pto_status prepare(workload_job *job)
      * no single write covers a border, so its read stays in the map until its reader retires. */
     const int64_t across = (s->columns + s->tile - 1) / s->tile;
     const int64_t tiles = across * ((s->rows + s->tile - 1) / s->tile);
-    job->usual.window = tiles < 16 ? 64 : tiles < 256 ? (uint32_t)tiles * 4 : 1024;
+    job->usual.ring_tasks = tiles < 16 ? 64 : tiles < 256 ? (uint32_t)tiles * 4 : 1024;
     /* Nothing is allocated in a scope here, so the smallest rings work: a submit waits for earlier
      * tasks when it must. These are a little larger: four tasks with 96 bytes of arguments each. */
-    job->tight.window = 4;
+    job->tight.ring_tasks = 4;
     job->tight.heap_bytes = 64;
     job->tight.arg_bytes = UINT64_C(4) * 96;
     job->tight.deps = 16;

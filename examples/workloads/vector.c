@@ -177,7 +177,7 @@ static pto_status prepare(workload_job *job)
      * kind may be lost at the end of its ring, because pieces are not split. (One edge and one
      * access would be enough, but then every submit would wait for the previous task.) */
     job->tight.heap_bytes = 5 * temporary;
-    job->tight.window = 5;
+    job->tight.ring_tasks = 5;
     job->tight.arg_bytes = UINT64_C(6) * 96;
     job->tight.deps = 4;
     job->tight.map_entries = 8;

@@ -36,12 +36,12 @@ typedef struct pto_config {
 
     /* Rings. Each level has its own. level_x[l] overrides x on level l. */
     uint32_t levels;      /* ring levels, 1 to 8; deeper boundary scopes share the last level */
-    uint32_t window;      /* live tasks per level; rounded up to a power of two */
+    uint32_t ring_tasks;  /* live tasks per level; rounded up to a power of two */
     uint64_t heap_bytes;  /* memory for managed tensors, per level */
     uint32_t deps;        /* stored edges per level; rounded up to a power of two */
     uint64_t arg_bytes;   /* arguments of live tasks, per level */
     uint32_t map_entries; /* tracked accesses per level; rounded up to a power of two */
-    uint32_t level_window[PTO_MAX_LEVELS];
+    uint32_t level_ring_tasks[PTO_MAX_LEVELS];
     uint64_t level_heap_bytes[PTO_MAX_LEVELS];
     uint32_t level_deps[PTO_MAX_LEVELS];
     uint64_t level_arg_bytes[PTO_MAX_LEVELS];
@@ -62,9 +62,9 @@ typedef struct pto_config {
     /* A kernel that takes less than this is short. Submit runs a short kernel itself (inline
      * execution) if its dependencies are complete and caller_types includes its type. While the
      * workers have enough to do, this also applies to kernels of up to 40 times this length. From
-     * 1000000 on, submit runs every kernel that it can, for tests. PTO_NO_BRIEF switches inline
+     * 1000000 on, submit runs every kernel that it can, for tests. PTO_NO_INLINE switches inline
      * execution off. */
-    uint32_t brief_ns;
+    uint32_t inline_ns;
     uint64_t overlap_budget; /* search steps for one overlap test (pto/tensor.h) */
 
     /* For tests and debugging. */
@@ -81,7 +81,7 @@ typedef struct pto_config {
 #define PTO_NO_WORKERS UINT32_MAX
 #define PTO_NO_TYPES UINT32_MAX
 #define PTO_NO_SPIN UINT32_MAX
-#define PTO_NO_BRIEF UINT32_MAX
+#define PTO_NO_INLINE UINT32_MAX
 #define PTO_NO_GUARD UINT32_MAX
 
 /* A configuration with nothing set. */
@@ -108,8 +108,8 @@ PTO_API void pto_options_print(FILE *out);
 
 /* One option. Values have the syntax of the environment variable. */
 typedef struct pto_option {
-    const char *variable;  /* "PTO_WINDOW" */
-    const char *field;     /* field of pto_config: "window" */
+    const char *variable;  /* "PTO_RING_TASKS" */
+    const char *field;     /* field of pto_config: "ring_tasks" */
     const char *help;      /* one or two sentences */
     bool from_environment; /* the variable is set and was read */
     char value[76];        /* value in effect if the field is not set */

@@ -29,7 +29,7 @@
  *
  * A kernel must not submit tasks, open scopes, wait or read tensors: only the orchestrating thread
  * may. A kernel must not wait for later work of the submitting thread, because that thread may be
- * the one that runs the kernel (see brief_ns and caller_types in pto/config.h).
+ * the one that runs the kernel (see inline_ns and caller_types in pto/config.h).
  */
 #ifndef PTO_KERNEL_H
 #define PTO_KERNEL_H

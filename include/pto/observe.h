@@ -50,12 +50,13 @@ PTO_API pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report
  * are its short names in tables and JSON, and in traces; `field` of pto_config and `variable` of the
  * environment make it larger. Numbers are in trace files: new rings go to the end. */
 #define PTO_LEVEL_RING_MAP(X)                                                                      \
-    X(WINDOW, "task window", "tasks", "slots", "tasks", "window", "PTO_WINDOW") /* tasks alive */  \
+    X(TASKS, "task ring", "tasks", "slots", "tasks", "ring_tasks",                                 \
+      "PTO_RING_TASKS")                                                /* tasks alive */           \
     X(HEAP, "heap", "heap", "heap", "bytes", "heap_bytes", "PTO_HEAP") /* managed tensors */       \
     X(ARGS, "argument ring", "arguments", "args", "bytes", "arg_bytes",                            \
       "PTO_ARGS") /* arguments of tasks */                                                         \
     X(DEPS, "edge ring", "edges", "edges", "edges", "deps",                                        \
-      "PTO_DEPS") /* edges; freed as tasks complete, so they never deadlock */                    \
+      "PTO_DEPS") /* edges; freed as tasks complete, so they never deadlock */                     \
     X(MAP, "map entries", "map", "map", "accesses", "map_entries",                                 \
       "PTO_MAP_ENTRIES") /* tracked accesses; freed as tasks complete, too */
 
@@ -68,7 +69,7 @@ typedef enum pto_ring {
     PTO_RING_BUFFERS = PTO_RINGS, /* records of managed tensors, of all levels together */
 } pto_ring;
 
-PTO_API const char *pto_ring_name(pto_ring ring); /* "task window", "heap" ... */
+PTO_API const char *pto_ring_name(pto_ring ring); /* "task ring", "heap" ... */
 
 /* How full a ring is, in its unit: tasks, bytes, edges or accesses. */
 typedef struct pto_ring_stats {
@@ -94,7 +95,7 @@ typedef struct pto_runtime_stats {
     uint64_t raw, war, waw, after; /* edges by reason, one per pair of tasks; see fanin_count */
     uint64_t overlap_budget_hits;  /* overlap tests that ran out of budget */
     uint64_t helped;               /* tasks that the orchestrating thread ran */
-    uint64_t at_once;              /* of these, run inline by submit: brief_ns in pto/config.h */
+    uint64_t inlined;              /* of these, run inline by submit: inline_ns in pto/config.h */
     uint64_t parks;                /* number of times a thread went to sleep */
     uint64_t scope_depth;          /* open scopes now */
     uint64_t buffers, buffers_peak;
@@ -142,8 +143,8 @@ typedef struct pto_stall_report {
     int32_t line;           /* */
     const char *scope_file; /* where the scope that holds it was opened */
     int32_t scope_line;     /* */
-    const char *field;      /* field of pto_config that enlarges the ring: "window" ... */
-    const char *variable;   /* its environment variable: "PTO_WINDOW" ... */
+    const char *field;      /* field of pto_config that enlarges the ring: "ring_tasks" ... */
+    const char *variable;   /* its environment variable: "PTO_RING_TASKS" ... */
     uint64_t enough;        /* TOO_LARGE: smallest sufficient value of that field; 0: unknown */
 } pto_stall_report;
 

@@ -189,7 +189,7 @@ static inline pto_param pto_scalar_f64(double value)
  * handle of the task; it may be NULL.
  *
  * Submit may have to wait for room in a ring, and runs other tasks in the meantime. It runs a short
- * kernel itself (inline execution: see brief_ns in pto/config.h). So do not hold a lock here that a
+ * kernel itself (inline execution: see inline_ns in pto/config.h). So do not hold a lock here that a
  * kernel takes.
  *
  * PTO_STALLED: no room can ever become free, because an open scope holds the ring and only the

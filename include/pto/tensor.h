@@ -227,7 +227,7 @@ PTO_API bool pto_tensor_covers(const pto_tensor *a, const pto_tensor *b);
     X(SPACE, "other memory", "they lie in managed blocks that differ")                             \
     X(RANGE, "byte ranges", "decided by their byte ranges")                                        \
     X(DENSE, "both dense", "both are gapless")                                                     \
-    X(SAME, "same layout", "both are exactly the same bytes")                                         \
+    X(SAME, "same layout", "both are exactly the same bytes")                                      \
     X(SUCCESSOR, "dense in rows", "one is gapless, the other lies in disjoint rows")               \
     X(GRID, "common grid", "both are boxes in one grid of strides")                                \
     X(PROGRESSION, "progression", "both are arithmetic progressions")                              \

@@ -51,12 +51,12 @@
         asm volatile("st.release." PTOI_SCOPE ".u" #bits " [%0], %1;" ::"l"(&a->value), reg(value) \
                      : "memory");                                                                  \
     }                                                                                              \
-    PTOI_INLINE uint##bits##_t ptoi_see##bits(const ptoi_a##bits *a)                               \
+    PTOI_INLINE uint##bits##_t ptoi_load_sc##bits(const ptoi_a##bits *a)                               \
     {                                                                                              \
         asm volatile("fence.sc." PTOI_SCOPE ";" ::: "memory");                                     \
         return ptoi_acquire##bits(a);                                                              \
     }                                                                                              \
-    PTOI_INLINE uint##bits##_t ptoi_swap##bits(ptoi_a##bits *a, uint##bits##_t value)              \
+    PTOI_INLINE uint##bits##_t ptoi_exchange##bits(ptoi_a##bits *a, uint##bits##_t value)              \
     {                                                                                              \
         uint##bits##_t before;                                                                     \
         asm volatile("fence.sc." PTOI_SCOPE ";\n\t"                                                \

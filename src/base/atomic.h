@@ -56,28 +56,29 @@
     {                                                                                              \
         atomic_store_explicit(&a->value, value, memory_order_release);                             \
     }                                                                                              \
-    static inline uint##bits##_t ptoi_see##bits(const ptoi_a##bits *a)                             \
+    static inline uint##bits##_t ptoi_load_sc##bits(const ptoi_a##bits *a)                         \
     {                                                                                              \
         return atomic_load_explicit(&a->value, memory_order_seq_cst);                              \
     }                                                                                              \
-    static inline void ptoi_put##bits(ptoi_a##bits *a, uint##bits##_t value)                       \
+    static inline void ptoi_store_sc##bits(ptoi_a##bits *a, uint##bits##_t value)                  \
     {                                                                                              \
         (void)atomic_exchange_explicit(&a->value, value, memory_order_seq_cst);                    \
     }                                                                                              \
-    static inline void ptoi_tell##bits(ptoi_a##bits *a, uint##bits##_t value, bool lopsided)       \
+    static inline void ptoi_store_asym##bits(ptoi_a##bits *a, uint##bits##_t value,                \
+                                             bool asymmetric)                                      \
     {                                                                                              \
-        if (lopsided) {                                                                            \
+        if (asymmetric) {                                                                          \
             atomic_store_explicit(&a->value, value, memory_order_release);                         \
             atomic_signal_fence(memory_order_seq_cst); /* for the compiler */                      \
         } else {                                                                                   \
-            ptoi_put##bits(a, value);                                                              \
+            ptoi_store_sc##bits(a, value);                                                         \
         }                                                                                          \
     }                                                                                              \
-    static inline uint##bits##_t ptoi_swap##bits(ptoi_a##bits *a, uint##bits##_t value)            \
+    static inline uint##bits##_t ptoi_exchange##bits(ptoi_a##bits *a, uint##bits##_t value)        \
     {                                                                                              \
         return atomic_exchange_explicit(&a->value, value, memory_order_seq_cst);                   \
     }                                                                                              \
-    static inline uint##bits##_t ptoi_add##bits(ptoi_a##bits *a, uint##bits##_t amount)            \
+    static inline uint##bits##_t ptoi_fetch_add##bits(ptoi_a##bits *a, uint##bits##_t amount)      \
     {                                                                                              \
         return atomic_fetch_add_explicit(&a->value, amount, memory_order_seq_cst);                 \
     }                                                                                              \

@@ -89,7 +89,7 @@ static pto_status decide_levels(const ptoi_option *o, const char *variable, ptoi
         return status;
     }
     for (uint32_t level = 0; level < c->levels; level++) {
-        const uint64_t least = (uint64_t)o->per_task * c->level_window[level];
+        const uint64_t least = (uint64_t)o->per_task * c->level_ring_tasks[level];
         const uint64_t otherwise = o->otherwise > least ? o->otherwise : least;
         const uint64_t set = values[level] ? values[level] : listed[level];
         ptoi_option_set(o, c, ptoi_option_level_at(o, level), rounded(o, set ? set : otherwise));

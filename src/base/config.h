@@ -1,8 +1,8 @@
 /* config.h - the options of a runtime, with every value decided.
  *
  * For each option, the field of the program's pto_config comes first, then the environment
- * variable, then the default. For options by level: level_window[l], else window, else the value
- * for level l in PTO_WINDOW, else the default. The three ways to configure workers are one option:
+ * variable, then the default. For options by level: level_ring_tasks[l], else window, else the value
+ * for level l in PTO_RING_TASKS, else the default. The three ways to configure workers are one option:
  * if the program uses any of them, PTO_WORKERS is ignored.
  *
  * An empty variable counts as not set. A variable that is ignored may have any value.
@@ -20,7 +20,7 @@
  * overlap test replace 0 by their default.
  *
  * Invariants, for l < config.levels:
- *   level_window[l], level_deps[l], level_map_entries[l]  are powers of two
+ *   level_ring_tasks[l], level_deps[l], level_map_entries[l]  are powers of two
  *   level_heap_bytes[l], level_arg_bytes[l]               are multiples of 64, and not 0
  *   worker_types[w] for w < n_workers                     is a set of known types, not empty
  *

@@ -21,7 +21,7 @@
     X(HEAP_EARLY, "memory is recycled one task too far")                                           \
     X(DEPS_EARLY, "edges are used again while the next task still needs them")                     \
     X(COVER_EARLY, "an access is forgotten when a write only overlaps it")                         \
-    X(AT_ONCE, "submit runs a task itself although it has to wait for another one")                \
+    X(INLINE, "submit runs a task itself although it has to wait for another one")                 \
     X(NO_BARRIER, "a sleeper does not make the barrier that those who only tell rely on")          \
     X(NO_NAP, "a sleeper whose barrier was refused sleeps as if it had been made")
 

@@ -25,7 +25,7 @@
 const ptoi_option ptoi_options[] = {
     {"PTO_LEVELS", FIELD(levels), RANGE(1, PTO_MAX_LEVELS), .otherwise = 4, .unit = "levels",
      .help = "Ring levels. Boundary scopes that nest deeper share the last one."},
-    {"PTO_WINDOW", LEVEL_FIELD(window), RANGE(2, POWER(22)), .round = PTOI_ROUND_POWER,
+    {"PTO_RING_TASKS", LEVEL_FIELD(ring_tasks), RANGE(2, POWER(22)), .round = PTOI_ROUND_POWER,
      .otherwise = 1024, .unit = "tasks",
      .help = "Live tasks per level. Rounded up to a power of two."},
     {"PTO_HEAP", LEVEL_FIELD(heap_bytes), RANGE(PTOI_OPTION_LINE, POWER(46)),
@@ -58,7 +58,7 @@ const ptoi_option ptoi_options[] = {
              "or a dedicated thread."},
     {"PTO_SPIN", FIELD(spin), RANGE(0, POWER(31)), .may_be_none = true, .otherwise = 512,
      .unit = "polls", .help = "Polls for work before a thread goes to sleep."},
-    {"PTO_BRIEF", FIELD(brief_ns), RANGE(0, POWER(30)), .may_be_none = true, .otherwise = 50,
+    {"PTO_INLINE_NS", FIELD(inline_ns), RANGE(0, POWER(30)), .may_be_none = true, .otherwise = 50,
      .unit = "ns",
      .help =
          "A kernel that takes less is short. Submit runs a short kernel itself if its dependencies "

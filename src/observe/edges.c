@@ -25,7 +25,7 @@
     (1u << 20) /* accesses that are kept in mind: far more than of REMEMBER tasks */
 
 typedef struct finder {
-    ptoi_image *image;
+    ptoi_built_trace *image;
     ptrace_task *tasks;
     uint64_t budget;
     pto_tensormap *map;
@@ -329,13 +329,13 @@ static pto_status find_all(finder *f, uint32_t n_tasks, const ptoi_afters *after
     return PTO_OK;
 }
 
-pto_status ptoi_edges_find(ptoi_image *image, ptrace_task *tasks, const ptoi_afters *afters,
+pto_status ptoi_edges_find(ptoi_built_trace *image, ptrace_task *tasks, const ptoi_afters *afters,
                            uint64_t budget)
 {
     finder f = {.image = image, .tasks = tasks, .budget = budget};
     pto_status status = find_all(&f, (uint32_t)image->trace.n_tasks, afters);
     if (status == PTO_OK) {
-        ptrace_edge *edges = ptoi_image_memory(image, f.n_edges * sizeof *edges);
+        ptrace_edge *edges = ptoi_built_memory(image, f.n_edges * sizeof *edges);
         if (edges && f.n_edges) {
             memcpy(edges, f.edges, f.n_edges * sizeof *edges);
         }

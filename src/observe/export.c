@@ -240,7 +240,7 @@ static int give_by_link(draft *d)
 }
 
 /* With the rights that any file of the program gets. */
-static int give_at_once(draft *d)
+static int give_inline(draft *d)
 {
     d->file = open(d->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     return d->file;
@@ -256,7 +256,7 @@ static int create_draft(draft *d)
                   ? open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666)
                   : -1;
     free(folder);
-    return d->file >= 0 ? 0 : name_draft(d, give_at_once);
+    return d->file >= 0 ? 0 : name_draft(d, give_inline);
 }
 
 /* All of it, and under a name if it is a draft: 0, or an error number. Closes the file. */

@@ -8,24 +8,24 @@
 
 /* ---- image.c ---- */
 
-#define PTOI_IMAGE_PIECES 10
+#define PTOI_BUILT_PIECES 10
 
 /* A trace just recorded. What it points to lies partly in the logs of the runtime. */
-typedef struct ptoi_image {
+typedef struct ptoi_built_trace {
     ptoi_ptrace trace;
     struct {
         void *memory;
         size_t bytes;
-    } pieces[PTOI_IMAGE_PIECES]; /* its own */
+    } pieces[PTOI_BUILT_PIECES]; /* its own */
     uint32_t n_pieces;
-} ptoi_image;
+} ptoi_built_trace;
 
 /* The logs as a trace. Takes the log of arguments apart, so once. */
-pto_status ptoi_image_make(pto_runtime *rt, ptoi_image *image);
-void ptoi_image_free(ptoi_image *image);
+pto_status ptoi_trace_build(pto_runtime *rt, ptoi_built_trace *image);
+void ptoi_built_free(ptoi_built_trace *image);
 
 /* Zeroed memory that goes with the image; NULL if there is none. */
-void *ptoi_image_memory(ptoi_image *image, size_t bytes);
+void *ptoi_built_memory(ptoi_built_trace *image, size_t bytes);
 
 /* ---- edges.c ---- */
 
@@ -35,7 +35,7 @@ typedef struct ptoi_afters {
 } ptoi_afters;
 
 /* Works out the edges of all tasks from their arguments. */
-pto_status ptoi_edges_find(ptoi_image *image, ptrace_task *tasks, const ptoi_afters *afters,
+pto_status ptoi_edges_find(ptoi_built_trace *image, ptrace_task *tasks, const ptoi_afters *afters,
                            uint64_t budget);
 
 /* ---- export.c ---- */

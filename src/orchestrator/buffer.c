@@ -99,13 +99,13 @@ static __attribute__((noinline, cold)) pto_status refuse_buffer(pto_runtime *rt,
         return ptoi_fail(PTO_NO_SCOPE, "create a buffer: %" PRIu64 " bytes, but no scope is open",
                          bytes);
     }
-    if (bytes > rt->track[rt->level].heap.size) {
+    if (bytes > rt->rings[rt->level].heap.size) {
         const uint64_t enough = bytes > UINT64_MAX - 63 ? bytes : (bytes + 63) & ~UINT64_C(63);
         (void)ptoi_stall_too_large(rt, rt->level, PTOI_SHORT_HEAP, bytes, enough);
         return ptoi_fail(PTO_TOO_LARGE,
                          "create a buffer: %" PRIu64 " bytes, but the heap of level %u has %" PRIu64
                          ": it takes heap_bytes (PTO_HEAP) of at least %" PRIu64,
-                         bytes, rt->level, rt->track[rt->level].heap.size, enough);
+                         bytes, rt->level, rt->rings[rt->level].heap.size, enough);
     }
     pto_stall_report full = {.kind = PTO_STALL_BUFFERS,
                              .ring = PTO_RING_BUFFERS,
@@ -122,7 +122,7 @@ static __attribute__((noinline, cold)) pto_status refuse_buffer(pto_runtime *rt,
 /* A record for a new buffer. */
 static inline pto_status create_buffer(pto_runtime *rt, uint64_t bytes, ptoi_buffer **made)
 {
-    if (PTOI_UNLIKELY(rt->depth == 0 || bytes > rt->now->heap.size ||
+    if (PTOI_UNLIKELY(rt->depth == 0 || bytes > rt->ring->heap.size ||
                       rt->n_buffers == rt->max_buffers)) {
         return refuse_buffer(rt, bytes);
     }
@@ -346,7 +346,7 @@ pto_status pto_task_get_output(pto_runtime *rt, pto_task task, uint32_t index, p
     PTO_TRY(ptoi_handle_check(rt, "get an output", task));
     uint32_t level = ptoi_ref_level(ptoi_handle_ref(task));
     uint64_t seq = ptoi_ref_seq(ptoi_handle_ref(task));
-    if (seq < rt->track[level].retired) {
+    if (seq < rt->rings[level].retired) {
         return ptoi_fail(PTO_BAD_TASK, "get an output: task handle %" PRIu64 " is recycled", task);
     }
     const ptoi_slot *slot = ptoi_slot_of(&rt->view, level, seq);

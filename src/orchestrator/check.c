@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "orchestrator/check.h"
-#include "orchestrator/draft.h"
 #include "orchestrator/runtime.h"
+#include "orchestrator/slow.h"
 
 static pto_status broken(uint32_t level, const char *what, uint64_t a, uint64_t b)
 {
@@ -16,7 +16,7 @@ static pto_status broken(uint32_t level, const char *what, uint64_t a, uint64_t 
 
 static pto_status check_level(const pto_runtime *rt, uint32_t l)
 {
-    const ptoi_track *t = &rt->track[l];
+    const ptoi_rings *t = &rt->rings[l];
     if (t->retired > t->completed || t->completed > t->head) {
         return broken(l, "retired <= completed <= head", t->retired, t->completed);
     }
@@ -29,14 +29,14 @@ static pto_status check_level(const pto_runtime *rt, uint32_t l)
     if (!ptoi_heap_check(&t->heap) || !ptoi_ring_check(&t->args) || !ptoi_ring_check(&t->deps)) {
         return broken(l, "a ring", t->args.head, t->deps.head);
     }
-    if (t->quick > rt->order && t->quick - rt->order > ptoi_known_room(rt, l)) {
-        return broken(l, "more known tasks than there is room for", t->quick - rt->order,
-                      ptoi_known_room(rt, l));
+    if (t->fast_until > rt->order && t->fast_until - rt->order > ptoi_fast_room(rt, l)) {
+        return broken(l, "more known tasks than there is room for", t->fast_until - rt->order,
+                      ptoi_fast_room(rt, l));
     }
     uint64_t used = 0, held = 0, args_end = 0; /* tasks that took nothing may lie before the tail */
     for (uint64_t n = t->retired; n != t->head; n++) {
         const ptoi_slot *slot = &t->slots[(uint32_t)n & t->mask];
-        const ptoi_note *note = ptoi_note_of(t, n);
+        const ptoi_record *record = ptoi_record_of(t, n);
         const uint32_t lap = ptoi_lap(&rt->view, l, n);
         uint64_t waiters = ptoi_acquire64(&t->states[(uint32_t)n & t->mask].waiters);
         if (ptoi_get64(&slot->seq) != n || ptoi_slot_header_of(slot).level != l ||
@@ -47,15 +47,15 @@ static pto_status check_level(const pto_runtime *rt, uint32_t l)
             !ptoi_list_closed(waiters, lap)) {
             return broken(l, "a task below `completed` is open", n, t->completed);
         }
-        if (note->args_end < args_end) {
-            return broken(l, "ends of pieces fall", n, note->args_end);
+        if (record->args_end < args_end) {
+            return broken(l, "ends of pieces fall", n, record->args_end);
         }
-        used += note->heap_size;
-        held += (note->holders & PTOI_HELD) != 0;
-        args_end = note->args_end;
+        used += record->heap_size;
+        held += (record->holders & PTOI_HELD) != 0;
+        args_end = record->args_end;
     }
     if (held != t->held) {
-        return broken(l, "notes that say they are held", held, t->held);
+        return broken(l, "records that say they are held", held, t->held);
     }
     if (used != t->heap.used || args_end > t->args.head) {
         return broken(l, "blocks of tasks are not what the heap has given out", used, t->heap.used);
@@ -73,7 +73,7 @@ static pto_status check_buffers(const pto_runtime *rt)
         if (!b->seq) {
             continue;
         }
-        const ptoi_track *t = &rt->track[b->level];
+        const ptoi_rings *t = &rt->rings[b->level];
         if (b->seq < t->retired || b->seq >= t->head) {
             return broken(b->level, "the owner of a living buffer is gone", b->seq, t->retired);
         }

@@ -22,16 +22,16 @@ static void collect(void *context, uint64_t seq, uint32_t level, uint32_t entry,
     meeting *m = context;
     pto_runtime *rt = m->rt;
     (void)entry;
-    if (!live || seq < rt->track[level].completed) {
+    if (!live || seq < rt->rings[level].completed) {
         return;
     }
-    ptoi_note *note = ptoi_note_of(&rt->track[level], seq);
-    if (note->linked == rt->attempt) {
-        rt->edges[note->link] |= access == PTO_MAP_WRITE;
+    ptoi_record *record = ptoi_record_of(&rt->rings[level], seq);
+    if (record->linked == rt->attempt) {
+        rt->edges[record->link] |= access == PTO_MAP_WRITE;
         return;
     }
-    note->linked = rt->attempt;
-    note->link = m->count;
+    record->linked = rt->attempt;
+    record->link = m->count;
     rt->edges[m->count++] = ptoi_ref_make(seq, level, access == PTO_MAP_WRITE);
 }
 

@@ -193,7 +193,7 @@ static pto_status check_outputs(const run *r)
     for (size_t i = r->n_in; i < r->n; i++) {
         uint64_t low = 0, end = 0;
         const pto_tensor *host = &r->passages[i].host;
-        (void)pto_tensor_byte_range(host, &low, &end); /* sound: check_host has looked */
+        (void)pto_tensor_byte_range(host, &low, &end); /* sound: check_host has checked */
         if (low < end) {
             uintptr_t base = (uintptr_t)host->storage;
             spans[n++] = (span){base + low, base + end, i};

@@ -105,10 +105,10 @@ void ptoi_guard_memory(pto_runtime *rt, const ptoi_buffer *b)
 static void check(pto_runtime *rt, uint32_t level, uint64_t seq, bool bury)
 {
     const ptoi_view *view = &rt->view;
-    const ptoi_track *t = &rt->track[level];
-    const ptoi_note *note = ptoi_note_of(t, seq);
-    const uint64_t end = note->heap_at + note->heap_size;
-    for (uint64_t at = note->heap_at, bytes; at < end; at += (bytes + 63) & ~UINT64_C(63)) {
+    const ptoi_rings *t = &rt->rings[level];
+    const ptoi_record *record = ptoi_record_of(t, seq);
+    const uint64_t end = record->heap_at + record->heap_size;
+    for (uint64_t at = record->heap_at, bytes; at < end; at += (bytes + 63) & ~UINT64_C(63)) {
         ptoi_guard *guard = ptoi_guard_of(view, level, at);
         ptoi_damage damage;
         bytes = ptoi_get64(&guard->size);
@@ -137,7 +137,7 @@ void ptoi_guard_recycle(pto_runtime *rt, uint32_t level, uint64_t seq)
 void ptoi_guard_sweep(pto_runtime *rt)
 {
     for (uint32_t l = 0; l < rt->levels; l++) {
-        for (uint64_t n = rt->track[l].retired; n != rt->track[l].head; n++) {
+        for (uint64_t n = rt->rings[l].retired; n != rt->rings[l].head; n++) {
             check(rt, l, n, false);
         }
     }

@@ -13,7 +13,7 @@ typedef struct ptoi_guard_hidden {
     uint64_t armings; /* numbers given out */
 } ptoi_guard_hidden;
 
-/* A task whose buffers have their memory by now: arms the guards of what it brings, and notes where
+/* A task whose buffers have their memory by now: arms the guards of what it brings, and records where
  * the buffers of its arguments begin. Its first argument is unit `unit`. */
 void ptoi_guard_task(pto_runtime *rt, uint32_t level, uint64_t seq, uint64_t unit,
                      const pto_param *params, size_t n_params);

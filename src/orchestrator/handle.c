@@ -14,7 +14,7 @@ pto_status ptoi_handle_check(const pto_runtime *rt, const char *who, pto_task ta
     uint32_t level = (uint32_t)task & 7;
     uint64_t seq = task >> 3;
     if (level < rt->levels && seq >= rt->settings.config.first_task &&
-        seq < rt->track[level].head) {
+        seq < rt->rings[level].head) {
         return PTO_OK;
     }
     return ptoi_fail(PTO_BAD_TASK, "%s: task handle %" PRIu64 " never was", who, task);

@@ -15,11 +15,11 @@ const char *pto_task_state_name(pto_task_state state)
 
 /* Scopes around the task at its birth that are still open. They are nested: those that were opened
  * before it come first. */
-static uint32_t open_scopes(const pto_runtime *rt, const ptoi_note *note, uint64_t order)
+static uint32_t open_scopes(const pto_runtime *rt, const ptoi_record *record, uint64_t order)
 {
     uint32_t count = 0;
-    while (count < note->scopes && note->base + count < rt->depth &&
-           rt->scopes[note->base + count].order <= order) {
+    while (count < record->scopes && record->base + count < rt->depth &&
+           rt->scopes[record->base + count].order <= order) {
         count++;
     }
     return count;
@@ -45,14 +45,14 @@ pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report
     uint32_t level = ptoi_ref_level(ptoi_handle_ref(task));
     uint64_t seq = ptoi_ref_seq(ptoi_handle_ref(task));
     ptoi_retire_exactly(rt, level);
-    const ptoi_track *t = &rt->track[level];
+    const ptoi_rings *t = &rt->rings[level];
     *report = (pto_task_report){.task = task, .state = PTO_TASK_CONSUMED, .level = level};
     if (seq < t->retired) {
         return PTO_OK;
     }
     const ptoi_view *view = &rt->view;
     const ptoi_slot *slot = &t->slots[(uint32_t)seq & t->mask];
-    const ptoi_note *note = ptoi_note_of(t, seq);
+    const ptoi_record *record = ptoi_record_of(t, seq);
     const ptoi_slot_header what = ptoi_slot_header_of(slot);
     const ptoi_state *state = &t->states[(uint32_t)seq & t->mask];
     const ptoi_site *site = &view->sites[what.site];
@@ -66,9 +66,9 @@ pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report
     report->line = site->line;
     report->type = (pto_worker_type)what.type;
     report->fanin_count = slot->fanin;
-    report->fanout_count = note->scopes + (note->holders & PTOI_HOLDERS);
-    report->fanout_left = open_scopes(rt, note, report->order) + holders;
-    report->heap_bytes = note->heap_size;
+    report->fanout_count = record->scopes + (record->holders & PTOI_HOLDERS);
+    report->fanout_left = open_scopes(rt, record, report->order) + holders;
+    report->heap_bytes = record->heap_size;
     const bool marked = ptoi_is_marked_complete(view, slot);
     if (marked || ptoi_list_closed(waiters, lap)) {
         report->state = PTO_TASK_COMPLETED;
@@ -144,16 +144,16 @@ pto_status pto_stats(const pto_runtime *rt, pto_runtime_stats *stats)
         stats->parks += ptoi_get64(&line->parks);
     }
     /* Read once, before the rest of what was submitted. */
-    const uint64_t at_once = ptoi_acquire64(&h->at_once), kept = ptoi_get64(&h->at_once_kept);
-    stats->completed += at_once;
-    stats->submitted = ptoi_acquire64(&h->inbox_head) + at_once + kept;
+    const uint64_t inlined = ptoi_acquire64(&h->inlined), kept = ptoi_get64(&h->inlined_kept);
+    stats->completed += inlined;
+    stats->submitted = ptoi_acquire64(&h->inbox_head) + inlined + kept;
     stats->raw = ptoi_get64(&h->edges[0]);
     stats->war = ptoi_get64(&h->edges[1]);
     stats->waw = ptoi_get64(&h->edges[2]);
     stats->after = ptoi_get64(&h->edges[3]);
     stats->overlap_budget_hits = ptoi_get64(&h->budget_hits);
-    stats->helped = ptoi_get64(&rt->helped) + at_once + kept;
-    stats->at_once = at_once + kept;
+    stats->helped = ptoi_get64(&rt->helped) + inlined + kept;
+    stats->inlined = inlined + kept;
     stats->scope_depth = ptoi_get64(&h->scope_depth);
     stats->buffers = ptoi_get64(&h->buffers);
     stats->buffers_peak = ptoi_get64(&h->buffers_peak);

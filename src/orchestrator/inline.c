@@ -12,11 +12,11 @@
  * are. */
 static bool catch_up(pto_runtime *rt)
 {
-    const ptoi_track *t = rt->now;
+    const ptoi_rings *t = rt->ring;
     const uint64_t since = ptoi_ticks();
     bool longer = false;
     do {
-        (void)ptoi_help(rt, UINT64_MAX, PTOI_LENGTH_BRIEF, &longer);
+        (void)ptoi_help(rt, UINT64_MAX, PTOI_LENGTH_SHORT, &longer);
         ptoi_retire_completed(rt, rt->level);
     } while (!longer && t->completed != t->head && ptoi_ticks() - since < CATCH_UP_TICKS);
     return t->completed == t->head;
@@ -27,36 +27,36 @@ static bool catch_up(pto_runtime *rt)
  * tried again. But others have enough to do, so one of theirs is run. */
 bool ptoi_inline_blocked(pto_runtime *rt, ptoi_inline_wish wish)
 {
-    if (wish == PTOI_INLINE_SHORT) {
-        (void)ptoi_help(rt, 1, PTOI_LENGTH_SHORT, NULL);
+    if (wish == PTOI_INLINE_MEDIUM) {
+        (void)ptoi_help(rt, 1, PTOI_LENGTH_MEDIUM, NULL);
         return false;
     }
-    if (rt->order < rt->at_once.catch_at) {
+    if (rt->order < rt->inlining.catch_at) {
         return false;
     }
-    uint64_t patience = catch_up(rt) ? rt->at_once.least : 2 * rt->at_once.patience;
-    patience = patience < rt->at_once.most ? patience : rt->at_once.most;
-    rt->at_once.patience = patience;
-    rt->at_once.catch_at = rt->order + patience;
+    uint64_t patience = catch_up(rt) ? rt->inlining.least : 2 * rt->inlining.patience;
+    patience = patience < rt->inlining.most ? patience : rt->inlining.most;
+    rt->inlining.patience = patience;
+    rt->inlining.catch_at = rt->order + patience;
     return true;
 }
 
 void ptoi_inline_check_clock(pto_runtime *rt)
 {
-    const uint64_t now = ptoi_ticks(), brief = ptoi_get32(&rt->view.header->brief_ticks);
-    if (now - rt->at_once.looked > brief * PTOI_CLOCK_EVERY * PTOI_SHORT) {
+    const uint64_t now = ptoi_ticks(), brief = ptoi_get32(&rt->view.header->inline_ticks);
+    if (now - rt->inlining.checked > brief * PTOI_CLOCK_EVERY * PTOI_MEDIUM) {
         rt->calls->wary = WARY;
         rt->calls->untimed = 0;
     }
-    rt->at_once.looked = now;
+    rt->inlining.checked = now;
 }
 
 void ptoi_inline_learn_ticks(pto_runtime *rt)
 {
-    const uint64_t ns = ptoi_os_clock() - rt->at_once.created_ns;
-    const double ticks = (double)(ptoi_ticks() - rt->at_once.created_ticks);
+    const uint64_t ns = ptoi_os_clock() - rt->inlining.created_ns;
+    const double ticks = (double)(ptoi_ticks() - rt->inlining.created_ticks);
     if (ns >= LEARN_NS) {
-        const double most = (double)rt->settings.config.brief_ns * ticks / (double)ns + 1;
-        ptoi_set32(&rt->view.header->brief_ticks, most < UINT32_MAX ? (uint32_t)most : UINT32_MAX);
+        const double most = (double)rt->settings.config.inline_ns * ticks / (double)ns + 1;
+        ptoi_set32(&rt->view.header->inline_ticks, most < UINT32_MAX ? (uint32_t)most : UINT32_MAX);
     }
 }

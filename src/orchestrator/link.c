@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "orchestrator/buffer.h"
-#include "orchestrator/draft.h"
 #include "orchestrator/handle.h"
 #include "orchestrator/poison.h"
+#include "orchestrator/slow.h"
 
-static void add_after(ptoi_draft *d)
+static void add_after(ptoi_slow *d)
 {
     for (size_t i = 0; i < d->n_params; i++) {
         if (d->params[i].kind != PTO_PARAM_AFTER) {
@@ -22,7 +22,7 @@ static void add_after(ptoi_draft *d)
         ptoi_ref ref = ptoi_handle_ref(d->params[i].task);
         uint32_t level = ptoi_ref_level(ref);
         uint64_t seq = ptoi_ref_seq(ref);
-        if (seq < d->rt->track[level].completed) {
+        if (seq < d->rt->rings[level].completed) {
             d->poisoned |= ptoi_poison_is_bad(d->rt, level, seq);
         } else if (!ptoi_is_marked_complete(&d->rt->view, ptoi_slot_of(&d->rt->view, level, seq))) {
             ptoi_edge_add(d->rt, &d->edges, level, seq, PTOI_REASON_AFTER);
@@ -31,7 +31,7 @@ static void add_after(ptoi_draft *d)
 }
 
 typedef struct emit_context {
-    ptoi_draft *d;
+    ptoi_slow *d;
     uint32_t access;
 } emit_context;
 
@@ -46,7 +46,7 @@ static void emit(void *context, uint64_t seq, uint32_t level, uint32_t entry, pt
 }
 
 /* The parameter that an access belongs to: the first with that tensor. */
-static size_t param_of(const ptoi_draft *d, size_t access)
+static size_t param_of(const ptoi_slow *d, size_t access)
 {
     size_t i = 0;
     while (d->params[i].kind > PTO_PARAM_INOUT ||
@@ -57,7 +57,7 @@ static size_t param_of(const ptoi_draft *d, size_t access)
 }
 
 /* All is asked, then all is recorded. Regions may come and go meanwhile, so each is found twice. */
-static pto_status ask_and_tell(ptoi_draft *d)
+static pto_status ask_and_tell(ptoi_slow *d)
 {
     pto_runtime *rt = d->rt;
     ptoi_found found;
@@ -65,14 +65,14 @@ static pto_status ask_and_tell(ptoi_draft *d)
     for (size_t i = 0; i < d->n_accesses; i++) {
         pto_status sound = ptoi_access_find(rt->map, d->accesses[i].tensor, &found);
         if (PTOI_UNLIKELY(sound != PTO_OK)) {
-            return ptoi_draft_accuse(param_of(d, i), sound);
+            return ptoi_slow_accuse(param_of(d, i), sound);
         }
         entries += !found.empty;
         emit_context context = {d, (uint32_t)i};
         ptoi_access_ask(rt->map, &found, d->accesses[i].access, emit, &context);
     }
     add_after(d);
-    ptoi_draft_reserve_edges(d);
+    ptoi_slow_reserve_edges(d);
     if (!d->barrier && entries) {
         /* There is room for as many, and what is complete by now has only made more. */
         PTO_TRY(ptoi_entry_reserve(rt->map, d->level, entries));
@@ -91,7 +91,7 @@ static pto_status ask_and_tell(ptoi_draft *d)
 }
 
 /* What the task brings itself: nobody has to be asked, everybody has to know. */
-static void record_fresh(const ptoi_draft *d)
+static void record_fresh(const ptoi_slow *d)
 {
     const pto_runtime *rt = d->rt;
     for (size_t i = 0, left = d->n_fresh; left; i++) {
@@ -110,7 +110,7 @@ static void record_fresh(const ptoi_draft *d)
 
 /* Reading what went bad makes the task bad; writing it makes it good, or the writer is bad itself
  * and says so when it is passed. */
-static __attribute__((noinline, cold)) void judge(ptoi_draft *d)
+static __attribute__((noinline, cold)) void judge(ptoi_slow *d)
 {
     for (size_t i = 0; i < d->n_accesses; i++) {
         if (d->kinds[i] != PTO_PARAM_OUTPUT) {
@@ -124,7 +124,7 @@ static __attribute__((noinline, cold)) void judge(ptoi_draft *d)
     }
 }
 
-pto_status ptoi_draft_link(ptoi_draft *d)
+pto_status ptoi_slow_link(ptoi_slow *d)
 {
     PTO_TRY(ask_and_tell(d));
     if (d->n_fresh && !d->barrier) {

@@ -87,7 +87,7 @@ pto_status pto_kernel_register(pto_runtime *rt, const char *name, pto_worker_typ
     }
     rt->view.kernels[rt->n_kernels] = (ptoi_kernel_entry){text, (uint32_t)type};
     ptoi_scheduler_add_kernel(rt->scheduler, rt->n_kernels, fn, user,
-                              rt->at_once.types >> type & 1);
+                              rt->inlining.types >> type & 1);
     *kernel = rt->first_kernel | rt->n_kernels++;
     return PTO_OK;
 }

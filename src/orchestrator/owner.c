@@ -11,10 +11,10 @@
 
 #include "orchestrator/buffer.h"
 #include "orchestrator/check.h"
-#include "orchestrator/draft.h"
 #include "orchestrator/names.h"
 #include "orchestrator/retire.h"
 #include "orchestrator/rings.h"
+#include "orchestrator/slow.h"
 #include "orchestrator/stall.h"
 #include "orchestrator/trace.h"
 #include "orchestrator/write.h"
@@ -22,22 +22,22 @@
 /* Gives the buffer an owner. There is room. */
 static void take_memory(pto_runtime *rt, ptoi_buffer *b, uint32_t site)
 {
-    ptoi_draft d;
+    ptoi_slow d;
     ptoi_scope *home = &rt->scopes[b->base];
-    ptoi_draft_begin(&d, rt, home->level, NULL, 0);
+    ptoi_slow_begin(&d, rt, home->level, NULL, 0);
     d.base = b->base;
     d.scopes = 1;
     while (d.base + d.scopes < rt->depth && rt->scopes[d.base + d.scopes].base == d.base) {
         d.scopes++;
     }
     d.heap_bytes = ptoi_buffer_block(b);
-    (void)ptoi_draft_shortage(&d); /* where it lies */
+    (void)ptoi_slow_shortage(&d); /* where it lies */
     if (d.base + d.scopes < rt->depth && home->level == rt->level && !home->pinned) {
         home->pinned = d.seq;
-        rt->track[home->level].pins++;
+        rt->rings[home->level].pins++;
     }
-    (void)ptoi_draft_write(&d, 0, 0, site);
-    ptoi_write_complete(d.track, d.seq, rt->order);
+    (void)ptoi_slow_write(&d, 0, 0, site);
+    ptoi_write_complete(d.rings, d.seq, rt->order);
     rt->last = ptoi_task_make(d.seq, d.level);
     b->seq = d.seq;
     b->level = (uint8_t)d.level;
@@ -50,10 +50,10 @@ static void take_memory(pto_runtime *rt, ptoi_buffer *b, uint32_t site)
 
 pto_status ptoi_owner_give(pto_runtime *rt, ptoi_buffer *b, const char *file, int line)
 {
-    ptoi_draft d;
-    ptoi_draft_begin(&d, rt, rt->scopes[b->base].level, NULL, 0);
+    ptoi_slow d;
+    ptoi_slow_begin(&d, rt, rt->scopes[b->base].level, NULL, 0);
     d.heap_bytes = ptoi_buffer_block(b);
-    PTO_TRY(ptoi_draft_reserve(&d));
+    PTO_TRY(ptoi_slow_reserve(&d));
     take_memory(rt, b, ptoi_site_of(rt, file, line));
     rt->order++;
     ptoi_debug_check(rt);
@@ -63,7 +63,7 @@ pto_status ptoi_owner_give(pto_runtime *rt, ptoi_buffer *b, const char *file, in
 /* ---- The first writer of a buffer of an outer lifetime ---- */
 
 /* Whether this parameter brings memory to such a buffer: the record, once for each mark. */
-static ptoi_buffer *homeless(const ptoi_draft *d, size_t i, uint64_t mark)
+static ptoi_buffer *needs_owner(const ptoi_slow *d, size_t i, uint64_t mark)
 {
     const pto_param *p = &d->params[i];
     if (p->kind != PTO_PARAM_OUTPUT || !p->tensor->owner) {
@@ -79,50 +79,50 @@ static ptoi_buffer *homeless(const ptoi_draft *d, size_t i, uint64_t mark)
 
 /* Whether all blocks and the task itself fit, each taken after the other: what is short, and where.
  * The heaps are played through on copies. *wanted is all that it takes there so far. */
-static ptoi_shortage find_all_room(ptoi_draft *d, uint32_t *level, uint64_t *wanted)
+static ptoi_shortage find_all_room(ptoi_slow *d, uint32_t *level, uint64_t *wanted)
 {
     pto_runtime *rt = d->rt;
     ptoi_heap heap[PTO_MAX_LEVELS];
     uint64_t tasks[PTO_MAX_LEVELS], bytes_of[PTO_MAX_LEVELS] = {0}, at;
     for (uint32_t l = 0; l < rt->levels; l++) {
-        ptoi_heap_copy(&heap[l], &rt->track[l].heap,
-                       rt->track[l].heap.runs + 2 * (size_t)rt->view.header->slots);
-        tasks[l] = rt->track[l].head - rt->track[l].retired;
+        ptoi_heap_copy(&heap[l], &rt->rings[l].heap,
+                       rt->rings[l].heap.runs + 2 * (size_t)rt->view.header->slots);
+        tasks[l] = rt->rings[l].head - rt->rings[l].retired;
     }
     uint64_t mark = ++rt->attempt;
     for (size_t i = 0; i <= d->n_params; i++) {
-        const ptoi_buffer *b = i < d->n_params ? homeless(d, i, mark) : NULL;
+        const ptoi_buffer *b = i < d->n_params ? needs_owner(d, i, mark) : NULL;
         uint64_t bytes = b ? ptoi_buffer_block(b) : d->heap_bytes;
         if (!b && i < d->n_params) {
             continue;
         }
         *level = b ? rt->scopes[b->base].level : d->level;
         *wanted = bytes_of[*level] += bytes;
-        if (tasks[*level]++ > rt->track[*level].mask) {
-            return PTOI_SHORT_WINDOW;
+        if (tasks[*level]++ > rt->rings[*level].mask) {
+            return PTOI_SHORT_TASKS;
         }
         if (!ptoi_heap_fits(&heap[*level], bytes, &at)) {
             return PTOI_SHORT_HEAP;
         }
         ptoi_heap_take(&heap[*level], at, bytes);
     }
-    ptoi_shortage what = ptoi_draft_shortage(d);
+    ptoi_shortage what = ptoi_slow_shortage(d);
     *wanted = what == PTOI_SHORT_ARGS ? d->units * 16 : bytes_of[d->level];
     return what;
 }
 
-pto_status ptoi_draft_find_homes(ptoi_draft *d, const char *file, int line)
+pto_status ptoi_slow_give_owners(ptoi_slow *d, const char *file, int line)
 {
     pto_runtime *rt = d->rt;
     for (size_t i = 0; i < d->n_params; i++) {
         /* Now, not by the map: after this the task must not be refused any more. */
         if (d->params[i].kind <= PTO_PARAM_INOUT) {
-            PTO_TRY(ptoi_draft_blame(i, pto_tensor_check(d->params[i].tensor)));
+            PTO_TRY(ptoi_slow_blame(i, pto_tensor_check(d->params[i].tensor)));
         }
     }
     uint32_t level = d->level;
     uint64_t wanted;
-    PTO_TRY(ptoi_draft_reserve(d)); /* what it needs itself, first */
+    PTO_TRY(ptoi_slow_reserve(d)); /* what it needs itself, first */
     while (find_all_room(d, &level, &wanted) != PTOI_SHORT_NOTHING) {
         ptoi_retire(rt, level);
         ptoi_shortage what = find_all_room(d, &level, &wanted);
@@ -136,12 +136,12 @@ pto_status ptoi_draft_find_homes(ptoi_draft *d, const char *file, int line)
     }
     uint64_t mark = ++rt->attempt;
     for (size_t i = 0; i < d->n_params; i++) {
-        ptoi_buffer *b = homeless(d, i, mark);
+        ptoi_buffer *b = needs_owner(d, i, mark);
         if (b) {
             take_memory(rt, b, ptoi_site_of(rt, file, line));
-            rt->track[b->level].quick = 0;
+            rt->rings[b->level].fast_until = 0;
         }
     }
-    ptoi_draft_begin(d, rt, d->level, d->params, d->n_params);
-    return ptoi_draft_read(d);
+    ptoi_slow_begin(d, rt, d->level, d->params, d->n_params);
+    return ptoi_slow_read(d);
 }

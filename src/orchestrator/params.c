@@ -7,7 +7,7 @@
  *   fresh  the task brings its memory, `at` this place in its block
  *   told   (with it) the map will be told of all of it at once, so nobody is to be asked about it
  *
- * How a tensor lies in its memory is not looked at if the map will do so (link.c): each is checked
+ * How a tensor lies in its memory is not checked at if the map will do so (link.c): each is checked
  * once.
  */
 #include <inttypes.h>
@@ -15,10 +15,10 @@
 
 #include "base/error.h"
 #include "orchestrator/buffer.h"
-#include "orchestrator/draft.h"
 #include "orchestrator/handle.h"
+#include "orchestrator/slow.h"
 
-pto_status ptoi_draft_accuse(size_t param, pto_status status)
+pto_status ptoi_slow_accuse(size_t param, pto_status status)
 {
     const char *words = pto_error_detail();
     static const char who[] = "submit: ";
@@ -27,13 +27,13 @@ pto_status ptoi_draft_accuse(size_t param, pto_status status)
 }
 
 /* *fresh: nobody is to be asked about this parameter. */
-static pto_status read_managed(ptoi_draft *d, const pto_param *p, size_t i, bool *fresh)
+static pto_status read_managed(ptoi_slow *d, const pto_param *p, size_t i, bool *fresh)
 {
     pto_runtime *rt = d->rt;
     const pto_tensor *t = p->tensor;
     ptoi_buffer *b = ptoi_buffer_find(rt, "submit", t);
     if (!b) {
-        return ptoi_draft_accuse(i, PTO_STALE);
+        return ptoi_slow_accuse(i, PTO_STALE);
     }
     if (t->storage_bytes != b->bytes) {
         return ptoi_fail(PTO_OUT_OF_BOUNDS,
@@ -51,7 +51,7 @@ static pto_status read_managed(ptoi_draft *d, const pto_param *p, size_t i, bool
     d->managed = true;
     if (b->seq || (b->fresh == rt->attempt && p->kind == PTO_PARAM_OUTPUT)) {
         *fresh = !b->seq && b->told;
-        return *fresh ? ptoi_draft_blame(i, pto_tensor_check(t))
+        return *fresh ? ptoi_slow_blame(i, pto_tensor_check(t))
                       : PTO_OK; /* the map will not look */
     }
     if (p->kind != PTO_PARAM_OUTPUT) {
@@ -60,10 +60,10 @@ static pto_status read_managed(ptoi_draft *d, const pto_param *p, size_t i, bool
                          " bytes that nothing has written",
                          i, b->bytes);
     }
-    PTO_TRY(ptoi_draft_blame(i, ptoi_buffer_check_first(b, "submit", t)));
+    PTO_TRY(ptoi_slow_blame(i, ptoi_buffer_check_first(b, "submit", t)));
     if (b->base != rt->base) {
         /* The buffer will outlive this task's lifetime: the memory must not be the task's own. */
-        d->homeless = true;
+        d->needs_owner = true;
         return PTO_OK;
     }
     b->fresh = rt->attempt;
@@ -78,7 +78,7 @@ static pto_status read_managed(ptoi_draft *d, const pto_param *p, size_t i, bool
     return PTO_OK;
 }
 
-/* Whether the memory of a user's tensor may reach into a heap; to be looked at closely if so. */
+/* Whether the memory of a user's tensor may reach into a heap; to be checked at closely if so. */
 static bool near_heap(const pto_runtime *rt, const pto_tensor *t)
 {
     /* A sum that wraps is of an unsound tensor, which the map refuses. */
@@ -86,20 +86,20 @@ static bool near_heap(const pto_runtime *rt, const pto_tensor *t)
     return low < rt->heap_end && low + t->storage_bytes > rt->heap_begin;
 }
 
-static inline pto_status read_tensor(ptoi_draft *d, const pto_param *p, size_t i)
+static inline pto_status read_tensor(ptoi_slow *d, const pto_param *p, size_t i)
 {
     const pto_tensor *t = p->tensor;
     if (PTOI_UNLIKELY(!t)) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "submit: the tensor of parameter %zu is NULL", i);
     }
     if (PTOI_UNLIKELY((uint32_t)t->ndim > PTO_MAX_DIMS || p->nodep)) {
-        PTO_TRY(ptoi_draft_blame(i, pto_tensor_check(t)));
+        PTO_TRY(ptoi_slow_blame(i, pto_tensor_check(t)));
     }
     bool fresh = false;
     if (t->owner) {
         PTO_TRY(read_managed(d, p, i, &fresh));
     } else if (PTOI_UNLIKELY(near_heap(d->rt, t))) {
-        PTO_TRY(ptoi_draft_blame(i, ptoi_buffer_check_external(d->rt, "submit", t)));
+        PTO_TRY(ptoi_slow_blame(i, ptoi_buffer_check_external(d->rt, "submit", t)));
     }
     d->units += PTOI_UNLIKELY(d->crowded) && !ptoi_desc_find(&d->rt->map->descs, t)
                     ? ptoi_arg_units(t->ndim)
@@ -114,7 +114,7 @@ static inline pto_status read_tensor(ptoi_draft *d, const pto_param *p, size_t i
     return PTO_OK;
 }
 
-pto_status ptoi_draft_read(ptoi_draft *d)
+pto_status ptoi_slow_read(ptoi_slow *d)
 {
     for (size_t i = 0; i < d->n_params; i++) {
         const pto_param *p = &d->params[i];
@@ -129,7 +129,7 @@ pto_status ptoi_draft_read(ptoi_draft *d)
             d->n_args++;
             break;
         case PTO_PARAM_AFTER:
-            PTO_TRY(ptoi_draft_blame(i, ptoi_handle_check(d->rt, "submit", p->task)));
+            PTO_TRY(ptoi_slow_blame(i, ptoi_handle_check(d->rt, "submit", p->task)));
             d->has_after = true;
             break;
         case PTO_PARAM_NONE:

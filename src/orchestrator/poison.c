@@ -2,7 +2,7 @@
  *
  * While a bad task is in its slot, its consumers see there that it is (CLOSED_BAD). Before the map
  * forgets it, as it is passed by the watermark of its level, it is written down here, where submits
- * and reads look from then on. So the answer does not depend on when anybody looked:
+ * and reads look from then on. So the answer does not depend on when anybody checked:
  *
  *   a task is bad if it failed, or reads memory that a bad task was the last to cover, or comes after
  *   a bad task; memory is bad until one good write covers the whole of what the bad task wrote.
@@ -102,13 +102,13 @@ static void remember_memory(pto_runtime *rt, const pto_tensor *t, uint64_t order
 
 void ptoi_poison_record(pto_runtime *rt, uint32_t level, uint64_t seq)
 {
-    const ptoi_track *track = &rt->track[level];
-    const ptoi_slot *slot = &track->slots[(uint32_t)seq & track->mask];
+    const ptoi_rings *rings = &rt->rings[level];
+    const ptoi_slot *slot = &rings->slots[(uint32_t)seq & rings->mask];
     const ptoi_arg_desc *arg = rt->view.level[level].args + slot->args;
     bool mapped = rt->unmapped != ptoi_ref_task(ptoi_ref_make(seq, level, false));
     remember_task(&rt->poison, level, seq);
     for (uint32_t l = 0; l < rt->levels; l++) {
-        rt->track[l].quick = 0; /* what follows is to be looked at */
+        rt->rings[l].fast_until = 0; /* what follows is to be checked at */
     }
     for (uint32_t i = 0; i < slot->n_args; i++) {
         const ptoi_arg_desc *this = arg;
@@ -133,7 +133,7 @@ void ptoi_poison_record(pto_runtime *rt, uint32_t level, uint64_t seq)
         remember_memory(rt, &t, ptoi_order_of(&rt->view, slot));
     }
     for (uint32_t l = 0; l < rt->levels; l++) {
-        rt->poison.fence[l] = rt->track[l].head;
+        rt->poison.fence[l] = rt->rings[l].head;
     }
 }
 

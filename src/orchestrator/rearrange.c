@@ -74,7 +74,7 @@ static void cut(const pto_runtime *rt, const pto_tensor *dst, cuts *c)
 {
     uint64_t bytes = (uint64_t)pto_tensor_numel(dst) * pto_dtype_size(dst->dtype);
     uint64_t parts = (bytes + PART_BYTES - 1) / PART_BYTES;
-    uint64_t most = ((uint64_t)rt->track[rt->level].mask + 1) / WINDOW_SHARE;
+    uint64_t most = ((uint64_t)rt->rings[rt->level].mask + 1) / WINDOW_SHARE;
     most = most < MOST_PARTS ? most : MOST_PARTS;
     parts = parts < most ? parts : most;
     c->dim = 0;
@@ -169,7 +169,7 @@ pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst, const
         c.parts = given ? c.parts : 1;
     }
     pto_kernel kernel = type == PTO_VECTOR ? rt->rearrange_vector : rt->rearrange_accelerator;
-    const pto_map_task first = {rt->track[rt->level].head, rt->level};
+    const pto_map_task first = {rt->rings[rt->level].head, rt->level};
     const uint64_t order = rt->order;
     for (uint32_t i = 0; i < c.parts; i++) {
         pto_tensor to = *dst, from = *src;

@@ -7,7 +7,7 @@
  * A task goes when it is complete, no scope holds it (released), and no unfinished task uses its
  * memory. For the last, its row in held_until says for each level below which number all who use it
  * are. If all of those are complete it is free; if not, somebody between may be slow rather than
- * who uses it, and only then, when room is short, all tasks are looked at one by one.
+ * who uses it, and only then, when room is short, all tasks are checked at one by one.
  */
 #include "orchestrator/retire.h"
 #include "base/mutant.h"
@@ -17,7 +17,7 @@
 
 void ptoi_retire_completed(pto_runtime *rt, uint32_t level)
 {
-    ptoi_track *t = &rt->track[level];
+    ptoi_rings *t = &rt->rings[level];
     uint64_t n = t->completed;
     uint32_t lap = ptoi_lap(&rt->view, level, n);
     for (; n != t->head; n++) {
@@ -41,22 +41,22 @@ void ptoi_retire_completed(pto_runtime *rt, uint32_t level)
         return;
     }
     t->completed = n;
-    ptoi_ring_give_back(&t->deps, ptoi_note_of(t, n - 1)->deps_end);
+    ptoi_ring_give_back(&t->deps, ptoi_record_of(t, n - 1)->deps_end);
     if (PTOI_MUTANT(DEPS_EARLY) && n != t->head) {
-        ptoi_ring_give_back(&t->deps, ptoi_note_of(t, n)->deps_end);
+        ptoi_ring_give_back(&t->deps, ptoi_record_of(t, n)->deps_end);
     }
     (void)pto_tensormap_sync_validity(rt->map, level, n); /* it only rises */
 }
 
 ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq, uint32_t *count)
 {
-    const ptoi_track *owner = &rt->track[level];
-    const ptoi_note *note = ptoi_note_of(owner, seq);
+    const ptoi_rings *owner = &rt->rings[level];
+    const ptoi_record *record = ptoi_record_of(owner, seq);
     const uint64_t stretch = rt->guarded ? PTOI_GUARD_STRETCH : 1;
-    uint64_t size = stretch * note->heap_size, at = stretch * note->heap_at;
+    uint64_t size = stretch * record->heap_size, at = stretch * record->heap_at;
     ptoi_ref found = 0;
     for (uint32_t l = 0; l < rt->levels; l++) {
-        const ptoi_track *t = &rt->track[l];
+        const ptoi_rings *t = &rt->rings[l];
         for (uint64_t n = t->completed; n != t->head; n++) {
             ptoi_ref ref = ptoi_ref_make(n, l, false);
             const ptoi_slot *slot = &t->slots[(uint32_t)n & t->mask];
@@ -81,14 +81,14 @@ ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq,
 }
 
 /* Whether an unfinished task uses the memory of the oldest one, as far as the rows say. */
-static bool seems_held(const pto_runtime *rt, const ptoi_track *t, uint64_t seq)
+static bool seems_held(const pto_runtime *rt, const ptoi_rings *t, uint64_t seq)
 {
-    if (!(ptoi_note_of(t, seq)->holders & PTOI_HELD)) {
+    if (!(ptoi_record_of(t, seq)->holders & PTOI_HELD)) {
         return false;
     }
     const uint64_t *until = t->held_until + ((uint32_t)seq & t->mask) * (size_t)rt->levels;
     for (uint32_t l = 0; l < rt->levels; l++) {
-        if (until[l] > rt->track[l].completed) {
+        if (until[l] > rt->rings[l].completed) {
             return true;
         }
     }
@@ -97,7 +97,7 @@ static bool seems_held(const pto_runtime *rt, const ptoi_track *t, uint64_t seq)
 
 bool ptoi_retire_is_held(pto_runtime *rt, uint32_t level, uint64_t seq)
 {
-    ptoi_track *t = &rt->track[level];
+    ptoi_rings *t = &rt->rings[level];
     if (!seems_held(rt, t, seq)) {
         return false;
     }
@@ -110,7 +110,7 @@ bool ptoi_retire_is_held(pto_runtime *rt, uint32_t level, uint64_t seq)
 /* Bad tasks stay until nobody can ask any more whether they were. */
 static bool is_asked_about(const pto_runtime *rt, uint32_t level, uint64_t seq)
 {
-    const ptoi_track *t = &rt->track[level];
+    const ptoi_rings *t = &rt->rings[level];
     if (!rt->poison.n_bad[level]) {
         return false;
     }
@@ -119,7 +119,7 @@ static bool is_asked_about(const pto_runtime *rt, uint32_t level, uint64_t seq)
         return false;
     }
     for (uint32_t l = 0; l < rt->levels; l++) {
-        if (rt->track[l].completed < rt->poison.fence[l]) {
+        if (rt->rings[l].completed < rt->poison.fence[l]) {
             return true;
         }
     }
@@ -128,18 +128,18 @@ static bool is_asked_about(const pto_runtime *rt, uint32_t level, uint64_t seq)
 
 static void retire(pto_runtime *rt, uint32_t level, bool exactly)
 {
-    ptoi_track *t = &rt->track[level];
+    ptoi_rings *t = &rt->rings[level];
     for (uint32_t l = 0; l < rt->levels; l++) {
         ptoi_retire_completed(rt, l);
     }
-    const ptoi_note *block = NULL; /* the last that has one */
+    const ptoi_record *block = NULL; /* the last that has one */
     uint64_t n = t->retired;
     uint64_t end = t->completed < t->released || PTOI_MUTANT(NO_SCOPE_REF) ? t->completed
                                                                            : t->released;
     if (t->held == 0 && !rt->poison.n_bad[level] && !rt->guarded && n < end) {
         /* Nothing keeps any of them; and with the last block go all before it. */
         for (uint64_t last = end; t->heap.used && !block && last-- != n;) {
-            block = ptoi_note_of(t, last)->heap_size ? ptoi_note_of(t, last) : NULL;
+            block = ptoi_record_of(t, last)->heap_size ? ptoi_record_of(t, last) : NULL;
         }
         n = end;
         t->blocker = 0;
@@ -153,28 +153,28 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
             break;
         }
         t->blocker = 0;
-        t->held -= (ptoi_note_of(t, n)->holders & PTOI_HELD) != 0;
-        if (ptoi_note_of(t, n)->heap_size) {
-            block = ptoi_note_of(t, n);
+        t->held -= (ptoi_record_of(t, n)->holders & PTOI_HELD) != 0;
+        if (ptoi_record_of(t, n)->heap_size) {
+            block = ptoi_record_of(t, n);
             if (PTOI_UNLIKELY(rt->guarded)) {
                 ptoi_guard_recycle(rt, level, n);
             }
         }
     }
     if (PTOI_MUTANT(HEAP_EARLY) && n != t->head && n != t->retired &&
-        ptoi_note_of(t, n)->heap_size) {
-        block = ptoi_note_of(t, n);
+        ptoi_record_of(t, n)->heap_size) {
+        block = ptoi_record_of(t, n);
     }
     if (block) {
         ptoi_heap_give_back(&t->heap, block->heap_at, block->heap_size); /* and all before it */
     }
-    ptoi_a64 *peak = &t->progress->ring[PTO_RING_WINDOW].peak;
+    ptoi_a64 *peak = &t->progress->ring[PTO_RING_TASKS].peak;
     if (t->head - t->retired > ptoi_get64(peak)) { /* it only falls here */
         ptoi_set64(peak, t->head - t->retired);
     }
     if (n != t->retired) {
         const uint64_t begin = t->retired;
-        ptoi_ring_give_back(&t->args, ptoi_note_of(t, n - 1)->args_end);
+        ptoi_ring_give_back(&t->args, ptoi_record_of(t, n - 1)->args_end);
         t->retired = n;
         if (PTOI_UNLIKELY(rt->trace != NULL)) {
             ptoi_trace_retired(rt, level, begin, n);
@@ -195,7 +195,7 @@ void ptoi_retire_exactly(pto_runtime *rt, uint32_t level)
 
 void ptoi_retire_publish(pto_runtime *rt, uint32_t level)
 {
-    const ptoi_track *t = &rt->track[level];
+    const ptoi_rings *t = &rt->rings[level];
     ptoi_set64(&t->progress->published, t->head);
     ptoi_set64(&t->progress->completed, t->completed);
     ptoi_set64(&t->progress->retired, t->retired);

@@ -13,7 +13,7 @@ void ptoi_retire(pto_runtime *rt, uint32_t level);
 /* The same, and if the oldest task seems to be held finds out whether it is. */
 void ptoi_retire_exactly(pto_runtime *rt, uint32_t level);
 
-/* Whether an unfinished task uses the memory of the oldest one; which one is in track.blocker. */
+/* Whether an unfinished task uses the memory of the oldest one; which one is in rings.blocker. */
 bool ptoi_retire_is_held(pto_runtime *rt, uint32_t level, uint64_t seq);
 
 /* An unfinished task that uses the memory of this one, 0 if there is none; and, if `count` is given,

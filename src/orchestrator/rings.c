@@ -4,7 +4,7 @@
 void ptoi_rings_publish_sizes(pto_runtime *rt, uint32_t level)
 {
     for (uint32_t r = 0; r < PTO_RINGS; r++) {
-        ptoi_set64(&rt->track[level].progress->ring[r].size,
+        ptoi_set64(&rt->rings[level].progress->ring[r].size,
                    ptoi_rings_read(rt, level, (pto_ring)r).size);
     }
 }

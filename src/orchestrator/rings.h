@@ -15,14 +15,14 @@ typedef struct ptoi_ring_fill {
 
 static inline ptoi_ring_fill ptoi_rings_read(const pto_runtime *rt, uint32_t level, pto_ring ring)
 {
-    const ptoi_track *t = &rt->track[level];
+    const ptoi_rings *t = &rt->rings[level];
     const ptoi_level *map = &rt->map->level[level];
     const uint64_t unit = sizeof(ptoi_arg_desc);
     ptoi_ring_fill fill = {0, 0, 0};
     switch (ring) {
-    case PTO_RING_WINDOW: /* retire.c keeps its peak, in the window alone */
+    case PTO_RING_TASKS: /* retire.c keeps its peak, in the window alone */
         fill = (ptoi_ring_fill){t->head - t->retired,
-                                ptoi_get64(&t->progress->ring[PTO_RING_WINDOW].peak),
+                                ptoi_get64(&t->progress->ring[PTO_RING_TASKS].peak),
                                 t->mask + UINT64_C(1)};
         break;
     case PTO_RING_HEAP:
@@ -40,18 +40,18 @@ static inline ptoi_ring_fill ptoi_rings_read(const pto_runtime *rt, uint32_t lev
     case PTO_RING_BUFFERS: /* no ring of a level */
         break;
     }
-    /* A ring notes its peak as room comes back: since then more may have been taken. */
+    /* A ring records its peak as room comes back: since then more may have been taken. */
     fill.peak = fill.used > fill.peak ? fill.used : fill.peak;
     return fill;
 }
 
-/* Stores used and peak of a ring in the window. Not of the task window: readers see it in head and
+/* Stores used and peak of a ring in the window. Not of the task ring: readers see it in head and
  * retired. */
 static inline void ptoi_ring_publish(pto_runtime *rt, uint32_t level, pto_ring ring)
 {
-    ptoi_progress *p = rt->track[level].progress;
+    ptoi_progress *p = rt->rings[level].progress;
     const ptoi_ring_fill fill = ptoi_rings_read(rt, level, ring);
-    if (ring != PTO_RING_WINDOW) {
+    if (ring != PTO_RING_TASKS) {
         ptoi_set64(&p->ring[ring].used, fill.used);
         ptoi_set64(&p->ring[ring].peak, fill.peak);
     }
@@ -78,7 +78,7 @@ static inline void ptoi_rings_count_wait(pto_runtime *rt, uint32_t level, ptoi_s
 
 typedef struct ptoi_ring_words {
     const char *name, *unit, *field, *variable;
-    const char *option; /* "window (PTO_WINDOW)" */
+    const char *option; /* "ring_tasks (PTO_RING_TASKS)" */
 } ptoi_ring_words;
 
 /* Of any number: a ring that does not exist is an "unknown ring". */

@@ -10,20 +10,20 @@
 #include <inttypes.h>
 
 #include "base/error.h"
-#include "orchestrator/draft.h"
 #include "orchestrator/poison.h"
 #include "orchestrator/retire.h"
 #include "orchestrator/rings.h"
+#include "orchestrator/slow.h"
 #include "orchestrator/stall.h"
 #include "orchestrator/stall_report.h"
 #include "orchestrator/trace.h"
 #include "orchestrator/wait.h"
 
-ptoi_shortage ptoi_draft_shortage(ptoi_draft *d)
+ptoi_shortage ptoi_slow_shortage(ptoi_slow *d)
 {
-    const ptoi_track *t = d->track;
+    const ptoi_rings *t = d->rings;
     if (PTOI_UNLIKELY(t->head - t->retired > t->mask)) {
-        return PTOI_SHORT_WINDOW;
+        return PTOI_SHORT_TASKS;
     }
     if (PTOI_UNLIKELY(!ptoi_heap_fits(&t->heap, d->heap_bytes, &d->heap_at))) {
         return PTOI_SHORT_HEAP;
@@ -38,9 +38,9 @@ ptoi_shortage ptoi_draft_shortage(ptoi_draft *d)
     return PTOI_SHORT_NOTHING;
 }
 
-uint64_t ptoi_known_room(const pto_runtime *rt, uint32_t level)
+uint64_t ptoi_fast_room(const pto_runtime *rt, uint32_t level)
 {
-    const ptoi_track *t = &rt->track[level];
+    const ptoi_rings *t = &rt->rings[level];
     const uint64_t slots = t->mask + UINT64_C(1) - (t->head - t->retired);
     const uint64_t entries = ptoi_entry_room(&rt->map->level[level]) / PTOI_FAST_PARAMS;
     const uint64_t args = t->args.here / PTOI_FAST_PARAMS;
@@ -49,9 +49,9 @@ uint64_t ptoi_known_room(const pto_runtime *rt, uint32_t level)
     return ptoi_poison_any(rt) ? 0 : a < b ? a : b;
 }
 
-static __attribute__((noinline, cold)) pto_status refuse_size(const ptoi_draft *d)
+static __attribute__((noinline, cold)) pto_status refuse_size(const ptoi_slow *d)
 {
-    const ptoi_track *t = d->track;
+    const ptoi_rings *t = d->rings;
     if (d->heap_bytes > t->heap.size) {
         (void)ptoi_stall_too_large(d->rt, d->level, PTOI_SHORT_HEAP, d->heap_bytes, d->heap_bytes);
         return ptoi_fail(PTO_TOO_LARGE,
@@ -72,8 +72,8 @@ static __attribute__((noinline, cold)) pto_status refuse_size(const ptoi_draft *
  * down when they are passed, and the map is asked then). */
 static bool is_over(const void *context, uint64_t seq)
 {
-    const ptoi_draft *d = context;
-    const ptoi_track *t = d->track;
+    const ptoi_slow *d = context;
+    const ptoi_rings *t = d->rings;
     const uint64_t waiters = ptoi_acquire64(&t->states[(uint32_t)seq & t->mask].waiters);
     const uint32_t lap = ptoi_lap(&d->rt->view, d->level, seq);
     return seq < t->completed || waiters == ptoi_list_word(lap, PTOI_LIST_CLOSED);
@@ -81,7 +81,7 @@ static bool is_over(const void *context, uint64_t seq)
 
 /* They come back as tasks complete: in order for nothing, and behind a slow task by closing gaps,
  * which takes time; so only when there is nothing better to do. */
-static void wait_for_entries(ptoi_draft *d)
+static void wait_for_entries(ptoi_slow *d)
 {
     pto_runtime *rt = d->rt;
     ptoi_wait_reason_room(rt, d->level, PTOI_SHORT_MAP, d->n_accesses + d->n_fresh);
@@ -96,33 +96,33 @@ static void wait_for_entries(ptoi_draft *d)
     uint64_t complete = ptoi_count_complete(rt); /* before looking: what comes after is news */
     ptoi_retire(rt, d->level);
     ptoi_entry_recycle(rt->map, d->level);
-    if (ptoi_draft_shortage(d) != PTOI_SHORT_MAP ||
-        ptoi_help(rt, 1 + (d->track->mask + 1) / 16, PTOI_LENGTH_LONG, NULL)) {
+    if (ptoi_slow_shortage(d) != PTOI_SHORT_MAP ||
+        ptoi_help(rt, 1 + (d->rings->mask + 1) / 16, PTOI_LENGTH_LONG, NULL)) {
         return;
     }
     ptoi_entry_compact(rt->map, d->level, is_over, d);
-    if (ptoi_draft_shortage(d) == PTOI_SHORT_MAP) {
+    if (ptoi_slow_shortage(d) == PTOI_SHORT_MAP) {
         ptoi_wait_any(rt, complete);
     }
 }
 
 /* ---- All but edges ---- */
 
-static uint64_t wanted_of(const ptoi_draft *d, ptoi_shortage what)
+static uint64_t wanted_of(const ptoi_slow *d, ptoi_shortage what)
 {
-    return what == PTOI_SHORT_HEAP     ? d->heap_bytes
-           : what == PTOI_SHORT_ARGS   ? d->units * 16
-           : what == PTOI_SHORT_WINDOW ? 1
-                                       : d->n_accesses + d->n_fresh;
+    return what == PTOI_SHORT_HEAP    ? d->heap_bytes
+           : what == PTOI_SHORT_ARGS  ? d->units * 16
+           : what == PTOI_SHORT_TASKS ? 1
+                                      : d->n_accesses + d->n_fresh;
 }
 
-static __attribute__((noinline)) pto_status wait_for_room(ptoi_draft *d)
+static __attribute__((noinline)) pto_status wait_for_room(ptoi_slow *d)
 {
     pto_runtime *rt = d->rt;
     bool counted[PTOI_SHORT_NOTHING] = {false};
-    for (ptoi_shortage what; (what = ptoi_draft_shortage(d)) != PTOI_SHORT_NOTHING;) {
+    for (ptoi_shortage what; (what = ptoi_slow_shortage(d)) != PTOI_SHORT_NOTHING;) {
         ptoi_retire(rt, d->level);
-        if (ptoi_draft_shortage(d) != what) {
+        if (ptoi_slow_shortage(d) != what) {
             continue;
         }
         if (!counted[what]) {
@@ -142,12 +142,12 @@ static __attribute__((noinline)) pto_status wait_for_room(ptoi_draft *d)
     return PTO_OK;
 }
 
-pto_status ptoi_draft_reserve(ptoi_draft *d)
+pto_status ptoi_slow_reserve(ptoi_slow *d)
 {
-    if (PTOI_UNLIKELY(d->heap_bytes > d->track->heap.size || d->units > d->track->args.size)) {
+    if (PTOI_UNLIKELY(d->heap_bytes > d->rings->heap.size || d->units > d->rings->args.size)) {
         return refuse_size(d);
     }
-    return ptoi_draft_shortage(d) == PTOI_SHORT_NOTHING ? PTO_OK : wait_for_room(d);
+    return ptoi_slow_shortage(d) == PTOI_SHORT_NOTHING ? PTO_OK : wait_for_room(d);
 }
 
 /* ---- Edges: how many is known when the map has been asked ---- */
@@ -172,9 +172,9 @@ bool ptoi_edges_drop_complete(const pto_runtime *rt, ptoi_edges *edges)
 }
 
 /* Nothing is recycled but edges, so that every reference keeps its meaning. */
-void ptoi_draft_reserve_edges(ptoi_draft *d)
+void ptoi_slow_reserve_edges(ptoi_slow *d)
 {
-    ptoi_track *t = d->track;
+    ptoi_rings *t = d->rings;
     bool counted = false;
     if (ptoi_edges_are_few(t)) {
         d->poisoned |= ptoi_edges_drop_complete(d->rt, &d->edges);

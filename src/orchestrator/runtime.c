@@ -21,7 +21,7 @@
 
 #define MOST_PARAMS (UINT64_C(1) << 20) /* of one task */
 #define AHEAD 8 /* tasks for each thread that keep it busy for a while, if they are not brief */
-#define EVERYTHING_NS 1000000 /* of brief_ns: who says so much wants everything at once */
+#define EVERYTHING_NS 1000000 /* of inline_ns: who says so much wants everything at once */
 
 pto_status ptoi_runtime_refuse(const pto_runtime *rt, const char *who)
 {
@@ -88,7 +88,7 @@ static pto_status create_window(pto_runtime *rt)
 static void choose_numbers(pto_runtime *rt)
 {
     static ptoi_a32 created;
-    uint64_t salt = ptoi_add32(&created, 1) & 0x7fff;
+    uint64_t salt = ptoi_fetch_add32(&created, 1) & 0x7fff;
     rt->lives = salt << 48;
     rt->first_kernel = (uint32_t)salt << 16;
     if (rt->settings.config.first_task == 0) {
@@ -97,7 +97,7 @@ static void choose_numbers(pto_runtime *rt)
 }
 
 /* All of it, before any is used. */
-static pto_status reserve_tracks(pto_runtime *rt)
+static pto_status reserve_rings(pto_runtime *rt)
 {
     const pto_config *c = &rt->settings.config;
     const ptoi_header *h = rt->view.header;
@@ -108,7 +108,7 @@ static pto_status reserve_tracks(pto_runtime *rt)
     most = most < MOST_PARAMS ? most : MOST_PARAMS;
     rt->max_accesses = (uint32_t)most;
     rt->max_buffers = c->buffers;
-    rt->notes = reserve(h->slots * sizeof *rt->notes, &rt->note_bytes);
+    rt->records = reserve(h->slots * sizeof *rt->records, &rt->record_bytes);
     rt->held_until = reserve((size_t)h->slots * rt->levels * sizeof *rt->held_until,
                              &rt->held_bytes);
     rt->runs = reserve(4 * (size_t)h->slots * sizeof *rt->runs, &rt->run_bytes);
@@ -116,30 +116,30 @@ static pto_status reserve_tracks(pto_runtime *rt)
     rt->buffers = reserve(c->buffers * sizeof *rt->buffers, &rt->buffer_bytes);
     rt->edges = reserve(h->slots * sizeof *rt->edges, &rt->edge_bytes);
     rt->accesses = reserve(most * (sizeof *rt->accesses + 1), &rt->access_bytes);
-    if (!rt->notes || !rt->runs || !rt->held_until || !rt->scopes || !rt->buffers || !rt->edges ||
+    if (!rt->records || !rt->runs || !rt->held_until || !rt->scopes || !rt->buffers || !rt->edges ||
         !rt->accesses) {
-        return ptoi_fail(PTO_OUT_OF_MEMORY, "create: notes about %u tasks", h->slots);
+        return ptoi_fail(PTO_OUT_OF_MEMORY, "create: records about %u tasks", h->slots);
     }
     return ptoi_names_reserve(rt);
 }
 
-static pto_status create_tracks(pto_runtime *rt)
+static pto_status create_rings(pto_runtime *rt)
 {
     const ptoi_header *h = rt->view.header;
-    PTO_TRY(reserve_tracks(rt));
-    rt->now = &rt->track[0];
+    PTO_TRY(reserve_rings(rt));
+    rt->ring = &rt->rings[0];
     uint64_t first = rt->settings.config.first_task;
     for (uint32_t l = 0; l < rt->levels; l++) {
-        ptoi_track *t = &rt->track[l];
+        ptoi_rings *t = &rt->rings[l];
         t->head = t->completed = t->retired = t->released = first;
         t->mask = h->level[l].slots - 1;
         t->progress = &rt->view.header->progress[l];
         t->slots = rt->view.level[l].slots;
         t->states = rt->view.level[l].states;
         t->orders = rt->view.orders + h->level[l].first_slot;
-        t->packed = rt->view.level[l].args;
+        t->arg_descs = rt->view.level[l].args;
         t->refs = rt->view.level[l].deps;
-        t->notes = rt->notes + h->level[l].first_slot;
+        t->records = rt->records + h->level[l].first_slot;
         t->held_until = rt->held_until + (size_t)h->level[l].first_slot * rt->levels;
         /* Twice as many as tasks: a power of two, and more than there are blocks. */
         ptoi_heap_init(&t->heap, h->level[l].heap_bytes, PTOI_HEAP_WARM,
@@ -163,8 +163,8 @@ static pto_status create_map(pto_runtime *rt)
     PTO_TRY(pto_tensormap_init(&rt->map, &m));
     ptoi_map_adopt(rt->map, rt->view.descs);
     for (uint32_t l = 0; l < rt->levels; l++) {
-        PTO_TRY(pto_tensormap_sync_validity(rt->map, l, rt->track[l].completed));
-        ptoi_set64(&rt->view.header->progress[l].head, rt->track[l].head);
+        PTO_TRY(pto_tensormap_sync_validity(rt->map, l, rt->rings[l].completed));
+        ptoi_set64(&rt->view.header->progress[l].head, rt->rings[l].head);
         ptoi_rings_publish_sizes(rt, l);
         ptoi_retire_publish(rt, l);
     }
@@ -174,19 +174,19 @@ static pto_status create_map(pto_runtime *rt)
 /* What submit may run itself. */
 static void create_inline(pto_runtime *rt)
 {
-    const uint32_t brief_ns = rt->settings.config.brief_ns, workers = rt->settings.n_workers;
-    const bool everything = brief_ns >= EVERYTHING_NS;
+    const uint32_t inline_ns = rt->settings.config.inline_ns, workers = rt->settings.n_workers;
+    const bool everything = inline_ns >= EVERYTHING_NS;
     ptoi_ticks_find_out();
-    rt->at_once.created_ns = ptoi_os_clock();
-    rt->at_once.created_ticks = rt->at_once.looked = ptoi_ticks();
-    rt->at_once.ahead = workers ? AHEAD * (workers + 1) : 0;
-    rt->at_once.least = rt->at_once.patience = everything ? 1 : 64;
-    rt->at_once.most = everything ? 1 : 1 << 16;
-    if (rt->settings.config.place == PTO_PLACE_INLINE && brief_ns && !rt->guarded) {
-        rt->at_once.types = rt->settings.caller_types;
+    rt->inlining.created_ns = ptoi_os_clock();
+    rt->inlining.created_ticks = rt->inlining.checked = ptoi_ticks();
+    rt->inlining.ahead = workers ? AHEAD * (workers + 1) : 0;
+    rt->inlining.least = rt->inlining.patience = everything ? 1 : 64;
+    rt->inlining.most = everything ? 1 : 1 << 16;
+    if (rt->settings.config.place == PTO_PLACE_INLINE && inline_ns && !rt->guarded) {
+        rt->inlining.types = rt->settings.caller_types;
     }
     if (everything) {
-        ptoi_set32(&rt->view.header->brief_ticks, UINT32_MAX);
+        ptoi_set32(&rt->view.header->inline_ticks, UINT32_MAX);
     }
 }
 
@@ -199,7 +199,7 @@ static pto_status create_scheduler(pto_runtime *rt)
     rt->asymmetric = ptoi_os_has_barrier();
     rt->calls = ptoi_caller_calls(rt->scheduler);
     for (uint32_t l = 0; l < rt->levels; l++) {
-        rt->track[l].fresh_lap = 1;
+        rt->rings[l].fresh_lap = 1;
     }
     rt->sleepers = set->config.place == PTO_PLACE_THREAD ? &words->resting : &words->idle;
     rt->served = set->caller_types;
@@ -213,7 +213,7 @@ static pto_status create_scheduler(pto_runtime *rt)
 static void stop(pto_runtime *rt)
 {
     if (rt->scheduler) {
-        ptoi_put32(&rt->view.header->stop, 1); /* W12 */
+        ptoi_store_sc32(&rt->view.header->stop, 1); /* W12 */
         ptoi_scheduler_join(rt->scheduler);
     }
 }
@@ -227,7 +227,7 @@ static void dismantle(pto_runtime *rt)
     ptoi_devices_destroy(rt->devices);
     pto_tensormap_destroy(&rt->map);
     ptoi_poison_destroy(rt);
-    ptoi_os_release(rt->notes, rt->note_bytes);
+    ptoi_os_release(rt->records, rt->record_bytes);
     ptoi_os_release(rt->runs, rt->run_bytes);
     ptoi_os_release(rt->held_until, rt->held_bytes);
     ptoi_os_release(rt->scopes, rt->scope_bytes);
@@ -250,7 +250,7 @@ static pto_status create(pto_runtime *rt, const pto_config *config)
     rt->levels = rt->settings.config.levels;
     choose_numbers(rt);
     PTO_TRY(create_window(rt));
-    PTO_TRY(create_tracks(rt));
+    PTO_TRY(create_rings(rt));
     PTO_TRY(create_map(rt));
     PTO_TRY(ptoi_poison_create(rt));
     PTO_TRY(create_scheduler(rt));

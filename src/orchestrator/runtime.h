@@ -30,8 +30,8 @@
 
 #include "base/likely.h"
 
-/* What the orchestrator notes about a task, beside its slot: one line of cache. */
-typedef struct ptoi_note {
+/* What the orchestrator records about a task, beside its slot: one line of cache. */
+typedef struct ptoi_record {
     uint64_t heap_at;   /* where its block lies */
     uint64_t heap_size; /* 0: it has none */
     uint64_t args_end;  /* heads of the rings after it */
@@ -42,12 +42,12 @@ typedef struct ptoi_note {
     uint32_t scopes;  /* scopes around it at its birth, of its lifetime */
     uint32_t base;    /* place of the outermost of them in the stack */
     uint32_t link;
-} ptoi_note;
+} ptoi_record;
 
 #define PTOI_HELD 0x80000000u
 #define PTOI_HOLDERS 0x7fffffffu
 
-_Static_assert(sizeof(ptoi_note) == PTOI_LINE, "a note is one line of cache");
+_Static_assert(sizeof(ptoi_record) == PTOI_LINE, "a note is one line of cache");
 
 /* Why one task waits for another; in the order of `edges` in the header of the window. */
 typedef enum ptoi_reason {
@@ -58,12 +58,13 @@ typedef enum ptoi_reason {
     PTOI_REASONS
 } ptoi_reason;
 
-typedef struct ptoi_track {
+typedef struct ptoi_rings {
     uint64_t
-        quick; /* tasks of orders below this may come as known ones (orchestrator/known.h): there is
+        fast_until; /* tasks of orders below this may come as known ones (orchestrator/known.h): there is
                        room, and nothing else to look at; set as a submit ends, 0 if room is taken
                        by others */
-    bool few;  /* edges are getting short: none is kept for a producer that is complete already */
+    bool
+        edges_short; /* edges are getting short: none is kept for a producer that is complete already */
     uint64_t head;           /* the number of the next task */
     ptoi_progress *progress; /* what is told of the level */
     uint64_t completed;
@@ -73,18 +74,18 @@ typedef struct ptoi_track {
     ptoi_slot *slots;
     ptoi_state *states;
     ptoi_a64 *orders;
-    ptoi_note *notes;
+    ptoi_record *records;
     uint64_t *held_until; /* a row for each slot: below these numbers are all who hold its memory;
                              valid with PTOI_HELD */
     ptoi_heap heap;
     ptoi_ring args, deps;
-    ptoi_arg_desc *packed; /* the arguments themselves, in the window */
-    ptoi_ref *refs;        /* and the edges */
+    ptoi_arg_desc *arg_descs; /* the arguments themselves, in the window */
+    ptoi_ref *refs;           /* and the edges */
     ptoi_ref blocker;   /* an unfinished task that holds the memory of the oldest; 0: none known */
     uint32_t pins;      /* open lifetimes that have `pinned` something here */
-    uint32_t held;      /* notes that have PTOI_HELD */
+    uint32_t held;      /* records that have PTOI_HELD */
     uint32_t fresh_lap; /* no word of state.waiters is of a lap before the one before this */
-} ptoi_track;
+} ptoi_rings;
 
 /* Why a submit has to wait. */
 typedef enum ptoi_shortage {
@@ -152,11 +153,11 @@ struct pto_runtime {
     uint64_t order;             /* tasks submitted */
     uint64_t attempt;           /* calls of submit, for marks that need no cleaning */
     uint64_t why[PTOI_REASONS]; /* edges, by reason; told when the rest is (ptoi_retire_publish) */
-    uint64_t look_at;           /* the order at which submit looks next what has become of tasks */
+    uint64_t retire_at;         /* the order at which submit looks next what has become of tasks */
     uint32_t depth;             /* of scopes */
     uint32_t level;             /* of tasks submitted now */
-    uint32_t base;   /* of the lifetime that they belong to: place in the stack of scopes */
-    ptoi_track *now; /* that of the level */
+    uint32_t base;    /* of the lifetime that they belong to: place in the stack of scopes */
+    ptoi_rings *ring; /* that of the level */
     uint32_t levels;
     uint32_t n_kernels;    /* with number 0, which is none */
     uint32_t first_kernel; /* added to their numbers */
@@ -180,7 +181,7 @@ struct pto_runtime {
     pto_task last;
     pto_task unmapped; /* the task that runs alone, because the map could not hold it; 0: none */
     ptoi_poison poison;
-    ptoi_track track[PTO_MAX_LEVELS];
+    ptoi_rings rings[PTO_MAX_LEVELS];
 
     ptoi_scope *scopes;
     uint64_t lives;  /* buffers ever created */
@@ -202,17 +203,17 @@ struct pto_runtime {
     pto_kernel rearrange_vector, rearrange_accelerator;
     struct ptoi_devices *devices;
 
-    struct {                  /* of tasks that submit runs itself: orchestrator/at_once.h */
+    struct {                  /* of tasks that submit runs itself: orchestrator/inlined.h */
         uint32_t types;       /* that it may run */
         uint32_t ahead;       /* so many tasks that nobody has claimed keep the workers busy */
-        uint64_t claimed;     /* out of the inbox, when it was last looked */
+        uint64_t claimed;     /* out of the inbox, when it was last checked */
         uint64_t claimed_at;  /* the order at which to look again */
         uint64_t catch_at;    /* the order at which to catch up, if a brief one has to wait */
         uint64_t patience;    /* in tasks, until it is tried again */
         uint64_t most, least; /* bounds of that */
-        uint64_t looked;      /* ticks: when it last looked at the clock */
+        uint64_t checked;     /* ticks: when it last checked at the clock */
         uint64_t created_ticks, created_ns; /* so that it can be found out what a tick is */
-    } at_once;
+    } inlining;
 
     struct ptoi_trace *trace; /* of a run that is recorded (observe/trace.h); NULL: none is */
 
@@ -227,8 +228,8 @@ struct pto_runtime {
     int file;
     void *memory, *memory_s; /* both mappings; the same unless it is mapped twice */
     size_t bytes;
-    size_t scope_bytes, buffer_bytes, edge_bytes, access_bytes, note_bytes, held_bytes;
-    ptoi_note *notes;
+    size_t scope_bytes, buffer_bytes, edge_bytes, access_bytes, record_bytes, held_bytes;
+    ptoi_record *records;
     ptoi_heap_run *runs; /* of the heaps, and as many to try things on */
     size_t run_bytes;
     uint64_t *held_until;
@@ -255,9 +256,9 @@ static inline pto_status ptoi_runtime_enter(const pto_runtime *rt, const char *w
 /* The calling thread is the orchestrating one from now on. */
 void ptoi_runtime_adopt(pto_runtime *rt);
 
-static inline ptoi_note *ptoi_note_of(const ptoi_track *track, uint64_t seq)
+static inline ptoi_record *ptoi_record_of(const ptoi_rings *rings, uint64_t seq)
 {
-    return &track->notes[(uint32_t)seq & track->mask];
+    return &rings->records[(uint32_t)seq & rings->mask];
 }
 
 #endif /* PTOI_RUNTIME_H */

@@ -36,13 +36,13 @@ pto_status pto_scope_begin_at(pto_runtime *rt, uint32_t flags, const char *file,
     scope->boundaries = boundaries;
     scope->level = boundaries < rt->levels ? boundaries : rt->levels - 1;
     scope->order = rt->order;
-    scope->seq = rt->track[scope->level].head;
+    scope->seq = rt->rings[scope->level].head;
     scope->pinned = 0;
     scope->buffers = rt->n_buffers;
     scope->site = ptoi_site_of(rt, file, line);
     rt->level = scope->level;
     rt->base = scope->base;
-    rt->now = &rt->track[rt->level];
+    rt->ring = &rt->rings[rt->level];
     rt->depth++;
     if (rt->trace && rt->depth == 1) {
         ptoi_trace_life(rt, PTRACE_SCOPED, 0, 0, 0, 0);
@@ -55,7 +55,7 @@ pto_status pto_scope_begin_at(pto_runtime *rt, uint32_t flags, const char *file,
  * the one that has just ended; the head if there is none. */
 static uint64_t first_pinned(const pto_runtime *rt, uint32_t level)
 {
-    uint64_t first = rt->track[level].head;
+    uint64_t first = rt->rings[level].head;
     for (uint32_t depth = rt->depth; depth;) {
         const ptoi_scope *base = &rt->scopes[rt->scopes[depth - 1].base];
         if (base->level != level) {
@@ -72,7 +72,7 @@ static uint64_t first_pinned(const pto_runtime *rt, uint32_t level)
 /* What a lifetime that ended leaves to be held, if anything, for a trace. */
 static __attribute__((noinline, cold)) void tell(pto_runtime *rt, uint32_t level)
 {
-    const uint64_t released = rt->track[level].released;
+    const uint64_t released = rt->rings[level].released;
     ptoi_trace_life(rt, PTRACE_RELEASED, level,
                     ptoi_ref_task(ptoi_ref_make(released, level, false)), 0, 0);
     if (rt->depth == 0) {
@@ -89,7 +89,7 @@ pto_status pto_scope_end(pto_runtime *rt)
     const ptoi_scope *scope = &rt->scopes[--rt->depth];
     if (scope->base == rt->depth) {
         /* The lifetime ends. Tasks of an outer one that shares the ring, if any, go first. */
-        ptoi_track *t = &rt->track[scope->level];
+        ptoi_rings *t = &rt->rings[scope->level];
         t->pins -= scope->pinned != 0;
         if (t->released >= scope->seq) {
             t->released = t->pins ? first_pinned(rt, scope->level) : t->head;
@@ -98,7 +98,7 @@ pto_status pto_scope_end(pto_runtime *rt)
         ptoi_set64(&rt->view.header->buffers, rt->n_buffers);
     }
     if (PTOI_MUTANT(SCOPE_TWICE) && scope->base != rt->depth) {
-        rt->track[scope->level].released = rt->track[scope->level].head;
+        rt->rings[scope->level].released = rt->rings[scope->level].head;
     }
     if (rt->trace && scope->base == rt->depth) {
         tell(rt, scope->level);
@@ -108,7 +108,7 @@ pto_status pto_scope_end(pto_runtime *rt)
         rt->level = rt->scopes[rt->depth - 1].level;
         rt->base = rt->scopes[rt->depth - 1].base;
     }
-    rt->now = &rt->track[rt->level];
+    rt->ring = &rt->rings[rt->level];
     ptoi_set64(&rt->view.header->scope_depth, rt->depth);
     return PTO_OK;
 }

@@ -19,12 +19,12 @@
 /* The proof is complete: says so. */
 static pto_status hopeless(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted)
 {
-    const ptoi_track *t = &rt->track[level];
+    const ptoi_rings *t = &rt->rings[level];
     const ptoi_view *view = &rt->view;
     uint64_t seq = t->retired;
     const ptoi_slot *slot = &t->slots[(uint32_t)seq & t->mask];
     const ptoi_slot_header small = ptoi_slot_header_of(slot);
-    const ptoi_scope *scope = &rt->scopes[ptoi_note_of(t, seq)->base];
+    const ptoi_scope *scope = &rt->scopes[ptoi_record_of(t, seq)->base];
     const ptoi_ring_fill fill = ptoi_rings_read(rt, level, (pto_ring)what);
     const ptoi_ring_words *ring = ptoi_rings_words((pto_ring)what);
     bool shared = rt->scopes[rt->depth - 1].boundaries >= rt->levels;
@@ -34,13 +34,13 @@ static pto_status hopeless(pto_runtime *rt, uint32_t level, ptoi_shortage what, 
         .level = level,
         .size = fill.size,
         .used = fill.used,
-        .wanted = what == PTOI_SHORT_WINDOW ? 1 : wanted,
+        .wanted = what == PTOI_SHORT_TASKS ? 1 : wanted,
         .oldest = ptoi_ref_task(ptoi_ref_make(seq, level, false)),
         .order = ptoi_order_of(&rt->view, slot),
     };
     ptoi_stall_keep(rt, &r, small.kernel, small.site, scope->site);
     char need[64] = "";
-    if (what != PTOI_SHORT_WINDOW) {
+    if (what != PTOI_SHORT_TASKS) {
         snprintf(need, sizeof need, ", %" PRIu64 " wanted", wanted);
     }
     const ptoi_site *site = &view->sites[small.site], *opened = &view->sites[scope->site];
@@ -59,13 +59,13 @@ static pto_status hopeless(pto_runtime *rt, uint32_t level, ptoi_shortage what, 
 
 pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted)
 {
-    ptoi_track *t = &rt->track[level];
+    ptoi_rings *t = &rt->rings[level];
     uint64_t before = t->retired;
     ptoi_retire_exactly(rt, level);
     if (t->retired != before) {
         return PTO_OK;
     }
-    ptoi_wait_reason_room(rt, level, what, what == PTOI_SHORT_WINDOW ? 1 : wanted);
+    ptoi_wait_reason_room(rt, level, what, what == PTOI_SHORT_TASKS ? 1 : wanted);
     uint64_t oldest = t->retired;
     if (oldest == t->head) {
         (void)ptoi_stall_too_large(rt, level, what, wanted, 0);
@@ -89,8 +89,8 @@ pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint6
     }
     /* It is bad, and tasks that might ask about it are not complete. */
     for (uint32_t l = 0; l < rt->levels; l++) {
-        if (rt->track[l].completed < rt->poison.fence[l]) {
-            ptoi_wait_for(rt, ptoi_ref_make(rt->track[l].completed, l, false));
+        if (rt->rings[l].completed < rt->poison.fence[l]) {
+            ptoi_wait_for(rt, ptoi_ref_make(rt->rings[l].completed, l, false));
             return PTO_OK;
         }
     }

@@ -24,7 +24,7 @@ void ptoi_stall_keep(pto_runtime *rt, pto_stall_report *report, uint32_t kernel,
     ptoi_stalled *s = &rt->view.header->stalled;
     const uint64_t serial = ptoi_get64(&s->serial);
     /* An exchange each: what lies between is neither seen before the first nor after the second. */
-    ptoi_put64(&s->serial, serial + 1);
+    ptoi_store_sc64(&s->serial, serial + 1);
     ptoi_set32(&s->kind, report->kind);
     ptoi_set32(&s->ring, report->ring);
     ptoi_set32(&s->level, report->level);
@@ -39,7 +39,7 @@ void ptoi_stall_keep(pto_runtime *rt, pto_stall_report *report, uint32_t kernel,
     ptoi_set32(&s->scope, scope);
     ptoi_set64(&s->submitted, rt->order);
     ptoi_set64(&s->when, ptoi_os_clock());
-    ptoi_put64(&s->serial, serial + 2);
+    ptoi_store_sc64(&s->serial, serial + 2);
 }
 
 pto_status ptoi_stall_too_large(pto_runtime *rt, uint32_t level, ptoi_shortage what,

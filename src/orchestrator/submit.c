@@ -11,26 +11,27 @@
  *
  * During the walk nothing changes but marks that mean nothing to the next call (`attempt`). So
  * whatever is unusual (a first use, a part of something, an `after`, an error) leaves the walk, and
- * the slow path does it. Room is checked for many tasks ahead: track.quick says up to which order.
+ * the slow path does it. Room is checked for many tasks ahead: rings.fast_until says up to which order.
  */
 #include <inttypes.h>
 
 #include "base/error.h"
 #include "orchestrator/buffer.h"
 #include "orchestrator/check.h"
-#include "orchestrator/draft.h"
 #include "orchestrator/inline.h"
 #include "orchestrator/map/answer.h"
 #include "orchestrator/map/desc_cache.h"
 #include "orchestrator/map/links.h"
 #include "orchestrator/names.h"
 #include "orchestrator/retire.h"
+#include "orchestrator/slow.h"
 #include "orchestrator/trace.h"
 #include "orchestrator/wait.h"
 #include "orchestrator/watch.h"
 #include "orchestrator/write.h"
 
-#define LOOK_EVERY 32 /* tasks between two retires, if nothing is short: what comes back is warm */
+#define RETIRE_EVERY                                                                               \
+    32 /* tasks between two retires, if nothing is short: what comes back is warm */
 
 /* What is submitted: kernel and type are right. */
 typedef struct request {
@@ -170,10 +171,10 @@ static inline __attribute__((always_inline)) verdict resolve(pto_runtime *rt, co
                                                              uint32_t *found, ptoi_edges *edges)
 {
     pto_tensormap *map = rt->map;
-    ptoi_track *track = rt->now;
-    ptoi_arg_desc *out = track->packed + track->args.at;
+    ptoi_rings *rings = rt->ring;
+    ptoi_arg_desc *out = rings->arg_descs + rings->args.at;
     pto_arg *arg = rt->calls->args;
-    const uint64_t block_at = ptoi_heap_newest(&track->heap)->end; /* where a block mostly goes */
+    const uint64_t block_at = ptoi_heap_newest(&rings->heap)->end; /* where a block mostly goes */
     rt->attempt++;
     *f = (resolved){.heap_at = block_at};
     for (size_t i = 0; i < q->n_params; i++, arg++) {
@@ -240,7 +241,7 @@ static inline __attribute__((always_inline)) verdict resolve(pto_runtime *rt, co
         const bool written = r->writer >= map->level[r->writer_level].watermark;
         const bool read = kind != PTO_PARAM_INPUT && r->read_levels;
         if (run) {
-            if (PTOI_UNLIKELY((written || (read && is_read(map, r))) && !PTOI_MUTANT(AT_ONCE))) {
+            if (PTOI_UNLIKELY((written || (read && is_read(map, r))) && !PTOI_MUTANT(INLINE))) {
                 return BLOCKED;
             }
         } else {
@@ -255,26 +256,26 @@ static inline __attribute__((always_inline)) verdict resolve(pto_runtime *rt, co
                 return UNUSUAL;
             }
         }
-        if (PTOI_UNLIKELY(!r->packed[1])) {
+        if (PTOI_UNLIKELY(!r->arg[1])) {
             const ptoi_arg_desc place = ptoi_write_place(t, managed, r->desc);
-            memcpy(r->packed, &place, sizeof place);
+            memcpy(r->arg, &place, sizeof place);
         }
         if (run) {
             ptoi_arg_tensor(arg, ptoi_desc_at(map->descs.records, r->desc),
-                            managed ? rt->calls->view->level[managed->level].heap + r->packed[0]
-                                    : (char *)(uintptr_t)r->packed[0]);
-            out = keep_output(out, kind, r->packed);
+                            managed ? rt->calls->view->level[managed->level].heap + r->arg[0]
+                                    : (char *)(uintptr_t)r->arg[0]);
+            out = keep_output(out, kind, r->arg);
         } else {
-            words[0] = r->packed[0];
-            words[1] = r->packed[1] | kind << PTOI_ARG_ACCESS_SHIFT;
+            words[0] = r->arg[0];
+            words[1] = r->arg[1] | kind << PTOI_ARG_ACCESS_SHIFT;
             memcpy(out++, words, sizeof words);
         }
     }
-    f->n_args = (uint32_t)(out - (track->packed + track->args.at));
+    f->n_args = (uint32_t)(out - (rings->arg_descs + rings->args.at));
     if (!f->fresh) {
         return RESOLVED;
     }
-    if (PTOI_UNLIKELY(!ptoi_heap_fits(&track->heap, f->heap_bytes, &f->heap_at))) {
+    if (PTOI_UNLIKELY(!ptoi_heap_fits(&rings->heap, f->heap_bytes, &f->heap_at))) {
         return UNUSUAL;
     }
     /* Arguments of a task to be run count on the usual place of the block. */
@@ -311,21 +312,21 @@ static inline void count_task(pto_runtime *rt, uint32_t level, uint64_t seq)
 static inline void commit_inline(pto_runtime *rt, const request *q, const resolved *f,
                                  ptoi_slot *slot, uint32_t n_args)
 {
-    ptoi_track *track = rt->now;
-    const uint64_t seq = track->head;
-    if (track->completed == seq) {
-        track->completed = seq + 1;
-        ptoi_set64(&track->progress->completed, seq + 1);
+    ptoi_rings *rings = rt->ring;
+    const uint64_t seq = rings->head;
+    if (rings->completed == seq) {
+        rings->completed = seq + 1;
+        ptoi_set64(&rings->progress->completed, seq + 1);
     }
-    if (track->retired == seq && rt->depth == 0) {
-        track->head = track->retired = track->released = seq + 1;
-        ptoi_set64(&track->progress->retired, seq + 1);
+    if (rings->retired == seq && rt->depth == 0) {
+        rings->head = rings->retired = rings->released = seq + 1;
+        ptoi_set64(&rings->progress->retired, seq + 1);
         if (PTOI_UNLIKELY(rt->trace != NULL)) {
             ptoi_trace_retired(rt, rt->level, seq, seq + 1);
         }
         return;
     }
-    slot->args = (uint32_t)track->args.at; /* somebody may ask for its outputs */
+    slot->args = (uint32_t)rings->args.at; /* somebody may ask for its outputs */
     slot->n_args = n_args;
     for (uint32_t left = f->fresh; left; left &= left - 1) {
         ptoi_buffer *b = ptoi_buffer_of(rt, q->params[__builtin_ctz(left)].tensor);
@@ -335,16 +336,16 @@ static inline void commit_inline(pto_runtime *rt, const request *q, const resolv
     for (uint32_t left = f->managed; left; left &= left - 1) {
         (void)ptoi_write_name(rt, ptoi_buffer_of(rt, q->params[__builtin_ctz(left)].tensor));
     }
-    ptoi_heap_take(&track->heap, f->heap_at, f->heap_bytes);
-    (void)ptoi_ring_take_here(&track->args, n_args);
-    ptoi_write_record(rt, track, seq, rt->base, rt->depth - rt->base, f->heap_at, f->heap_bytes);
+    ptoi_heap_take(&rings->heap, f->heap_at, f->heap_bytes);
+    (void)ptoi_ring_take_here(&rings->args, n_args);
+    ptoi_write_record(rt, rings, seq, rt->base, rt->depth - rt->base, f->heap_at, f->heap_bytes);
 }
 
 /* Writes all arguments of the task, and not its outputs alone: a trace wants them. */
 static __attribute__((noinline, cold)) uint32_t describe_all(pto_runtime *rt,
                                                              const pto_param *params, size_t n)
 {
-    ptoi_arg_desc *at = rt->now->packed + rt->now->args.at;
+    ptoi_arg_desc *at = rt->ring->arg_descs + rt->ring->args.at;
     for (size_t i = 0; i < n; i++, at++) {
         const pto_tensor *t = params[i].tensor;
         if (params[i].kind == PTO_PARAM_SCALAR) {
@@ -375,13 +376,13 @@ ran_badly(pto_runtime *rt, uint32_t task, uint32_t kernel, uint32_t phase, pto_s
 static inline bool run_inline(pto_runtime *rt, const request *q, const resolved *f,
                               ptoi_inline_end *end)
 {
-    ptoi_track *track = rt->now;
-    const uint64_t seq = track->head;
+    ptoi_rings *rings = rt->ring;
+    const uint64_t seq = rings->head;
     const uint64_t header = ptoi_slot_header_word(q->kernel, ptoi_site_of(rt, q->file, q->line),
                                                   rt->level, q->type, false);
     const pto_task self = ptoi_task_make(seq, rt->level);
     place_fresh(rt, q, f);
-    ptoi_slot *slot = ptoi_write_slot(track, seq, rt->order, header, track->args.at, 0, 0, 0);
+    ptoi_slot *slot = ptoi_write_slot(rings, seq, rt->order, header, rings->args.at, 0, 0, 0);
     uint32_t n_args = f->n_args;
     if (PTOI_UNLIKELY(rt->watched)) {
         n_args = describe_all(rt, q->params, q->n_params);
@@ -400,12 +401,12 @@ static inline bool run_inline(pto_runtime *rt, const request *q, const resolved 
         ptoi_caller_log(rt->scheduler, task);
     }
     rt->inside = false;
-    ptoi_write_complete(track, seq, rt->order);
+    ptoi_write_complete(rings, seq, rt->order);
     commit_inline(rt, q, f, slot, n_args);
     rt->last = self;
     rt->order++;
     ptoi_header *h = rt->view.header;
-    ptoi_release64(&h->at_once, ptoi_get64(&h->at_once) + 1); /* W7 */
+    ptoi_release64(&h->inlined, ptoi_get64(&h->inlined) + 1); /* W7 */
     if (rt->order % PTOI_CLOCK_EVERY == 0) {
         ptoi_inline_check_clock(rt);
     }
@@ -418,9 +419,9 @@ static inline void publish(pto_runtime *rt, const request *q, const resolved *f,
                            const uint32_t *found, ptoi_edges *edges)
 {
     pto_tensormap *map = rt->map;
-    ptoi_track *track = rt->now;
+    ptoi_rings *rings = rt->ring;
     const uint32_t level = rt->level;
-    const uint64_t seq = track->head;
+    const uint64_t seq = rings->head;
     const pto_map_task task = {seq, level};
     ptoi_level *entries = &map->level[level];
     uint32_t entry = entries->head;
@@ -450,24 +451,24 @@ static inline void publish(pto_runtime *rt, const request *q, const resolved *f,
         ptoi_region *r = &map->regions[region];
         ptoi_entry_write(entries, entry++, r, region, PTO_MAP_WRITE, task);
         ptoi_arg_desc arg = ptoi_write_place(t, b, found[i]);
-        memcpy(r->packed, &arg, sizeof r->packed);
+        memcpy(r->arg, &arg, sizeof r->arg);
         arg.access = PTO_PARAM_OUTPUT;
-        track->packed[track->args.at + i] = arg;
+        rings->arg_descs[rings->args.at + i] = arg;
     }
     entries->head = entry;
     map->hot.params += entry - first;
 
     if (PTOI_UNLIKELY(rt->guarded)) {
-        ptoi_guard_task(rt, level, seq, track->args.at, q->params, q->n_params);
+        ptoi_guard_task(rt, level, seq, rings->args.at, q->params, q->n_params);
     }
-    const bool poisoned = PTOI_UNLIKELY(track->few) && ptoi_edges_drop_complete(rt, edges);
-    const uint64_t args_at = track->args.at, deps_at = track->deps.at;
-    ptoi_heap_take(&track->heap, f->heap_at, f->heap_bytes);
-    (void)ptoi_ring_take_here(&track->args, q->n_params);
-    (void)ptoi_ring_take_here(&track->deps, edges->count);
-    ptoi_write_record(rt, track, seq, rt->base, rt->depth - rt->base, f->heap_at, f->heap_bytes);
+    const bool poisoned = PTOI_UNLIKELY(rings->edges_short) && ptoi_edges_drop_complete(rt, edges);
+    const uint64_t args_at = rings->args.at, deps_at = rings->deps.at;
+    ptoi_heap_take(&rings->heap, f->heap_at, f->heap_bytes);
+    (void)ptoi_ring_take_here(&rings->args, q->n_params);
+    (void)ptoi_ring_take_here(&rings->deps, edges->count);
+    ptoi_write_record(rt, rings, seq, rt->base, rt->depth - rt->base, f->heap_at, f->heap_bytes);
     const ptoi_slot *slot = ptoi_write_slot(
-        track, seq, rt->order,
+        rings, seq, rt->order,
         ptoi_slot_header_word(q->kernel, ptoi_site_of(rt, q->file, q->line), level, q->type,
                               poisoned),
         args_at, (uint32_t)q->n_params, deps_at, edges->count);
@@ -484,7 +485,7 @@ static inline void publish(pto_runtime *rt, const request *q, const resolved *f,
 #define FEW 32 /* parameters that need no memory beyond the stack */
 
 /* More accesses than the stack should hold: the runtime keeps memory for one such task. */
-static __attribute__((noinline, cold)) pto_status borrow_accesses(ptoi_draft *d)
+static __attribute__((noinline, cold)) pto_status borrow_accesses(ptoi_slow *d)
 {
     pto_runtime *rt = d->rt;
     if (d->n_params > rt->max_accesses) {
@@ -492,7 +493,7 @@ static __attribute__((noinline, cold)) pto_status borrow_accesses(ptoi_draft *d)
                          "submit: %zu parameters for the %" PRIu64 " bytes of arguments of level "
                          "%u: it takes arg_bytes (PTO_ARGS) of at least %zu, and a task has at "
                          "most a million",
-                         d->n_params, d->track->args.size * 16, d->level, d->n_params * 16);
+                         d->n_params, d->rings->args.size * 16, d->level, d->n_params * 16);
     }
     d->accesses = rt->accesses;
     d->kinds = (uint8_t *)(rt->accesses + rt->max_accesses);
@@ -503,23 +504,22 @@ static __attribute__((noinline, cold)) pto_status borrow_accesses(ptoi_draft *d)
 static __attribute__((noinline)) pto_status submit_slowly(pto_runtime *rt, request q,
                                                           const ptoi_inline_end *ran)
 {
-    ptoi_draft d;
+    ptoi_slow d;
     pto_map_param accesses[FEW];
     uint8_t kinds[FEW];
-    ptoi_draft_begin(&d, rt, rt->level, q.params, q.n_params);
+    ptoi_slow_begin(&d, rt, rt->level, q.params, q.n_params);
     d.accesses = accesses;
     d.kinds = kinds;
     if (PTOI_UNLIKELY(q.n_params > FEW)) {
         PTO_TRY(borrow_accesses(&d));
     }
-    PTO_TRY(ptoi_draft_read(&d));
-    if (PTOI_UNLIKELY(d.homeless)) {
-        PTO_TRY(ptoi_draft_find_homes(&d, q.file, q.line));
+    PTO_TRY(ptoi_slow_read(&d));
+    if (PTOI_UNLIKELY(d.needs_owner)) {
+        PTO_TRY(ptoi_slow_give_owners(&d, q.file, q.line));
     }
-    PTO_TRY(ptoi_draft_reserve(&d));
-    PTO_TRY(ptoi_draft_link(&d));
-    const ptoi_slot *slot = ptoi_draft_write(&d, q.kernel, q.type,
-                                             ptoi_site_of(rt, q.file, q.line));
+    PTO_TRY(ptoi_slow_reserve(&d));
+    PTO_TRY(ptoi_slow_link(&d));
+    const ptoi_slot *slot = ptoi_slow_write(&d, q.kernel, q.type, ptoi_site_of(rt, q.file, q.line));
     count_task(rt, d.level, d.seq);
     if (PTOI_UNLIKELY(rt->watched && !ran)) {
         ptoi_watch_submitted(rt, slot, q.params, q.n_params);
@@ -535,10 +535,10 @@ static __attribute__((noinline)) pto_status submit_slowly(pto_runtime *rt, reque
 
 /* ---- Submit ---- */
 
-/* Whether there is room for a task of the fast path, and nothing else to be looked at. */
+/* Whether there is room for a task of the fast path, and nothing else to be checked at. */
 static inline bool is_fast(const pto_runtime *rt, const request *q)
 {
-    return PTOI_LIKELY(q->n_params <= PTOI_FAST_PARAMS && rt->order < rt->now->quick);
+    return PTOI_LIKELY(q->n_params <= PTOI_FAST_PARAMS && rt->order < rt->ring->fast_until);
 }
 
 /* One way: the walk, and one of the three endings. A task that submit wishes to run and that turns out
@@ -558,7 +558,7 @@ static inline pto_status submit(pto_runtime *rt, const request *q)
         } while (v == BLOCKED && ptoi_inline_blocked(rt, wish));
     }
     uint32_t found[PTOI_FAST_PARAMS];
-    ptoi_edges edges = {.refs = rt->now->refs + rt->now->deps.at}; /* whom it waits for */
+    ptoi_edges edges = {.refs = rt->ring->refs + rt->ring->deps.at}; /* whom it waits for */
     if (!is_fast(rt, q) || resolve(rt, q, false, &f, found, &edges) != RESOLVED) {
         return submit_slowly(rt, *q, NULL);
     }
@@ -567,36 +567,36 @@ static inline pto_status submit(pto_runtime *rt, const request *q)
 }
 
 /* No word of state.waiters gets 2^32 laps old: see ptoi_scheduler_refresh. */
-static inline void refresh(pto_runtime *rt, ptoi_track *track)
+static inline void refresh(pto_runtime *rt, ptoi_rings *rings)
 {
-    const uint32_t lap = ptoi_lap(&rt->view, rt->level, track->head);
-    if (PTOI_UNLIKELY(lap - track->fresh_lap >= PTOI_REFRESH_LAPS)) {
+    const uint32_t lap = ptoi_lap(&rt->view, rt->level, rings->head);
+    if (PTOI_UNLIKELY(lap - rings->fresh_lap >= PTOI_REFRESH_LAPS)) {
         ptoi_scheduler_refresh(rt->scheduler, rt->level, lap - 1);
-        track->fresh_lap = lap;
+        rings->fresh_lap = lap;
     }
 }
 
 /* Now and then, after a task: what is complete comes back, and the next ones may take the fast path.
  * The first tasks of a program are published to outside readers more and more seldom. */
-static __attribute__((noinline)) void look_again(pto_runtime *rt)
+static __attribute__((noinline)) void refill(pto_runtime *rt)
 {
-    ptoi_track *track = rt->now;
-    if (PTOI_UNLIKELY(rt->order < LOOK_EVERY)) {
+    ptoi_rings *rings = rt->ring;
+    if (PTOI_UNLIKELY(rt->order < RETIRE_EVERY)) {
         if ((rt->order & (rt->order - 1)) == 0) {
             ptoi_retire_publish(rt, rt->level);
         }
-        rt->look_at = rt->order + 1;
-    } else if (rt->order >= rt->look_at) {
-        if (PTOI_UNLIKELY(rt->at_once.types && !ptoi_get32(&rt->view.header->brief_ticks))) {
+        rt->retire_at = rt->order + 1;
+    } else if (rt->order >= rt->retire_at) {
+        if (PTOI_UNLIKELY(rt->inlining.types && !ptoi_get32(&rt->view.header->inline_ticks))) {
             ptoi_inline_learn_ticks(rt);
         }
         ptoi_retire(rt, rt->level);
-        refresh(rt, track);
-        rt->look_at = rt->order + LOOK_EVERY;
+        refresh(rt, rings);
+        rt->retire_at = rt->order + RETIRE_EVERY;
     }
-    const uint64_t until = rt->order + ptoi_known_room(rt, rt->level);
-    track->quick = until < rt->look_at ? until : rt->look_at;
-    track->few = ptoi_edges_are_few(track);
+    const uint64_t until = rt->order + ptoi_fast_room(rt, rt->level);
+    rings->fast_until = until < rt->retire_at ? until : rt->retire_at;
+    rings->edges_short = ptoi_edges_are_few(rings);
 }
 
 static __attribute__((noinline, cold)) pto_status
@@ -647,8 +647,8 @@ pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_typ
     if (task) {
         *task = rt->last;
     }
-    if (rt->order >= rt->now->quick) {
-        look_again(rt);
+    if (rt->order >= rt->ring->fast_until) {
+        refill(rt);
     }
     ptoi_debug_check(rt);
     return PTO_OK;

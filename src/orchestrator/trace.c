@@ -84,7 +84,7 @@ static bool reserve_all(ptoi_trace *trace)
 static bool name_file(ptoi_trace *trace, const char *given, bool shared)
 {
     static ptoi_a32 created;
-    uint32_t number = shared ? ptoi_add32(&created, 1) + 1 : 1;
+    uint32_t number = shared ? ptoi_fetch_add32(&created, 1) + 1 : 1;
     const char *dot = strrchr(given, '.');
     size_t room = strlen(given) * 12 + 32, n = 0;
     trace->path = ptoi_os_reserve(room);
@@ -281,7 +281,7 @@ static void add_event(ptoi_trace *trace, ptrace_event event)
 }
 
 /* The arguments, from the parameters and what the window has of them. */
-static void write_args(ptoi_trace *trace, const ptoi_arg_desc *packed, const pto_param *params,
+static void write_args(ptoi_trace *trace, const ptoi_arg_desc *from, const pto_param *params,
                        ptoi_traced_arg *arg, size_t n, uint32_t kernel)
 {
     size_t at = (size_t)kernel * 8;
@@ -293,21 +293,21 @@ static void write_args(ptoi_trace *trace, const ptoi_arg_desc *packed, const pto
             *arg = (ptoi_traced_arg){p->task, find_desc(trace, &desc, NULL, at), 0};
             continue;
         }
-        desc.segment = packed->segment;
-        desc.access = packed->access;
+        desc.segment = from->segment;
+        desc.access = from->access;
         if (p->kind == PTO_PARAM_SCALAR) {
-            desc.dtype = (uint8_t)packed->desc;
-            *arg = (ptoi_traced_arg){packed->value, find_desc(trace, &desc, NULL, at), 0};
-            packed++;
+            desc.dtype = (uint8_t)from->desc;
+            *arg = (ptoi_traced_arg){from->value, find_desc(trace, &desc, NULL, at), 0};
+            from++;
             continue;
         }
         const pto_tensor *t = p->tensor;
         desc.dtype = (uint8_t)t->dtype;
         desc.ndim = (uint8_t)t->ndim;
         desc.bytes = t->storage_bytes;
-        *arg = (ptoi_traced_arg){packed->value, find_desc(trace, &desc, t, at),
+        *arg = (ptoi_traced_arg){from->value, find_desc(trace, &desc, t, at),
                                  t->owner ? t->generation : 0};
-        packed = ptoi_arg_next(packed);
+        from = ptoi_arg_next(from);
     }
 }
 
@@ -412,11 +412,11 @@ pto_status ptoi_trace_finish(pto_runtime *rt)
         ptoi_retire(rt, l);
     }
     take_samples(rt, ptoi_ticks());
-    ptoi_image image;
-    pto_status status = ptoi_image_make(rt, &image);
+    ptoi_built_trace image;
+    pto_status status = ptoi_trace_build(rt, &image);
     if (status == PTO_OK) {
         status = ptoi_export(&image.trace, rt->trace->path);
-        ptoi_image_free(&image);
+        ptoi_built_free(&image);
     }
     return status;
 }

@@ -19,7 +19,7 @@
 typedef struct maker {
     pto_runtime *rt;
     ptoi_trace *log;
-    ptoi_image *image;
+    ptoi_built_trace *image;
     ptrace_task *tasks;
     uint32_t n_tasks;
     uint64_t n_args; /* at most */
@@ -31,9 +31,9 @@ typedef struct maker {
     } level[PTO_MAX_LEVELS];
 } maker;
 
-void *ptoi_image_memory(ptoi_image *image, size_t bytes)
+void *ptoi_built_memory(ptoi_built_trace *image, size_t bytes)
 {
-    if (image->n_pieces == PTOI_IMAGE_PIECES) {
+    if (image->n_pieces == PTOI_BUILT_PIECES) {
         return NULL;
     }
     bytes = bytes ? bytes : 1;
@@ -45,7 +45,7 @@ void *ptoi_image_memory(ptoi_image *image, size_t bytes)
     return memory;
 }
 
-void ptoi_image_free(ptoi_image *image)
+void ptoi_built_free(ptoi_built_trace *image)
 {
     for (uint32_t i = 0; i < image->n_pieces; i++) {
         ptoi_os_release(image->pieces[i].memory, image->pieces[i].bytes);
@@ -112,7 +112,7 @@ static pto_status index_tasks(maker *m)
     for (uint32_t l = 0; l < m->rt->levels; l++) {
         count += m->level[l].count;
     }
-    uint32_t *index = ptoi_image_memory(m->image, count * sizeof *index);
+    uint32_t *index = ptoi_built_memory(m->image, count * sizeof *index);
     if (!index) {
         return no_memory("numbers of tasks", count);
     }
@@ -158,10 +158,10 @@ static pto_status make_tasks(maker *m, ptoi_afters *afters)
     uint32_t n_args = 0, n_afters = 0;
     m->n_tasks = m->log->n_tasks;
     PTO_TRY(index_tasks(m));
-    m->tasks = ptoi_image_memory(m->image, m->n_tasks * sizeof *m->tasks);
-    ptrace_arg *args = ptoi_image_memory(m->image, m->n_args * sizeof *args);
-    afters->n = ptoi_image_memory(m->image, m->n_tasks * sizeof *afters->n);
-    afters->from = ptoi_image_memory(m->image, m->n_args * sizeof *afters->from);
+    m->tasks = ptoi_built_memory(m->image, m->n_tasks * sizeof *m->tasks);
+    ptrace_arg *args = ptoi_built_memory(m->image, m->n_args * sizeof *args);
+    afters->n = ptoi_built_memory(m->image, m->n_tasks * sizeof *afters->n);
+    afters->from = ptoi_built_memory(m->image, m->n_args * sizeof *afters->from);
     if (!m->tasks || !args || !afters->n || !afters->from) {
         return no_memory("tasks", m->n_tasks);
     }
@@ -313,7 +313,7 @@ static pto_status make_lanes(maker *m)
     const ptoi_log *logs = m->log->ran, *others = &logs[workers + PTOI_LINE_OTHERS];
     const uint32_t n = workers + 1 + own + (others->used || others->lost);
     texts names = {.room = rt->string_bytes + 32 * n + 32, .used = rt->string_bytes};
-    ptrace_lane *lanes = ptoi_image_memory(m->image, (size_t)n * sizeof *lanes + names.room);
+    ptrace_lane *lanes = ptoi_built_memory(m->image, (size_t)n * sizeof *lanes + names.room);
     if (!lanes) {
         return no_memory("lanes", n);
     }
@@ -400,7 +400,7 @@ static pto_status make_events(maker *m)
     for (uint32_t l = 0; l < m->log->n_ran; l++) {
         count += count_parks(&m->log->ran[l]);
     }
-    ptrace_event *events = ptoi_image_memory(m->image, count * sizeof *events);
+    ptrace_event *events = ptoi_built_memory(m->image, count * sizeof *events);
     if (!events) {
         return no_memory("events", count);
     }
@@ -435,7 +435,7 @@ static pto_status make_rings(maker *m)
     memset(last, 0xff, sizeof last);
     const size_t n_caps = (size_t)rt->levels * PTO_RINGS;
     const uint64_t room = n_samples * PTO_RINGS;
-    ptrace_cap *caps = ptoi_image_memory(m->image,
+    ptrace_cap *caps = ptoi_built_memory(m->image,
                                          n_caps * sizeof *caps + room * sizeof(ptrace_ring_sample));
     if (!caps) {
         return no_memory("samples of rings", room);
@@ -503,7 +503,7 @@ static pto_status make_meta(maker *m)
     const pto_runtime *rt = m->rt;
     const pto_config *c = &rt->settings.config;
     enum { ROOM = 4096 };
-    char *text = ptoi_image_memory(m->image, ROOM), line[256];
+    char *text = ptoi_built_memory(m->image, ROOM), line[256];
     if (!text) {
         return no_memory("bytes about the machine", ROOM);
     }
@@ -553,13 +553,13 @@ static pto_status make(maker *m)
     return PTO_OK;
 }
 
-pto_status ptoi_image_make(pto_runtime *rt, ptoi_image *image)
+pto_status ptoi_trace_build(pto_runtime *rt, ptoi_built_trace *image)
 {
     memset(image, 0, sizeof *image);
     maker m = {.rt = rt, .log = rt->trace, .image = image};
     const pto_status status = make(&m);
     if (status != PTO_OK) {
-        ptoi_image_free(image);
+        ptoi_built_free(image);
     }
     return status;
 }

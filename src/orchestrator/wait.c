@@ -14,8 +14,8 @@ static ptoi_goal any_task(const pto_runtime *rt)
 {
     ptoi_goal goal = {.levels = rt->levels};
     for (uint32_t l = 0; l < rt->levels; l++) {
-        goal.open[l].from = rt->track[l].completed;
-        goal.open[l].to = rt->track[l].head;
+        goal.open[l].from = rt->rings[l].completed;
+        goal.open[l].to = rt->rings[l].head;
     }
     return goal;
 }
@@ -74,7 +74,7 @@ uint64_t ptoi_help(pto_runtime *rt, uint64_t tasks, uint32_t longest, bool *long
 
 void ptoi_wait_level(pto_runtime *rt, uint32_t level)
 {
-    const ptoi_track *t = &rt->track[level];
+    const ptoi_rings *t = &rt->rings[level];
     ptoi_retire_completed(rt, level);
     if (t->completed != t->head) {
         ptoi_retire_publish(rt, level); /* for outside readers meanwhile */
@@ -117,7 +117,7 @@ pto_status pto_wait_task(pto_runtime *rt, pto_task task)
     const uint32_t level = ptoi_ref_level(ref);
     const uint64_t seq = ptoi_ref_seq(ref);
     bool bad = false;
-    if (seq >= rt->track[level].completed) {
+    if (seq >= rt->rings[level].completed) {
         ptoi_wait_reason(rt, PTOI_WHY_TASK);
         const uint64_t since = ptoi_trace_waits(rt);
         ptoi_wait_for(rt, ref);

@@ -2,10 +2,10 @@
 #include "orchestrator/write.h"
 
 #include "orchestrator/buffer.h"
-#include "orchestrator/draft.h"
+#include "orchestrator/slow.h"
 
 /* Every managed parameter gets its memory, its version, and holds its owner. */
-static void settle_managed(ptoi_draft *d)
+static void settle_managed(ptoi_slow *d)
 {
     for (size_t i = 0; i < d->n_params; i++) {
         const pto_param *p = &d->params[i];
@@ -45,7 +45,7 @@ static ptoi_arg_desc *write_tensor(ptoi_arg_desc *at, const pto_param *p, const 
 }
 
 /* The arguments may take fewer units than were reserved. */
-static void write_args(ptoi_draft *d)
+static void write_args(ptoi_slow *d)
 {
     ptoi_arg_desc *const begin = d->rt->view.level[d->level].args + d->args.at, *at = begin;
     for (size_t i = 0; i < d->n_params; i++) {
@@ -60,10 +60,10 @@ static void write_args(ptoi_draft *d)
     d->units = (uint64_t)(at - begin);
 }
 
-ptoi_slot *ptoi_draft_write(ptoi_draft *d, uint32_t kernel, uint32_t type, uint32_t site)
+ptoi_slot *ptoi_slow_write(ptoi_slow *d, uint32_t kernel, uint32_t type, uint32_t site)
 {
     pto_runtime *rt = d->rt;
-    ptoi_track *t = d->track;
+    ptoi_rings *t = d->rings;
     if (d->managed) {
         settle_managed(d);
     }
@@ -72,7 +72,7 @@ ptoi_slot *ptoi_draft_write(ptoi_draft *d, uint32_t kernel, uint32_t type, uint3
         ptoi_guard_task(rt, d->level, d->seq, d->args.at, d->params, d->n_params);
     }
     if (d->n_params) { /* else it took no more than a task of the fast path would have */
-        t->quick = 0;
+        t->fast_until = 0;
     }
     ptoi_heap_take(&t->heap, d->heap_at, d->heap_bytes);
     (void)ptoi_ring_take(&t->args, d->args, d->units);

@@ -15,29 +15,29 @@
 /* ---- Managed memory ---- */
 
 /* The task names memory that another one owns, whose record is returned; NULL if it did so before. */
-static inline ptoi_note *ptoi_write_name(pto_runtime *rt, const ptoi_buffer *b)
+static inline ptoi_record *ptoi_write_name(pto_runtime *rt, const ptoi_buffer *b)
 {
-    ptoi_note *note = ptoi_note_of(&rt->track[b->level], b->seq);
-    if (note->held == rt->attempt) {
+    ptoi_record *record = ptoi_record_of(&rt->rings[b->level], b->seq);
+    if (record->held == rt->attempt) {
         return NULL;
     }
-    note->held = rt->attempt;
-    note->holders += (note->holders & PTOI_HOLDERS) != PTOI_HOLDERS;
-    return note;
+    record->held = rt->attempt;
+    record->holders += (record->holders & PTOI_HOLDERS) != PTOI_HOLDERS;
+    return record;
 }
 
 /* And it is offloaded: the owner stays until the task is complete. */
 static inline void ptoi_write_hold(pto_runtime *rt, ptoi_buffer *b, uint32_t level, uint64_t seq)
 {
-    ptoi_note *note = ptoi_write_name(rt, b);
+    ptoi_record *record = ptoi_write_name(rt, b);
     b->unmapped = false;
-    if (note) {
-        const ptoi_track *owner = &rt->track[b->level];
+    if (record) {
+        const ptoi_rings *owner = &rt->rings[b->level];
         uint64_t *until = owner->held_until + ((uint32_t)b->seq & owner->mask) * (size_t)rt->levels;
-        if (!(note->holders & PTOI_HELD)) {
+        if (!(record->holders & PTOI_HELD)) {
             memset(until, 0, rt->levels * sizeof *until);
-            note->holders |= PTOI_HELD;
-            rt->track[b->level].held++;
+            record->holders |= PTOI_HELD;
+            rt->rings[b->level].held++;
         }
         until[level] = seq + 1;
     }
@@ -72,7 +72,7 @@ static inline ptoi_arg_desc ptoi_write_place(const pto_tensor *t, const ptoi_buf
 
 /* The one place that writes a slot. The task has its number; its arguments and edges lie where the
  * slot says. */
-static inline ptoi_slot *ptoi_write_slot(ptoi_track *t, uint64_t seq, uint64_t order,
+static inline ptoi_slot *ptoi_write_slot(ptoi_rings *t, uint64_t seq, uint64_t order,
                                          uint64_t header, uint64_t args, uint32_t n_args,
                                          uint64_t deps, uint32_t fanin)
 {
@@ -90,7 +90,7 @@ static inline ptoi_slot *ptoi_write_slot(ptoi_track *t, uint64_t seq, uint64_t o
 }
 
 /* The task of that slot is complete as submit returns. */
-static inline void ptoi_write_complete(ptoi_track *t, uint64_t seq, uint64_t order)
+static inline void ptoi_write_complete(ptoi_rings *t, uint64_t seq, uint64_t order)
 {
     ptoi_release64(&t->orders[(uint32_t)seq & t->mask], ptoi_order_word(order, true)); /* W5 */
 }
@@ -100,18 +100,18 @@ static inline void ptoi_write_complete(ptoi_track *t, uint64_t seq, uint64_t ord
 /* Records what the newest task has taken, so that retire knows what comes back with it, and counts
  * the task. (`linked` and `held` of a record are numbers of submits. None is as large as those to
  * come, so they need not be cleared.) */
-static inline void ptoi_write_record(const pto_runtime *rt, ptoi_track *t, uint64_t seq,
+static inline void ptoi_write_record(const pto_runtime *rt, ptoi_rings *t, uint64_t seq,
                                      uint32_t base, uint32_t scopes, uint64_t heap_at,
                                      uint64_t heap_bytes)
 {
-    ptoi_note *note = ptoi_note_of(t, seq);
-    note->heap_at = heap_at;
-    note->heap_size = heap_bytes;
-    note->args_end = t->args.head;
-    note->deps_end = t->deps.head;
-    note->holders = 0;
-    note->base = base;
-    note->scopes = scopes;
+    ptoi_record *record = ptoi_record_of(t, seq);
+    record->heap_at = heap_at;
+    record->heap_size = heap_bytes;
+    record->args_end = t->args.head;
+    record->deps_end = t->deps.head;
+    record->holders = 0;
+    record->base = base;
+    record->scopes = scopes;
     t->head = seq + 1;
     if (rt->depth == 0) {
         t->released = t->head;
@@ -136,14 +136,14 @@ static inline void ptoi_publish(pto_runtime *rt, const ptoi_slot *slot, const pt
         rt->why[why] += edges->why[why];
     }
     if (PTOI_UNLIKELY(ran != NULL)) {
-        ptoi_count64(&h->at_once_kept, 1);
+        ptoi_count64(&h->inlined_kept, 1);
         ptoi_caller_end(rt->scheduler, task, ran->status, ran->words);
         return;
     }
     const uint64_t at = ptoi_get64(&h->inbox_head);
     ptoi_set32(&rt->view.inbox[(uint32_t)at & rt->view.inbox_mask], task);
-    ptoi_tell64(&h->inbox_head, at + 1, rt->asymmetric); /* W1 */
-    if (PTOI_UNLIKELY(ptoi_see32(rt->sleepers))) {       /* pairs W10 */
+    ptoi_store_asym64(&h->inbox_head, at + 1, rt->asymmetric); /* W1 */
+    if (PTOI_UNLIKELY(ptoi_load_sc32(rt->sleepers))) {         /* pairs W10 */
         ptoi_scheduler_rouse(rt->scheduler);
     }
 }

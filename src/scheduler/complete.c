@@ -2,7 +2,7 @@
 
 void ptoi_scheduler_wake(ptoi_scheduler *s, uint32_t types)
 {
-    if (ptoi_see32(&s->view.sched->idle) == 0) {
+    if (ptoi_load_sc32(&s->view.sched->idle) == 0) {
         return;
     }
     for (uint32_t i = 0; i <= s->n_workers; i++) {
@@ -17,7 +17,7 @@ void ptoi_scheduler_offer(ptoi_scheduler *s, uint32_t task)
 {
     const uint32_t type = ptoi_slot_header_of(&s->view.slots[task]).type;
     ptoi_queue_push(&s->ready[type], task);
-    ptoi_add32(&s->view.sched->ready_epoch, 1); /* W11 */
+    ptoi_fetch_add32(&s->view.sched->ready_epoch, 1); /* W11 */
     ptoi_scheduler_wake(s, PTO_TYPE_BIT(type));
 }
 
@@ -33,7 +33,7 @@ void ptoi_scheduler_rouse(ptoi_scheduler *s)
 void ptoi_completed(ptoi_scheduler *s, ptoi_worker *worker, ptoi_ref ref, uint32_t list)
 {
     const ptoi_view *view = &s->view;
-    const uint64_t awaited = ptoi_see64(&view->sched->awaited); /* W9 */
+    const uint64_t awaited = ptoi_load_sc64(&view->sched->awaited); /* W9 */
     if (awaited == ptoi_ref_task(ref) || awaited == PTOI_AWAIT_ANY) {
         ptoi_park_wake(&s->caller->parker);
     }

@@ -47,7 +47,7 @@ static inline void ptoi_complete(ptoi_scheduler *s, ptoi_worker *worker, uint32_
     const uint32_t level = ptoi_slot_header_of(slot).level;
     ptoi_count_completed(s, worker, outcome);
     const uint32_t list = ptoi_step_complete(view, task, ptoi_lap(view, level, seq), outcome);
-    if (PTOI_UNLIKELY(list != PTOI_LIST_EMPTY || ptoi_see64(&view->sched->awaited))) { /* W9 */
+    if (PTOI_UNLIKELY(list != PTOI_LIST_EMPTY || ptoi_load_sc64(&view->sched->awaited))) { /* W9 */
         ptoi_completed(s, worker, ptoi_ref_make(seq, level, false), list);
     }
 }
@@ -63,7 +63,7 @@ static inline void ptoi_finish(ptoi_scheduler *s, ptoi_worker *worker, uint32_t 
     if (s->place == PTO_PLACE_THREAD) {
         s->view.states[task].outcome = (uint8_t)outcome;
         ptoi_queue_push(&s->done, task);
-        if (ptoi_see32(&s->view.sched->resting)) {
+        if (ptoi_load_sc32(&s->view.sched->resting)) {
             ptoi_park_wake(&s->own.parker);
         }
     } else {

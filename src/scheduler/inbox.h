@@ -37,9 +37,9 @@ static inline uint32_t ptoi_inbox_claim(const ptoi_view *view, uint64_t *head, u
 }
 
 /* Whether there is something to claim, as the last look before sleeping. */
-static inline bool ptoi_inbox_see(const ptoi_view *view)
+static inline bool ptoi_inbox_has_task(const ptoi_view *view)
 {
-    return ptoi_see64(&view->header->inbox_head) != ptoi_see64(&view->sched->inbox_claimed);
+    return ptoi_load_sc64(&view->header->inbox_head) != ptoi_load_sc64(&view->sched->inbox_claimed);
 }
 
 #endif /* PTOI_INBOX_H */

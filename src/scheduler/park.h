@@ -65,8 +65,8 @@ static inline uint32_t ptoi_park_next_backoff(uint32_t pauses, uint64_t came)
 
 static inline void ptoi_park_announce(ptoi_parker *parker)
 {
-    ptoi_add32(parker->idle, 1); /* first: `idle` is never less than the number of sleepers */
-    ptoi_put32(&parker->line->parked, PTOI_ASLEEP);
+    ptoi_fetch_add32(parker->idle, 1); /* first: `idle` is never less than the number of sleepers */
+    ptoi_store_sc32(&parker->line->parked, PTOI_ASLEEP);
     if (parker->asymmetric && !PTOI_MUTANT(NO_BARRIER)) {
         parker->unsure = !ptoi_os_barrier();
     }
@@ -76,11 +76,11 @@ static inline void ptoi_park_announce(ptoi_parker *parker)
 static inline bool ptoi_park_wake(ptoi_parker *parker)
 {
     uint32_t asleep = PTOI_ASLEEP;
-    if (ptoi_see32(&parker->line->parked) != PTOI_ASLEEP ||
+    if (ptoi_load_sc32(&parker->line->parked) != PTOI_ASLEEP ||
         !ptoi_cas32(&parker->line->parked, &asleep, PTOI_AWAKE)) {
         return false;
     }
-    ptoi_add32(parker->idle, (uint32_t)-1);
+    ptoi_fetch_add32(parker->idle, (uint32_t)-1);
     ptoi_os_wake(&parker->line->parked);
     return true;
 }
@@ -90,7 +90,7 @@ static inline void ptoi_park_withdraw(ptoi_parker *parker)
 {
     uint32_t asleep = PTOI_ASLEEP;
     if (ptoi_cas32(&parker->line->parked, &asleep, PTOI_AWAKE)) {
-        ptoi_add32(parker->idle, (uint32_t)-1);
+        ptoi_fetch_add32(parker->idle, (uint32_t)-1);
     }
 }
 

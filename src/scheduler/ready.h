@@ -44,7 +44,7 @@ static inline void ptoi_queue_push(ptoi_queue *queue, uint32_t task)
             at = ptoi_get32(&queue->tail);
         } else if (ptoi_cas32(&queue->tail, &at, at + 1)) {
             cell->task = task;
-            ptoi_tell32(&cell->sequence, at + 1, queue->asymmetric); /* Q1 */
+            ptoi_store_asym32(&cell->sequence, at + 1, queue->asymmetric); /* Q1 */
             return;
         }
     }
@@ -71,10 +71,10 @@ static inline uint32_t ptoi_queue_pop(ptoi_queue *queue)
 }
 
 /* Whether there is something to pop, as the last look before sleeping. */
-static inline bool ptoi_queue_see(const ptoi_queue *queue)
+static inline bool ptoi_queue_has_task(const ptoi_queue *queue)
 {
-    uint32_t at = ptoi_see32(&queue->head);
-    return (int32_t)(ptoi_see32(&queue->cells[at & queue->mask].sequence) - (at + 1)) >= 0;
+    uint32_t at = ptoi_load_sc32(&queue->head);
+    return (int32_t)(ptoi_load_sc32(&queue->cells[at & queue->mask].sequence) - (at + 1)) >= 0;
 }
 
 #endif /* PTOI_READY_H */

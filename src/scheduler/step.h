@@ -81,7 +81,7 @@ PTOI_INLINE uint32_t ptoi_step_complete(const ptoi_view *view, uint32_t task, ui
         ptoi_release64(&state->waiters, closed);
         return ptoi_list_first(waiters, lap);
     }
-    return ptoi_list_first(ptoi_swap64(&state->waiters, closed), lap); /* W2 */
+    return ptoi_list_first(ptoi_exchange64(&state->waiters, closed), lap); /* W2 */
 }
 
 /* Turns a closed list round, so that the task that joined first is resolved first. */

@@ -24,5 +24,5 @@ bool ptoi_thread_step(ptoi_scheduler *s)
 
 bool ptoi_thread_sees_work(const ptoi_scheduler *s)
 {
-    return ptoi_queue_see(&s->done) || ptoi_inbox_see(&s->view);
+    return ptoi_queue_has_task(&s->done) || ptoi_inbox_has_task(&s->view);
 }

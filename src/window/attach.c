@@ -124,7 +124,7 @@ void ptoi_window_read_rings(const ptoi_view *view, uint32_t level, pto_level_sta
                                  .peak = ptoi_get64(&p->ring[r].peak),
                                  .size = ptoi_get64(&p->ring[r].size),
                                  .waits = ptoi_get64(&p->ring[r].waits)};
-        if (r == PTO_RING_WINDOW) {
+        if (r == PTO_RING_TASKS) {
             ring->used = head > retired ? head - retired : 0;
         }
         ring->peak = ring->used > ring->peak ? ring->used : ring->peak;

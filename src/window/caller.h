@@ -64,7 +64,7 @@ void ptoi_scheduler_rouse(ptoi_scheduler *s);
 uint64_t ptoi_caller_help(ptoi_scheduler *s, uint64_t tasks, uint32_t longest, bool *longer);
 
 /* What a wait is for: one task; or that more than `complete` tasks are complete, where all tasks
- * below open[l].from are, and those below open[l].to are looked at. */
+ * below open[l].from are, and those below open[l].to are checked at. */
 typedef struct ptoi_goal {
     ptoi_ref ref; /* 0: any task */
     uint64_t complete;
@@ -78,7 +78,7 @@ typedef struct ptoi_goal {
 static inline bool ptoi_goal_task_is_closed(const ptoi_view *view, uint32_t level, uint64_t seq)
 {
     return ptoi_is_marked_complete(view, ptoi_slot_of(view, level, seq)) ||
-           ptoi_list_closed(ptoi_see64(&ptoi_state_of(view, level, seq)->waiters),
+           ptoi_list_closed(ptoi_load_sc64(&ptoi_state_of(view, level, seq)->waiters),
                             ptoi_lap(view, level, seq));
 }
 

@@ -33,7 +33,7 @@ static void lay_out(const pto_config *config, ptoi_header *h)
     for (uint32_t l = 0; l < h->levels; l++) {
         ptoi_window_level *level = &h->level[l];
         level->first_slot = (uint32_t)slots;
-        level->slots = config->level_window[l];
+        level->slots = config->level_ring_tasks[l];
         level->deps = config->level_deps[l];
         level->arg_units = (uint32_t)(config->level_arg_bytes[l] / sizeof(ptoi_arg_desc));
         level->heap_bytes = config->level_heap_bytes[l];

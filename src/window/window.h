@@ -222,18 +222,18 @@ typedef struct ptoi_kernel_time {
 typedef enum ptoi_length {
     PTOI_LENGTH_UNKNOWN,
     PTOI_LENGTH_DOUBTED,
-    PTOI_LENGTH_BRIEF,
     PTOI_LENGTH_SHORT,
+    PTOI_LENGTH_MEDIUM,
     PTOI_LENGTH_LONG,
     PTOI_LENGTH_NEVER, /* submit may not run it, however long it takes */
 } ptoi_length;
 
-static inline bool ptoi_is_brief(uint32_t length)
+static inline bool ptoi_is_short(uint32_t length)
 {
-    return length - PTOI_LENGTH_DOUBTED <= PTOI_LENGTH_BRIEF - PTOI_LENGTH_DOUBTED;
+    return length - PTOI_LENGTH_DOUBTED <= PTOI_LENGTH_SHORT - PTOI_LENGTH_DOUBTED;
 }
 
-#define PTOI_SHORT 40 /* a kernel is short up to so many times the brief time */
+#define PTOI_MEDIUM 40 /* a kernel is short up to so many times the brief time */
 
 /* ---- What the orchestrator reports to outside readers: [o], relaxed ---- */
 
@@ -273,7 +273,7 @@ typedef struct ptoi_progress {
     ptoi_a64 head, completed, retired; /* task numbers */
     ptoi_a64 published;                /* the head when all below, and the two above, were stored */
     struct {
-        ptoi_a64 used; /* not of the task window: that is head - retired */
+        ptoi_a64 used; /* not of the task ring: that is head - retired */
         ptoi_a64 peak;
         ptoi_a64 size; /* fixed at creation */
         ptoi_a64 waits;
@@ -322,12 +322,12 @@ typedef struct ptoi_header {
     _Alignas(PTOI_LINE) ptoi_a32 stop; /* W12: all threads shall end */
     ptoi_a32 cancel;                   /* W13: the era that was cancelled from this side; 0: none */
     ptoi_a32 era;                      /* W13: from 1 on, raised by pto_clear_error */
-    ptoi_a32 brief_ticks;       /* a kernel that takes fewer is brief; 0: not known yet. Relaxed */
+    ptoi_a32 inline_ticks;      /* a kernel that takes fewer is brief; 0: not known yet. Relaxed */
     ptoi_a32 orchestrator_done; /* no task will be submitted any more */
 
     /* for outside readers */
-    _Alignas(PTOI_LINE) ptoi_a64 at_once; /* W7: tasks that submit ran, all of them complete */
-    ptoi_a64 at_once_kept; /* tasks that submit ran and then recorded: they failed or are pending */
+    _Alignas(PTOI_LINE) ptoi_a64 inlined; /* W7: tasks that submit ran, all of them complete */
+    ptoi_a64 inlined_kept; /* tasks that submit ran and then recorded: they failed or are pending */
     ptoi_a64 edges[4];     /* raw, war, waw, after */
     ptoi_a64 scope_depth, buffers, buffers_peak, budget_hits;
     ptoi_progress progress[PTO_MAX_LEVELS];

@@ -13,7 +13,7 @@
 /* Whether a thread is to leave the loop: the caller at its goal, all others at the end. */
 static bool is_over(const ptoi_scheduler *s, const ptoi_goal *goal)
 {
-    return goal ? ptoi_goal_is_reached(&s->view, goal) : ptoi_see32(&s->view.header->stop);
+    return goal ? ptoi_goal_is_reached(&s->view, goal) : ptoi_load_sc32(&s->view.header->stop);
 }
 
 static bool step(ptoi_worker *worker)
@@ -43,8 +43,8 @@ static uint64_t work(ptoi_worker *worker, const ptoi_goal *goal)
         } else {
             idle = 0;
             if (goal) {
-                ptoi_put64(&s->view.sched->awaited,
-                           goal->ref ? ptoi_ref_task(goal->ref) : PTOI_AWAIT_ANY); /* W9 */
+                ptoi_store_sc64(&s->view.sched->awaited,
+                                goal->ref ? ptoi_ref_task(goal->ref) : PTOI_AWAIT_ANY); /* W9 */
             }
             ptoi_park_announce(&worker->parker);
             if (is_over(s, goal) || sees_work(worker)) {
@@ -111,7 +111,7 @@ void ptoi_scheduler_join(ptoi_scheduler *s)
     if (!s) {
         return;
     }
-    while (ptoi_see32(&s->guests)) {
+    while (ptoi_load_sc32(&s->guests)) {
         ptoi_os_yield();
     }
     for (uint32_t i = 0; i < s->n_workers; i++) {

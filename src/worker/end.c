@@ -18,7 +18,7 @@ static void keep_failure(const ptoi_scheduler *s, ptoi_failed *f, const ptoi_slo
         return;
     }
     strncpy(text, message, sizeof text - 1);
-    ptoi_put64(&f->serial, serial + 1);
+    ptoi_store_sc64(&f->serial, serial + 1);
     ptoi_release64(&f->era, era);
     ptoi_release64(&f->order, order);
     ptoi_release64(&f->task, ptoi_task_of(slot));
@@ -29,7 +29,7 @@ static void keep_failure(const ptoi_scheduler *s, ptoi_failed *f, const ptoi_slo
         memcpy(&word, text + 8 * i, sizeof word);
         ptoi_release64(&f->message[i], word);
     }
-    ptoi_put64(&f->serial, serial + 2);
+    ptoi_store_sc64(&f->serial, serial + 2);
 }
 
 static void report(ptoi_scheduler *s, const ptoi_worker *worker, uint32_t task, pto_status status,
@@ -153,8 +153,8 @@ pto_status pto_task_complete(pto_runtime *rt, pto_task task, pto_status status)
     ptoi_scheduler *s = ptoi_scheduler_of(rt);
     PTO_TRY(ptoi_os_same_process(s->forks, "complete"));
     /* Once the task is complete only destroy waits for this thread. */
-    ptoi_add32(&s->guests, 1);
+    ptoi_fetch_add32(&s->guests, 1);
     const pto_status result = complete(s, task, status);
-    ptoi_add32(&s->guests, (uint32_t)-1);
+    ptoi_fetch_add32(&s->guests, (uint32_t)-1);
     return result;
 }

@@ -2,10 +2,10 @@
  *
  * One call in 32 is timed, on any thread, and its kernel is from then on
  *
- *     brief     it took less than config.brief_ns
+ *     brief     it took less than config.inline_ns
  *     doubted   it was brief, and this call was only short. An interrupt may be the reason, so the
  *               next call is timed as well, and decides
- *     short     no more than PTOI_SHORT times as long
+ *     short     no more than PTOI_MEDIUM times as long
  *     long
  *
  * A kernel that was brief may become long, or be long at times. If submit ran the long calls the
@@ -21,15 +21,15 @@
 #define SUSPECT_AT_MOST 12 /* times: 4096 brief calls in a row */
 #define FORGIVE_AFTER 1024 /* brief timings */
 
-static void was_brief(ptoi_kernel_time *time, uint32_t before)
+static void was_short(ptoi_kernel_time *time, uint32_t before)
 {
     const uint32_t owed = ptoi_get32(&time->owed), calm = ptoi_get32(&time->calm);
     if (owed) {
         ptoi_set32(&time->owed, owed - 1);
         return;
     }
-    if (before != PTOI_LENGTH_BRIEF) {
-        ptoi_set32(&time->length, PTOI_LENGTH_BRIEF);
+    if (before != PTOI_LENGTH_SHORT) {
+        ptoi_set32(&time->length, PTOI_LENGTH_SHORT);
     }
     if (calm < FORGIVE_AFTER) {
         ptoi_set32(&time->calm, calm + 1);
@@ -51,7 +51,7 @@ static void was_long(ptoi_kernel_time *time)
 pto_status ptoi_call_timed(ptoi_calls *calls, uint32_t kernel, const pto_call *call)
 {
     ptoi_kernel_time *time = &calls->view->times[kernel];
-    const uint64_t brief = ptoi_get32(&calls->view->header->brief_ticks);
+    const uint64_t brief = ptoi_get32(&calls->view->header->inline_ticks);
     const uint64_t began = ptoi_ticks();
     const pto_status status = calls->kernels[kernel].fn(call);
     const uint64_t took = ptoi_ticks() - began;
@@ -61,12 +61,12 @@ pto_status ptoi_call_timed(ptoi_calls *calls, uint32_t kernel, const pto_call *c
     if (brief == 0 || before == PTOI_LENGTH_NEVER) {
         return status; /* it is not known yet how long a tick is, or nobody asks */
     }
-    const uint32_t length = took < brief * PTOI_SHORT ? PTOI_LENGTH_SHORT : PTOI_LENGTH_LONG;
+    const uint32_t length = took < brief * PTOI_MEDIUM ? PTOI_LENGTH_MEDIUM : PTOI_LENGTH_LONG;
     if (took < brief && status == PTO_OK) {
-        was_brief(time, before);
+        was_short(time, before);
     } else if (calls->wary && length == PTOI_LENGTH_LONG) {
         was_long(time);
-    } else if (before == PTOI_LENGTH_BRIEF && length == PTOI_LENGTH_SHORT && status == PTO_OK) {
+    } else if (before == PTOI_LENGTH_SHORT && length == PTOI_LENGTH_MEDIUM && status == PTO_OK) {
         ptoi_set32(&time->length, PTOI_LENGTH_DOUBTED);
     } else if (before != length) {
         ptoi_set32(&time->length, length);

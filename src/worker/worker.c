@@ -132,11 +132,11 @@ bool ptoi_worker_sees_work(ptoi_worker *worker)
 {
     const ptoi_scheduler *s = worker->sched;
     for (uint32_t types = worker->types; types; types &= types - 1) {
-        if (ptoi_queue_see(&s->ready[__builtin_ctz(types)])) {
+        if (ptoi_queue_has_task(&s->ready[__builtin_ctz(types)])) {
             /* It may not be counted yet. */
             worker->ready_epoch = ptoi_get32(&s->view.sched->ready_epoch) - 1;
             return true;
         }
     }
-    return s->place == PTO_PLACE_INLINE && worker->types && ptoi_inbox_see(&s->view);
+    return s->place == PTO_PLACE_INLINE && worker->types && ptoi_inbox_has_task(&s->view);
 }

@@ -33,14 +33,14 @@ typedef struct number {
 
 static const number numbers[] = {
     {"PTO_LEVELS", AT(levels), 0, 1, 8, 4, AS_IS},
-    {"PTO_WINDOW", LEVELS(window), 2, 4194304, 1024, POWER},
+    {"PTO_RING_TASKS", LEVELS(ring_tasks), 2, 4194304, 1024, POWER},
     {"PTO_HEAP", LEVELS(heap_bytes), 64, 70368744177664, 268435456, LINES},
     {"PTO_DEPS", LEVELS(deps), 1, 67108864, 8192, POWER},
     {"PTO_ARGS", LEVELS(arg_bytes), 64, 68719476736, 262144, LINES},
     {"PTO_MAP_ENTRIES", LEVELS(map_entries), 1, 67108864, 4096, POWER},
     {"PTO_BUFFERS", AT(buffers), 0, 1, 67108864, 65536, AS_IS},
     {"PTO_SPIN", AT(spin), 0, 0, 2147483648, 512, AS_IS},
-    {"PTO_BRIEF", AT(brief_ns), 0, 0, 1073741824, 50, AS_IS},
+    {"PTO_INLINE_NS", AT(inline_ns), 0, 0, 1073741824, 50, AS_IS},
     {"PTO_OVERLAP_BUDGET", AT(overlap_budget), 0, 0, UINT64_MAX, 0, AS_IS},
     {"PTO_TRACE_LIMIT", AT(trace_limit), 0, 1, 67108864, 1048576, AS_IS},
     {"PTO_FIRST_TASK", AT(first_task), 0, 0, 576460752303423488, 0, AS_IS},

@@ -144,7 +144,7 @@ static void garbage_is_no_number(void **state)
             refused_variable(n->variable, "1,1", "is not a number");
         }
         if (strcmp(n->field, "spin") != 0 && strcmp(n->field, "guard") != 0 &&
-            strcmp(n->field, "brief_ns") != 0) {
+            strcmp(n->field, "inline_ns") != 0) {
             refused_variable(n->variable, "none", "is not a number");
         }
     }
@@ -175,9 +175,9 @@ static void suffixes_multiply(void **state)
         assert_int_equal(accepted(NULL)->config.level_heap_bytes[3], cases[i].heap);
     }
     unsetenv("PTO_HEAP");
-    set("PTO_WINDOW", "4k");
-    assert_int_equal(accepted(NULL)->config.level_window[0], 4096);
-    refused_variable("PTO_WINDOW", "4kiB", "is not a number"); /* tasks are no bytes */
+    set("PTO_RING_TASKS", "4k");
+    assert_int_equal(accepted(NULL)->config.level_ring_tasks[0], 4096);
+    refused_variable("PTO_RING_TASKS", "4kiB", "is not a number"); /* tasks are no bytes */
     refused_variable("PTO_HEAP", "65t", "is out of range");
     set("PTO_ARGS", "1MiB");
     assert_int_equal(accepted(NULL)->config.level_arg_bytes[0], 1048576);
@@ -187,18 +187,18 @@ static void rounding_goes_up(void **state)
 {
     (void)state;
     pto_config config = PTO_CONFIG_INIT;
-    config.window = 1025;
+    config.ring_tasks = 1025;
     config.heap_bytes = 70368744177663;
     config.deps = 3;
     config.arg_bytes = 65;
     config.map_entries = 1;
     config.buffers = 1000;
-    config.level_window[1] = 2;
+    config.level_ring_tasks[1] = 2;
     config.level_deps[2] = 67108863;
     config.level_map_entries[3] = 4097;
     const pto_config *c = &accepted(&config)->config;
-    assert_int_equal(c->level_window[0], 2048);
-    assert_int_equal(c->level_window[1], 2);
+    assert_int_equal(c->level_ring_tasks[0], 2048);
+    assert_int_equal(c->level_ring_tasks[1], 2);
     assert_int_equal(c->level_heap_bytes[0], 70368744177664);
     assert_int_equal(c->level_deps[0], 4);
     assert_int_equal(c->level_deps[2], 67108864);
@@ -228,32 +228,33 @@ static void spinning_can_be_switched_off(void **state)
 static void a_list_goes_by_level(void **state)
 {
     (void)state;
-    set("PTO_WINDOW", "2048,64");
+    set("PTO_RING_TASKS", "2048,64");
     const pto_config *c = &accepted(NULL)->config;
-    assert_int_equal(c->level_window[0], 2048);
+    assert_int_equal(c->level_ring_tasks[0], 2048);
     for (int level = 1; level < 4; level++) {
-        assert_int_equal(c->level_window[level], 64);
+        assert_int_equal(c->level_ring_tasks[level], 64);
     }
-    assert_int_equal(c->level_window[4], 0);
+    assert_int_equal(c->level_ring_tasks[4], 0);
 
-    set("PTO_WINDOW", "2,4,8,16");
+    set("PTO_RING_TASKS", "2,4,8,16");
     c = &accepted(NULL)->config;
     for (int level = 0; level < 4; level++) {
-        assert_int_equal(c->level_window[level], 2 << level);
+        assert_int_equal(c->level_ring_tasks[level], 2 << level);
     }
     /* What the levels are is decided first, wherever it is said. */
-    set("PTO_WINDOW", "2,4,8,16,32");
-    refused(NULL, "PTO_WINDOW=\"2,4,8,16,32\"", "window", "\"32\" is for level 4 of 0 to 3");
+    set("PTO_RING_TASKS", "2,4,8,16,32");
+    refused(NULL, "PTO_RING_TASKS=\"2,4,8,16,32\"", "ring_tasks",
+            "\"32\" is for level 4 of 0 to 3");
     pto_config config = PTO_CONFIG_INIT;
     config.levels = 5;
-    assert_int_equal(accepted(&config)->config.level_window[4], 32);
+    assert_int_equal(accepted(&config)->config.level_ring_tasks[4], 32);
     set("PTO_LEVELS", "8");
-    set("PTO_WINDOW", "2,4,8,16,32,64,128,256");
-    assert_int_equal(accepted(NULL)->config.level_window[7], 256);
-    set("PTO_WINDOW", "2,4,8,16,32,64,128,256,512");
+    set("PTO_RING_TASKS", "2,4,8,16,32,64,128,256");
+    assert_int_equal(accepted(NULL)->config.level_ring_tasks[7], 256);
+    set("PTO_RING_TASKS", "2,4,8,16,32,64,128,256,512");
     refused(NULL, "\"512\" is for level 8 of 0 to 7");
     set("PTO_LEVELS", "1");
-    set("PTO_WINDOW", "2,4");
+    set("PTO_RING_TASKS", "2,4");
     refused(NULL, "\"4\" is for level 1 of 0 to 0");
 }
 
@@ -278,7 +279,7 @@ static void a_level_that_does_not_exist_cannot_be_set(void **state)
 static void arguments_get_room_for_the_window(void **state)
 {
     (void)state;
-    set("PTO_WINDOW", "4194304,1025,1024,2");
+    set("PTO_RING_TASKS", "4194304,1025,1024,2");
     const pto_config *c = &accepted(NULL)->config;
     assert_int_equal(c->level_arg_bytes[0], 1073741824);
     assert_int_equal(c->level_arg_bytes[1], 524288);
@@ -421,8 +422,8 @@ static void details_say_all_there_is_to_say(void **state)
     refused(NULL, "config: PTO_HEAP=\"999", "999... (field heap_bytes)", "64 .. 64t bytes");
     unsetenv("PTO_HEAP");
     pto_config config = PTO_CONFIG_INIT;
-    config.window = 1;
-    refused(&config, "config: window = 1: must be 2 to 4194304");
+    config.ring_tasks = 1;
+    refused(&config, "config: ring_tasks = 1: must be 2 to 4194304");
     assert_null(strstr(pto_error_detail(), "PTO_"));
 }
 

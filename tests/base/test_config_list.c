@@ -40,7 +40,7 @@ static void test_defaults(void **state)
         assert_false(listed[i].from_environment);
         assert_string_equal(listed[i].value, listed[i].otherwise);
     }
-    assert_string_equal(find("PTO_WINDOW")->value, "1024");
+    assert_string_equal(find("PTO_RING_TASKS")->value, "1024");
     assert_string_equal(find("PTO_HEAP")->value, "256m");
     assert_string_equal(find("PTO_SCHEDULER")->value, "inline");
 }
@@ -48,13 +48,13 @@ static void test_defaults(void **state)
 static void test_the_environment(void **state)
 {
     (void)state;
-    set("PTO_WINDOW", "2000,16");
+    set("PTO_RING_TASKS", "2000,16");
     set("PTO_WORKERS", "cube:2,vector+ai_cpu");
     set("PTO_DEPS", ""); /* as if it were not there */
     assert_int_equal(pto_options_list(listed, MOST, &n_listed), PTO_OK);
-    assert_true(find("PTO_WINDOW")->from_environment);
-    assert_string_equal(find("PTO_WINDOW")->value, "2048,16");
-    assert_string_equal(find("PTO_WINDOW")->otherwise, "1024");
+    assert_true(find("PTO_RING_TASKS")->from_environment);
+    assert_string_equal(find("PTO_RING_TASKS")->value, "2048,16");
+    assert_string_equal(find("PTO_RING_TASKS")->otherwise, "1024");
     assert_string_equal(find("PTO_WORKERS")->value, "cube:2,vector+ai_cpu");
     assert_false(find("PTO_DEPS")->from_environment);
     assert_false(find("PTO_HEAP")->from_environment);
@@ -64,10 +64,10 @@ static void test_the_environment(void **state)
 static void test_nonsense(void **state)
 {
     (void)state;
-    set("PTO_WINDOW", "many");
+    set("PTO_RING_TASKS", "many");
     set("PTO_LEVELS", "2");
     assert_int_equal(pto_options_list(listed, MOST, &n_listed), PTO_BAD_CONFIG);
-    assert_non_null(strstr(pto_error_detail(), "PTO_WINDOW"));
+    assert_non_null(strstr(pto_error_detail(), "PTO_RING_TASKS"));
     assert_string_equal(find("PTO_LEVELS")->value, "4");
     assert_false(find("PTO_LEVELS")->from_environment);
 }

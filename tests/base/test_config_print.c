@@ -90,7 +90,7 @@ static void options_are_printed(void **state)
     }
     assert_int_equal(rows, n_numbers + n_words);
     has_value(text, "PTO_LEVELS", "4");
-    has_value(text, "PTO_WINDOW", "1024");
+    has_value(text, "PTO_RING_TASKS", "1024");
     has_value(text, "PTO_HEAP", "256m");
     has_value(text, "PTO_DEPS", "8192");
     has_value(text, "PTO_ARGS", "256k");
@@ -100,7 +100,7 @@ static void options_are_printed(void **state)
     has_value(text, "PTO_CALLER", "all");
     has_value(text, "PTO_SCHEDULER", "inline");
     has_value(text, "PTO_SPIN", "512");
-    has_value(text, "PTO_BRIEF", "50");
+    has_value(text, "PTO_INLINE_NS", "50");
     has_value(text, "PTO_OVERLAP_BUDGET", "0");
     has_value(text, "PTO_TRACE", "none");
     has_value(text, "PTO_TRACE_LIMIT", "1048576");
@@ -118,7 +118,7 @@ static void printed_values_are_those_in_effect(void **state)
 {
     (void)state;
     set("PTO_LEVELS", "3");
-    set("PTO_WINDOW", "65000,2k,2048");
+    set("PTO_RING_TASKS", "65000,2k,2048");
     set("PTO_HEAP", "1025,64,1GiB");
     set("PTO_SPIN", "0");
     set("PTO_WORKERS", "CUBE,cube,all,vector+cube:3");
@@ -126,7 +126,7 @@ static void printed_values_are_those_in_effect(void **state)
     set("PTO_SCHEDULER", "Thread");
     char *text = printed();
     has_good_shape(text);
-    has_value(text, "PTO_WINDOW", "65536,2048");
+    has_value(text, "PTO_RING_TASKS", "65536,2048");
     has_value(text, "PTO_HEAP", "1088,64,1g");
     has_value(text, "PTO_ARGS", "16m,512k"); /* follows the window */
     has_value(text, "PTO_SPIN", "none");
@@ -160,11 +160,11 @@ static void an_environment_that_is_wrong_is_printed_too(void **state)
     char huge[4096];
     memset(huge, 'x', sizeof huge - 1);
     huge[sizeof huge - 1] = '\0';
-    set("PTO_WINDOW", "64");
+    set("PTO_RING_TASKS", "64");
     set("PTO_OVERLAP_BUDGET", huge);
     char *text = printed();
     has_good_shape(text);
-    has_value(text, "PTO_WINDOW", "1024");
+    has_value(text, "PTO_RING_TASKS", "1024");
     has_value(text, "PTO_OVERLAP_BUDGET", "0");
     assert_non_null(strstr(text, "PTO_OVERLAP_BUDGET=\"xxx"));
     free(text);
@@ -175,7 +175,7 @@ static void an_environment_that_is_wrong_is_printed_too(void **state)
                        "accelerator,ai_cpu");
     text = printed();
     has_good_shape(text);
-    has_value(text, "PTO_WINDOW", "64");
+    has_value(text, "PTO_RING_TASKS", "64");
     assert_non_null(strstr(text, "cube,vector,cube,vector,"));
     assert_non_null(strstr(text, "...\n"));
     free(text);

@@ -71,7 +71,7 @@ static pto_config configuration(pto_place place, uint32_t workers)
     pto_config config = PTO_CONFIG_INIT;
     config.place = place;
     config.workers = workers;
-    config.window = 64;
+    config.ring_tasks = 64;
     config.heap_bytes = 1 << 16;
     return config;
 }

@@ -299,7 +299,7 @@ static machine machine_start(void)
     pto_config config = PTO_CONFIG_INIT;
     config.workers = PTO_NO_WORKERS;
     config.levels = 1;
-    config.window = 16;
+    config.ring_tasks = 16;
     config.heap_bytes = 4096;
     m.rt = NULL;
     assert_int_equal(pto_runtime_create(&m.rt, &config), PTO_OK);
@@ -635,7 +635,7 @@ static const provocation provocations[] = {
     [PTO_TASK_FAILED] = {task_failed, {"1", "failing", "17"}},
     [PTO_POISONED] = {poisoned, {"failed"}},
     [PTO_CANCELLED] = {cancelled, {"cancelled"}},
-    [PTO_STALLED] = {stalled, {"window", "16", "quick"}},
+    [PTO_STALLED] = {stalled, {"task ring", "16", "quick"}},
     [PTO_TOO_LARGE] = {too_large, {"4096", "4160"}},
     [PTO_BAD_TASK] = {bad_task, {"80"}},
     [PTO_BAD_KERNEL] = {bad_kernel, {"4242"}},

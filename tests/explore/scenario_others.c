@@ -84,7 +84,7 @@ static void complete_twice(void *context)
 static void twice_prepare(void)
 {
     pto_config c = rig_config(1, PTO_PLACE_INLINE);
-    c.window = 2;
+    c.ring_tasks = 2;
     rig_create(&c);
 }
 
@@ -154,14 +154,14 @@ const scenario scenario_failure = {"failure", "failure poisons against linking; 
 static void failure_prepare_window(void)
 {
     pto_config c = rig_config(2, PTO_PLACE_INLINE);
-    c.window = 2;
+    c.ring_tasks = 2;
     rig_create(&c);
 }
 
 static void failure_prepare_thread(void)
 {
     pto_config c = rig_config(1, PTO_PLACE_THREAD);
-    c.window = 2;
+    c.ring_tasks = 2;
     rig_create(&c);
 }
 
@@ -216,7 +216,7 @@ static void look(void *context)
         world_check(pto_stats(r->rt, stats) == PTO_OK);
         world_check(stats->completed <= stats->submitted && stats->submitted <= 4);
         world_check(stats->completed >= before);
-        const pto_ring_stats *window = &stats->level[0].ring[PTO_RING_WINDOW];
+        const pto_ring_stats *window = &stats->level[0].ring[PTO_RING_TASKS];
         world_check(window->used <= window->size);
         /* Both slots hold tasks of two kernels, one after the other. */
         static const char *const kernels[] = {"set", "add", "add", "set"};
@@ -228,7 +228,7 @@ static void look(void *context)
 static void look_prepare(void)
 {
     pto_config c = rig_config(1, PTO_PLACE_INLINE);
-    c.window = 2;
+    c.ring_tasks = 2;
     rig_create(&c);
 }
 

@@ -51,8 +51,8 @@ static void queue_pop(void *context)
         }
         world_check(task < 4 && q->data[task] == task + 1);
         q->data[task] = 0;
-        world_check(ptoi_add32(&q->popped[task], 1) == 0);
-        ptoi_add32(&q->left, (uint32_t)-1);
+        world_check(ptoi_fetch_add32(&q->popped[task], 1) == 0);
+        ptoi_fetch_add32(&q->left, (uint32_t)-1);
     }
 }
 
@@ -154,7 +154,7 @@ static void park_work(void *context)
             continue;
         }
         ptoi_park_announce(me);
-        if (ptoi_see32(&p->stop) || ptoi_see32(&p->work)) {
+        if (ptoi_load_sc32(&p->stop) || ptoi_load_sc32(&p->work)) {
             ptoi_park_withdraw(me);
         } else {
             ptoi_park_sleep(me);
@@ -167,20 +167,20 @@ static void park_run(void)
     const uint32_t a = world_thread("sleeper 0", park_work, (void *)(uintptr_t)0);
     const uint32_t b = world_thread("sleeper 1", park_work, (void *)(uintptr_t)1);
     for (uint32_t i = 0; i < 2; i++) {
-        ptoi_add32(&p->work, 1);
-        if (ptoi_see32(&p->idle)) {
+        ptoi_fetch_add32(&p->work, 1);
+        if (ptoi_load_sc32(&p->idle)) {
             (void)(ptoi_park_wake(&p->parker[0]) || ptoi_park_wake(&p->parker[1]));
         }
     }
     while (ptoi_acquire32(&p->work)) { /* somebody takes it: main does not */
         ptoi_os_yield();
     }
-    ptoi_put32(&p->stop, 1);
+    ptoi_store_sc32(&p->stop, 1);
     (void)ptoi_park_wake(&p->parker[0]);
     (void)ptoi_park_wake(&p->parker[1]);
     world_join(a);
     world_join(b);
-    world_check(ptoi_see32(&p->idle) == 0);
+    world_check(ptoi_load_sc32(&p->idle) == 0);
 }
 
 const scenario scenario_park = {

@@ -49,7 +49,7 @@ static pto_status pend_fn(const pto_call *call)
 static pto_status tell_fn(const pto_call *call)
 {
     (void)call;
-    ptoi_add32(&r->told, 1);
+    ptoi_fetch_add32(&r->told, 1);
     return PTO_OK;
 }
 
@@ -162,7 +162,7 @@ pto_config rig_config(uint32_t workers, pto_place place)
         PTO_TYPE_BIT(PTO_VECTOR), PTO_TYPE_BIT(PTO_VECTOR), PTO_TYPE_BIT(PTO_VECTOR)};
     pto_config c = PTO_CONFIG_INIT;
     c.levels = 1;
-    c.window = 8;
+    c.ring_tasks = 8;
     c.heap_bytes = 1024;
     c.deps = 16;
     c.map_entries = 32;
@@ -172,9 +172,9 @@ pto_config rig_config(uint32_t workers, pto_place place)
     c.caller_types = PTO_TYPE_BIT(PTO_VECTOR);
     c.place = place;
     c.spin = PTO_NO_SPIN;
-    c.brief_ns = PTO_NO_BRIEF; /* a clock would decide */
+    c.inline_ns = PTO_NO_INLINE; /* a clock would decide */
     c.first_task = 1;
-    c.guard = PTO_NO_GUARD; /* they would be looked at in every schedule, between the same steps */
+    c.guard = PTO_NO_GUARD; /* they would be checked at in every schedule, between the same steps */
     return c;
 }
 

@@ -6,7 +6,7 @@
 static void window_prepare(void)
 {
     pto_config c = rig_config(2, PTO_PLACE_INLINE);
-    c.window = 2;
+    c.ring_tasks = 2;
     c.first_task = UINT32_MAX - 1; /* counters of 32 bits wrap */
     rig_create(&c);
 }
@@ -14,7 +14,7 @@ static void window_prepare(void)
 static void window_prepare_thread(void)
 {
     pto_config c = rig_config(1, PTO_PLACE_THREAD);
-    c.window = 2;
+    c.ring_tasks = 2;
     c.caller_types = PTO_NO_TYPES;
     c.first_task = UINT32_MAX - 1;
     rig_create(&c);
@@ -158,7 +158,7 @@ static void stream_prepare(void)
     pto_config c = rig_config(1, PTO_PLACE_INLINE);
     c.levels = 2;
     c.heap_bytes = 64;
-    c.window = 4;
+    c.ring_tasks = 4;
     rig_create(&c);
 }
 
@@ -186,7 +186,7 @@ static void stream_prepare_thread(void)
     pto_config c = rig_config(1, PTO_PLACE_THREAD);
     c.levels = 2;
     c.heap_bytes = 64;
-    c.window = 4;
+    c.ring_tasks = 4;
     rig_create(&c);
 }
 

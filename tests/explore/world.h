@@ -29,8 +29,8 @@
  *     are a failure, and so is memory given back that is used, before or after, without such order.
  *     So wherever a plain access might read anything else the schedule fails already.
  *   - Thread creation, join and mutexes are edges. Sleeping compares with the newest value.
- *   - Whoever waits in a loop lets others go on: a thread that yields, or that has looked PATIENCE
- *     times in vain, is passed over until what it looked at last is changed, or all others wait.
+ *   - Whoever waits in a loop lets others go on: a thread that yields, or that has checked PATIENCE
+ *     times in vain, is passed over until what it checked at last is changed, or all others wait.
  * What it is not
  *   - Stores to one object are not reordered, values do not come out of thin air, and a load does
  *     not read a store that is executed later (so no load buffering). Fences are not known; the
@@ -162,7 +162,7 @@ typedef struct fiber {
     void (*run)(void *);
     void *context;
     thread_state state;
-    bool yielded;             /* until what it looked at last has changed */
+    bool yielded;             /* until what it checked at last has changed */
     bool naps;                /* it sleeps no longer than others have something to do */
     const void *waits_for;    /* address of the word or lock */
     uint32_t joins;           /* thread */
@@ -175,7 +175,7 @@ typedef struct fiber {
 
 typedef struct world {
     bool inside;  /* a scenario is being prepared or run: memory comes from the world */
-    bool active;  /* a schedule is under way: accesses are looked at */
+    bool active;  /* a schedule is under way: accesses are checked at */
     bool learned; /* a place turned out to be shared: see search.c */
     uint32_t run; /* number of the schedule: what is older is void */
     uint32_t n_threads, current;

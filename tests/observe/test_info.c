@@ -149,12 +149,12 @@ static void test_counts_of_a_known_program(void **state)
     char memory[3][8];
     pto_config config = PTO_CONFIG_INIT;
     config.levels = 3;
-    config.window = 64;
+    config.ring_tasks = 64;
     config.heap_bytes = 8192;
     config.deps = 256;
     config.map_entries = 128;
     config.arg_bytes = 65536;
-    config.level_window[2] = 16;
+    config.level_ring_tasks[2] = 16;
     config.level_heap_bytes[2] = 4096;
     rig_start(&r, state, &config);
     pto_runtime_stats s = rig_stats(&r);
@@ -164,7 +164,7 @@ static void test_counts_of_a_known_program(void **state)
     assert_int_equal(s.pending, 0);
     assert_int_equal(s.levels, 3);
     for (uint32_t l = 0; l < 3; l++) {
-        const uint64_t sizes[] = {[PTO_RING_WINDOW] = l == 2 ? 16 : 64,
+        const uint64_t sizes[] = {[PTO_RING_TASKS] = l == 2 ? 16 : 64,
                                   [PTO_RING_HEAP] = l == 2 ? 4096 : 8192,
                                   [PTO_RING_ARGS] = 65536,
                                   [PTO_RING_DEPS] = 256,
@@ -197,9 +197,9 @@ static void test_counts_of_a_known_program(void **state)
     assert_int_equal(s.buffers, 2);
     assert_int_equal(s.oldest, w);
     assert_string_equal(s.oldest_kernel, "hold");
-    assert_int_equal(s.level[0].ring[PTO_RING_WINDOW].used, 8);
+    assert_int_equal(s.level[0].ring[PTO_RING_TASKS].used, 8);
     assert_int_equal(s.level[0].ring[PTO_RING_HEAP].used, 128);
-    assert_int_equal(s.level[1].ring[PTO_RING_WINDOW].used, 0);
+    assert_int_equal(s.level[1].ring[PTO_RING_TASKS].used, 0);
     assert_int_equal(s.level[0].ring[PTO_RING_DEPS].used, s.raw + s.after + s.war + s.waw);
     assert_true(s.level[0].ring[PTO_RING_MAP].used >= 7 &&
                 s.level[0].ring[PTO_RING_MAP].used <= 10);
@@ -213,7 +213,7 @@ static void test_counts_of_a_known_program(void **state)
     assert_int_equal(s.failed, 1);
     assert_int_equal(s.skipped, 1);
     assert_int_equal(s.oldest, 0);
-    assert_int_equal(s.level[0].ring[PTO_RING_WINDOW].used, 8); /* the scope holds them */
+    assert_int_equal(s.level[0].ring[PTO_RING_TASKS].used, 8); /* the scope holds them */
     assert_int_equal(s.level[0].ring[PTO_RING_DEPS].used, 0);
     expect_ok(pto_clear_error(r.rt));
     expect_ok(pto_scope_end(r.rt));
@@ -231,17 +231,17 @@ static void test_counts_of_a_known_program(void **state)
     assert_int_equal(s.buffers_peak, 2);
     assert_int_equal(s.scope_depth, 0);
     assert_int_equal(s.overlap_budget_hits, 0);
-    assert_int_equal(s.level[0].ring[PTO_RING_WINDOW].peak, 8);
-    assert_int_equal(s.level[1].ring[PTO_RING_WINDOW].peak, 1);
+    assert_int_equal(s.level[0].ring[PTO_RING_TASKS].peak, 8);
+    assert_int_equal(s.level[1].ring[PTO_RING_TASKS].peak, 1);
     assert_int_equal(s.level[0].ring[PTO_RING_HEAP].peak, 128);
     assert_int_equal(s.level[1].ring[PTO_RING_HEAP].peak, 4096);
     for (uint32_t l = 0; l < 3; l++) {
-        assert_int_equal(s.level[l].ring[PTO_RING_WINDOW].used, 0);
+        assert_int_equal(s.level[l].ring[PTO_RING_TASKS].used, 0);
         assert_int_equal(s.level[l].ring[PTO_RING_HEAP].used, 0);
         assert_int_equal(s.level[l].ring[PTO_RING_ARGS].used, 0);
         assert_int_equal(s.level[l].ring[PTO_RING_DEPS].used, 0);
         assert_int_equal(
-            s.level[l].ring[PTO_RING_WINDOW].waits + s.level[l].ring[PTO_RING_HEAP].waits, 0);
+            s.level[l].ring[PTO_RING_TASKS].waits + s.level[l].ring[PTO_RING_HEAP].waits, 0);
         assert_int_equal(s.level[l].ring[PTO_RING_ARGS].waits +
                              s.level[l].ring[PTO_RING_DEPS].waits +
                              s.level[l].ring[PTO_RING_MAP].waits,
@@ -256,7 +256,7 @@ static void test_waits_are_counted(void **state)
     rig r;
     char memory[8];
     pto_config config = PTO_CONFIG_INIT;
-    config.window = 16;
+    config.ring_tasks = 16;
     config.map_entries = 16;
     rig_start(&r, state, &config);
     pto_tensor x = rig_bytes(&r, memory, 8);
@@ -264,15 +264,15 @@ static void test_waits_are_counted(void **state)
     for (int i = 1; i < 16; i++) {
         RIG_SUBMIT(&r, r.quick, pto_input(&x));
     }
-    assert_int_equal(rig_ring(&r, 0, PTO_RING_WINDOW).waits, 0);
+    assert_int_equal(rig_ring(&r, 0, PTO_RING_TASKS).waits, 0);
     rig_later later = {.status = PTO_OK};
     rig_later_start(&later, &r, held, 10000);
     RIG_SUBMIT(&r, r.quick, pto_input(&x));
     rig_later_join(&later);
     pto_level_stats level = rig_stats(&r).level[0];
-    assert_int_equal(level.ring[PTO_RING_WINDOW].waits, 1);
+    assert_int_equal(level.ring[PTO_RING_TASKS].waits, 1);
     assert_int_equal(level.ring[PTO_RING_HEAP].waits + level.ring[PTO_RING_ARGS].waits, 0);
-    assert_int_equal(level.ring[PTO_RING_WINDOW].peak, 16);
+    assert_int_equal(level.ring[PTO_RING_TASKS].peak, 16);
     rig_stop(&r);
 }
 
@@ -312,13 +312,13 @@ static void *watch(void *argument)
         RISES(w, helped);
         RISES(w, parks);
         RISES(w, buffers_peak);
-        RISES(w, level[0].ring[PTO_RING_WINDOW].peak);
+        RISES(w, level[0].ring[PTO_RING_TASKS].peak);
         RISES(w, level[0].ring[PTO_RING_HEAP].peak);
-        RISES(w, level[0].ring[PTO_RING_WINDOW].waits);
+        RISES(w, level[0].ring[PTO_RING_TASKS].waits);
         if (now.completed > now.submitted) {
             w->wrong = "more completed than submitted";
         }
-        if (now.level[0].ring[PTO_RING_WINDOW].used > now.level[0].ring[PTO_RING_WINDOW].size) {
+        if (now.level[0].ring[PTO_RING_TASKS].used > now.level[0].ring[PTO_RING_TASKS].size) {
             w->wrong = "more tasks alive than the window has places";
         }
         if (now.level[0].ring[PTO_RING_HEAP].used > now.level[0].ring[PTO_RING_HEAP].size ||
@@ -360,9 +360,9 @@ static void test_the_first_look_of_another_thread(void **state)
     assert_int_equal(g.stats.submitted, 1);
     assert_int_equal(g.stats.completed, 0);
     assert_int_equal(g.stats.oldest, held);
-    assert_int_equal(g.stats.level[0].ring[PTO_RING_WINDOW].used, 1);
-    assert_int_equal(g.stats.level[0].ring[PTO_RING_WINDOW].peak, 1);
-    assert_int_equal(g.stats.level[1].ring[PTO_RING_WINDOW].used, 0);
+    assert_int_equal(g.stats.level[0].ring[PTO_RING_TASKS].used, 1);
+    assert_int_equal(g.stats.level[0].ring[PTO_RING_TASKS].peak, 1);
+    assert_int_equal(g.stats.level[1].ring[PTO_RING_TASKS].used, 0);
     rig_finish(&r, held, PTO_OK);
     rig_stop(&r);
 }
@@ -374,7 +374,7 @@ static void test_stats_from_another_thread(void **state)
     pthread_t thread;
     char memory[4][8];
     pto_config config = PTO_CONFIG_INIT;
-    config.window = 64;
+    config.ring_tasks = 64;
     config.heap_bytes = 16384;
     rig_start(&r, state, &config);
     memset(&w, 0, sizeof w);

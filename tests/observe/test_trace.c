@@ -189,7 +189,7 @@ static void test_waits_for_room_and_tasks(void **state)
     rig r;
     char path[128], x[8];
     pto_config config = recorded(path);
-    config.window = 4;
+    config.ring_tasks = 4;
     config.workers = PTO_NO_WORKERS;
     rig_start(&r, state, &config);
     pto_tensor tx = rig_bytes(&r, x, 8);
@@ -211,7 +211,7 @@ static void test_waits_for_room_and_tasks(void **state)
     traces_check_times(&t);
     for (uint64_t i = 0; i < t.n_events; i++) {
         const ptrace_event *e = &t.events[i];
-        if (e->kind == ptrace_room(PTO_RING_WINDOW)) {
+        if (e->kind == ptrace_room(PTO_RING_TASKS)) {
             assert_int_equal(e->lane, 0);
             assert_int_equal(e->level, 0);
             assert_int_equal(e->value, 1);
@@ -227,7 +227,7 @@ static void test_waits_for_room_and_tasks(void **state)
         assert_int_equal(t.tasks[i].edges, i ? 1 : 0);
     }
     for (uint64_t i = 0; i < t.n_rings; i++) {
-        if (t.rings[i].ring == PTO_RING_WINDOW && t.rings[i].used > most) {
+        if (t.rings[i].ring == PTO_RING_TASKS && t.rings[i].used > most) {
             most = t.rings[i].used;
         }
     }
@@ -236,7 +236,7 @@ static void test_waits_for_room_and_tasks(void **state)
     assert_true(for_last);
     assert_true(waits >= 2);
     assert_true(most > 0 && most <= 4);
-    assert_int_equal(t.caps[PTO_RING_WINDOW].capacity, 4);
+    assert_int_equal(t.caps[PTO_RING_TASKS].capacity, 4);
     ptoi_ptrace_close(&t);
 }
 
@@ -314,12 +314,12 @@ static void test_rings_are_known_to_the_end(void **state)
         assert_int_equal(s->level, 1);
         most[s->ring] = s->used > most[s->ring] ? s->used : most[s->ring];
         last[s->ring] = s->used;
-        at = s->ring == PTO_RING_WINDOW ? s->at : at;
+        at = s->ring == PTO_RING_TASKS ? s->at : at;
     }
-    assert_int_equal(most[PTO_RING_WINDOW], 3);
+    assert_int_equal(most[PTO_RING_TASKS], 3);
     assert_true(most[PTO_RING_HEAP] >= 64);
     assert_true(most[PTO_RING_ARGS] > 0);
-    for (uint32_t ring = PTO_RING_WINDOW; ring <= PTO_RING_DEPS; ring++) {
+    for (uint32_t ring = PTO_RING_TASKS; ring <= PTO_RING_DEPS; ring++) {
         assert_int_equal(last[ring], 0);
     }
     assert_true(at >= t.tasks[2].retired);
@@ -415,7 +415,7 @@ static void test_many_tasks_as_a_model_says(void **state)
     char path[128], memory[TILES][16];
     pto_config config = recorded(path);
     config.workers = 3;
-    config.window = 32;
+    config.ring_tasks = 32;
     rig_start(&r, state, &config);
     memset(tiles, 0, sizeof tiles);
     memset(want, 0, sizeof want);
@@ -554,7 +554,8 @@ static void test_inline_tasks_are_traced(void **state)
         pto_runtime_stats stats;
         pto_tensor t[4];
         config.trace = traced ? path : NULL;
-        config.brief_ns = EVERYTHING_NS;
+        config.inline_ns = EVERYTHING_NS;
+        config.guard = PTO_NO_GUARD;     /* with guards nothing runs inline */
         config.workers = PTO_NO_WORKERS; /* nothing is left to luck */
         rig_start(&r, state, &config);
         for (int i = 0; i < 4; i++) {
@@ -569,8 +570,8 @@ static void test_inline_tasks_are_traced(void **state)
         assert_int_equal(pto_wait(r.rt), PTO_TASK_FAILED);
         expect_ok(pto_stats(r.rt, &stats));
         assert_int_equal(stats.completed, TASKS);
-        assert_true(can ? stats.at_once > TASKS / 2 : stats.at_once == 0);
-        ran_inline[traced] = stats.at_once;
+        assert_true(can ? stats.inlined > TASKS / 2 : stats.inlined == 0);
+        ran_inline[traced] = stats.inlined;
         stop(&r, PTO_OK);
     }
     assert_int_equal(ran_inline[0], ran_inline[1]);

@@ -39,7 +39,7 @@ static void write_golden(const char *path)
     rig r;
     pto_config config = PTO_CONFIG_INIT;
     config.trace = path;
-    config.window = 2;
+    config.ring_tasks = 2;
     config.workers = PTO_NO_WORKERS;
     rig_start(&r, &state, &config);
     pto_kernel nasty;

@@ -354,7 +354,7 @@ static pto_status read_second(const pto_op_call *call)
 
 enum { ROUNDS = 2000 };
 
-/* Runs until it has seen the second implementation, or has looked for long enough. */
+/* Runs until it has seen the second implementation, or has checked for long enough. */
 static void *run_meanwhile(void *op)
 {
     pto_tensor t = {.dtype = PTO_FLOAT32};

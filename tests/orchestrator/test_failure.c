@@ -214,7 +214,7 @@ static void test_poison_outlives_its_task(void **state)
 {
     field f;
     pto_config config = PTO_CONFIG_INIT;
-    config.window = 16;
+    config.ring_tasks = 16;
     config.map_entries = 64;
     field_start(&f, state, &config);
     rig *r = &f.r;
@@ -527,7 +527,7 @@ static void test_many_failures(void **state)
     enum { MANY = 1000 };
     rig r;
     pto_config config = PTO_CONFIG_INIT;
-    config.window = 64;
+    config.ring_tasks = 64;
     static unsigned char bytes[MANY][8];
     rig_start(&r, state, &config);
     memset(bytes, 0, sizeof bytes);

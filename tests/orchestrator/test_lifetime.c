@@ -25,7 +25,7 @@ static pto_status remember(const pto_call *call)
 }
 
 /* Fills what is left of the heap with tasks in scopes of their own, and one more than fits. That one
- * has to wait for `reader`, which another thread ends after it has looked at the memory. */
+ * has to wait for `reader`, which another thread ends after it has checked at the memory. */
 static void press(rig *r, pto_task reader, const unsigned char *bytes, size_t count, int blocks)
 {
     rig_later later = {
@@ -310,7 +310,7 @@ static void test_a_first_writer_inside_of_a_boundary(void **state)
             expect_ok(pto_wait(r.rt));
             for (uint32_t l = 0; l < levels; l++) {
                 assert_int_equal(rig_ring(&r, l, PTO_RING_HEAP).used, 0);
-                assert_int_equal(rig_ring(&r, l, PTO_RING_WINDOW).used, 0);
+                assert_int_equal(rig_ring(&r, l, PTO_RING_TASKS).used, 0);
             }
             rig_stop(&r);
         }
@@ -428,7 +428,7 @@ static void test_a_busy_heap(void **state)
     checker c;
     pto_kernel check;
     pto_config config = small();
-    config.window = 32;
+    config.ring_tasks = 32;
     config.workers = 3;
     atomic_init(&c.wrong, 0);
     rig_start(&r, state, &config);
@@ -455,7 +455,7 @@ static void test_a_busy_heap(void **state)
     pto_runtime_stats stats = rig_stats(&r);
     for (uint32_t level = 0; level < 2; level++) {
         assert_int_equal(stats.level[level].ring[PTO_RING_HEAP].used, 0);
-        assert_int_equal(stats.level[level].ring[PTO_RING_WINDOW].used, 0);
+        assert_int_equal(stats.level[level].ring[PTO_RING_TASKS].used, 0);
         assert_true(stats.level[level].ring[PTO_RING_HEAP].peak <= HEAP);
     }
     rig_stop(&r);

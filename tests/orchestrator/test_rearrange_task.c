@@ -613,7 +613,7 @@ static void test_no_room_for_all_parts(void **state)
 {
     rig r;
     pto_config config = PTO_CONFIG_INIT;
-    config.window = 32;
+    config.ring_tasks = 32;
     config.levels = 1;
     rig_start(&r, state, &config);
     pair p = pair_make(&r);
@@ -622,7 +622,7 @@ static void test_no_room_for_all_parts(void **state)
         RIG_SUBMIT_BARE(&r, r.quick);
     }
     expect_fail(pto_submit_rearrange(r.rt, &p.dst, &p.turned, PTO_VECTOR), PTO_STALLED,
-                "1 of 2 parts", "window");
+                "1 of 2 parts", "task ring");
     expect_ok(pto_scope_end(r.rt));
     expect_ok(pto_submit_rearrange(r.rt, &p.dst, &p.turned, PTO_VECTOR));
     rig_stop(&r);

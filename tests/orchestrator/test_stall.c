@@ -6,7 +6,7 @@ static pto_config tiny(void)
 {
     pto_config config = PTO_CONFIG_INIT;
     config.levels = 2;
-    config.window = 16;
+    config.ring_tasks = 16;
     config.heap_bytes = 16384;
     config.arg_bytes = 16384;
     return config;
@@ -45,7 +45,7 @@ static void test_a_full_window_under_an_open_scope(void **state)
     pto_config config = tiny();
     char submitted[64], begun[64];
     rig_start(&r, state, &config);
-    uint64_t window = rig_ring(&r, 0, PTO_RING_WINDOW).size;
+    uint64_t window = rig_ring(&r, 0, PTO_RING_TASKS).size;
     assert_int_equal(window, 16);
     int scope_line = __LINE__ + 1;
     expect_ok(pto_scope_begin(r.rt));
@@ -55,19 +55,19 @@ static void test_a_full_window_under_an_open_scope(void **state)
         RIG_SUBMIT_BARE(&r, r.quick);
     }
     rig_finish(&r, oldest, PTO_OK);
-    assert_int_equal(rig_ring(&r, 0, PTO_RING_WINDOW).waits, 0);
+    assert_int_equal(rig_ring(&r, 0, PTO_RING_TASKS).waits, 0);
     pto_task task = 4711, last = pto_last_task(r.rt);
     expect_fail(pto_submit_task(r.rt, r.quick, PTO_KERNEL_TYPE, NULL, 0, &task), PTO_STALLED,
-                "window", "16", "'hold'", site(submitted, sizeof submitted, task_line),
+                "task ring", "16", "'hold'", site(submitted, sizeof submitted, task_line),
                 site(begun, sizeof begun, scope_line), "scope", "level");
     assert_int_equal(task, 4711);
     assert_int_equal(pto_last_task(r.rt), last);
     assert_int_equal(rig_stats(&r).submitted, window);
-    assert_int_equal(rig_ring(&r, 0, PTO_RING_WINDOW).used, window);
+    assert_int_equal(rig_ring(&r, 0, PTO_RING_TASKS).used, window);
     expect_ok(pto_check(r.rt));
     /* Again, just as long as the scope is open. */
     expect_fail(pto_submit_task(r.rt, r.quick, PTO_KERNEL_TYPE, NULL, 0, &task), PTO_STALLED,
-                "window");
+                "task ring");
     /* Another level has room. */
     expect_ok(pto_scope_begin_ex(r.rt, PTO_SCOPE_BOUNDARY));
     RIG_SUBMIT_BARE(&r, r.quick);
@@ -149,7 +149,7 @@ static void test_full_arguments_under_an_open_scope(void **state)
 {
     rig r;
     pto_config config = tiny();
-    config.window = 1024;
+    config.ring_tasks = 1024;
     pto_param scalars[64];
     char submitted[64], begun[64];
     rig_start(&r, state, &config);
@@ -234,10 +234,10 @@ static void test_a_slow_kernel_is_no_stall(void **state)
         RIG_SUBMIT_BARE(&r, r.quick);
     }
     assert_false(atomic_load(&slept));
-    assert_int_equal(rig_ring(&r, 0, PTO_RING_WINDOW).waits, 0);
+    assert_int_equal(rig_ring(&r, 0, PTO_RING_TASKS).waits, 0);
     RIG_SUBMIT_BARE(&r, r.quick);
     assert_true(atomic_load(&slept));
-    assert_int_equal(rig_ring(&r, 0, PTO_RING_WINDOW).waits, 1);
+    assert_int_equal(rig_ring(&r, 0, PTO_RING_TASKS).waits, 1);
 
     /* The oldest is complete, its scope is ended, and somebody still reads. */
     expect_ok(pto_scope_begin(r.rt));
@@ -297,7 +297,7 @@ static void test_waiting_needs_no_room(void **state)
     for (int i = 1; i < 16; i++) {
         RIG_SUBMIT(&r, r.quick, pto_input(&t));
     }
-    expect_fail(pto_submit(r.rt, r.quick, pto_input(&t)), PTO_STALLED, "window");
+    expect_fail(pto_submit(r.rt, r.quick, pto_input(&t)), PTO_STALLED, "task ring");
     expect_ok(pto_wait(r.rt));
     expect_ok(pto_read(r.rt, &t, got, sizeof got));
     assert_int_equal(got[63], 3);
@@ -341,7 +341,7 @@ static void stream(void **state, uint32_t levels, bool outer_task)
     expect_ok(pto_wait(r.rt));
     pto_runtime_stats stats = rig_stats(&r);
     assert_int_equal(stats.submitted, 2 * rounds + outer_task);
-    assert_true(stats.level[levels - 1].ring[PTO_RING_WINDOW].peak <= 16);
+    assert_true(stats.level[levels - 1].ring[PTO_RING_TASKS].peak <= 16);
     assert_true(stats.level[levels - 1].ring[PTO_RING_HEAP].peak <= (uint64_t)heap);
     expect_ok(pto_scope_end(r.rt));
     rig_stop(&r);
@@ -382,7 +382,7 @@ static void test_one_level_and_a_live_outer_task(void **state)
     }
     /* pto_scope_end succeeded after it, so the words are still the submit's. */
     expect_status(status, PTO_STALLED,
-                  (const char *const[]){"window", "16", "'fill'",
+                  (const char *const[]){"task ring", "16", "'fill'",
                                         site(submitted, sizeof submitted, task_line),
                                         site(begun, sizeof begun, scope_line), "level", NULL},
                   "submit", __FILE__, __LINE__);

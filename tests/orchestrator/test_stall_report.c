@@ -7,7 +7,7 @@ static pto_config tiny(void)
 {
     pto_config config = PTO_CONFIG_INIT;
     config.levels = 2;
-    config.window = 4;
+    config.ring_tasks = 4;
     config.heap_bytes = 4096;
     config.arg_bytes = 1024;
     config.buffers = 8;
@@ -83,26 +83,26 @@ static void test_window(void **state)
     }
     assert_int_equal(submit(&r, r.quick, NULL, 0, 30), PTO_STALLED);
     expect_words(&r,
-                 "submit: the task window of level 0 is full (4 tasks) for ever: its oldest task 0 "
+                 "submit: the task ring of level 0 is full (4 tasks) for ever: its oldest task 0 "
                  "(kernel 'fails', submitted at model.c:20) is held by the scope opened at "
                  "model.c:7. End that scope, put what repeats into PTO_BOUNDARY scopes, or raise "
-                 "window (PTO_WINDOW)",
+                 "ring_tasks (PTO_RING_TASKS)",
                  "stalled: no task that ends can make room\n"
-                 "  short of  task window of level 0: 1 wanted, 4 of 4 tasks in use\n"
+                 "  short of  task ring of level 0: 1 wanted, 4 of 4 tasks in use\n"
                  "  oldest    task 0 (kernel 'fails', submitted at model.c:20)\n"
                  "  held by   the scope opened at model.c:7, which only this program can end\n"
                  "  do        end that scope before so much is submitted\n"
                  "  or        put what repeats into boundary scopes: PTO_BOUNDARY(rt) { ... }\n"
-                 "  or        raise window (PTO_WINDOW)\n");
+                 "  or        raise ring_tasks (PTO_RING_TASKS)\n");
     pto_stall_report report = last(&r);
-    expect_report(&report, PTO_STALL_SCOPE, PTO_RING_WINDOW, 0, 4, 4, 1);
+    expect_report(&report, PTO_STALL_SCOPE, PTO_RING_TASKS, 0, 4, 4, 1);
     assert_int_equal(report.count, 1);
     assert_int_equal(report.order, 0);
     assert_int_equal(report.line, 20);
     assert_int_equal(report.scope_line, 7);
     assert_string_equal(report.kernel, "fails");
-    assert_string_equal(report.field, "window");
-    assert_string_equal(report.variable, "PTO_WINDOW");
+    assert_string_equal(report.field, "ring_tasks");
+    assert_string_equal(report.variable, "PTO_RING_TASKS");
     assert_int_equal(report.enough, 0);
     assert_int_equal(submit(&r, r.quick, NULL, 0, 31), PTO_STALLED);
     assert_int_equal(last(&r).count, 2);
@@ -187,20 +187,20 @@ static void test_too_few_levels(void **state)
     }
     assert_int_equal(submit(&r, r.quick, NULL, 0, 26), PTO_STALLED);
     expect_words(&r,
-                 "submit: the task window of level 1 is full (4 tasks) for ever: its oldest task 0 "
+                 "submit: the task ring of level 1 is full (4 tasks) for ever: its oldest task 0 "
                  "(kernel 'quick', submitted at model.c:25) is held by the scope opened at "
                  "model.c:13. End that scope, raise levels (PTO_LEVELS): boundary scopes share the "
-                 "last ring here, or raise window (PTO_WINDOW)",
+                 "last ring here, or raise ring_tasks (PTO_RING_TASKS)",
                  "stalled: no task that ends can make room\n"
-                 "  short of  task window of level 1: 1 wanted, 4 of 4 tasks in use\n"
+                 "  short of  task ring of level 1: 1 wanted, 4 of 4 tasks in use\n"
                  "  oldest    task 0 (kernel 'quick', submitted at model.c:25)\n"
                  "  held by   the scope opened at model.c:13, which only this program can end\n"
                  "  do        raise levels (PTO_LEVELS): boundary scopes that nest this deep share "
                  "the ring of the scope\n"
                  "  or        end that scope before so much is submitted\n"
-                 "  or        raise window (PTO_WINDOW)\n");
+                 "  or        raise ring_tasks (PTO_RING_TASKS)\n");
     const pto_stall_report report = last(&r);
-    expect_report(&report, PTO_STALL_LEVELS, PTO_RING_WINDOW, 1, 4, 4, 1);
+    expect_report(&report, PTO_STALL_LEVELS, PTO_RING_TASKS, 1, 4, 4, 1);
     expect_ok(pto_scope_end(r.rt));
     expect_ok(pto_scope_end(r.rt));
     rig_stop(&r);

@@ -19,8 +19,8 @@ static void same_state(const pto_runtime_stats *a, const pto_runtime_stats *b)
     assert_int_equal(a->buffers, b->buffers);
     assert_int_equal(a->scope_depth, b->scope_depth);
     for (uint32_t level = 0; level < a->levels; level++) {
-        assert_int_equal(a->level[level].ring[PTO_RING_WINDOW].used,
-                         b->level[level].ring[PTO_RING_WINDOW].used);
+        assert_int_equal(a->level[level].ring[PTO_RING_TASKS].used,
+                         b->level[level].ring[PTO_RING_TASKS].used);
         assert_int_equal(a->level[level].ring[PTO_RING_HEAP].used,
                          b->level[level].ring[PTO_RING_HEAP].used);
         assert_int_equal(a->level[level].ring[PTO_RING_ARGS].used,

@@ -34,17 +34,17 @@ static inline void config_workers(test_rng *rng, program *p, program_profile pro
 static inline void config_rings(test_rng *rng, pto_config *c, program_profile profile)
 {
     if (profile == PROFILE_RACE) {
-        c->window = UINT32_C(1) << program_roll(rng, 4, 7);
+        c->ring_tasks = UINT32_C(1) << program_roll(rng, 4, 7);
         c->heap_bytes = (uint64_t)program_roll(rng, 4, 12) * 64;
         return;
     }
     if (profile == PROFILE_FAIL) {
-        c->window = UINT32_C(1) << program_roll(rng, 2, 4);
+        c->ring_tasks = UINT32_C(1) << program_roll(rng, 2, 4);
         c->deps = UINT32_C(1) << program_roll(rng, 0, 3);
         return;
     }
     if (profile == PROFILE_SAME && !program_one_in(rng, 4)) { /* room, mostly */
-        c->window = UINT32_C(1) << program_roll(rng, 3, 8);
+        c->ring_tasks = UINT32_C(1) << program_roll(rng, 3, 8);
         c->heap_bytes = (uint64_t)program_roll(rng, 8, 96) * 64;
         if (program_one_in(rng, 3)) {
             c->deps = UINT32_C(1) << program_roll(rng, 6, 9);
@@ -55,8 +55,8 @@ static inline void config_rings(test_rng *rng, pto_config *c, program_profile pr
         return;
     }
     if (!program_one_in(rng, 4)) {
-        c->window = UINT32_C(1) << (program_one_in(rng, 4) ? program_roll(rng, 1, 3)
-                                                           : program_roll(rng, 4, 6));
+        c->ring_tasks = UINT32_C(1) << (program_one_in(rng, 4) ? program_roll(rng, 1, 3)
+                                                               : program_roll(rng, 4, 6));
     }
     if (!program_one_in(rng, 4)) {
         c->heap_bytes = (uint64_t)program_roll(rng, 4, 48) * 64;
@@ -75,7 +75,7 @@ static inline void config_rings(test_rng *rng, pto_config *c, program_profile pr
     }
     if (program_one_in(rng, 4)) {
         for (uint32_t level = 0; level < c->levels; level++) {
-            c->level_window[level] = UINT32_C(1) << program_roll(rng, 2, 7);
+            c->level_ring_tasks[level] = UINT32_C(1) << program_roll(rng, 2, 7);
             c->level_heap_bytes[level] = (uint64_t)program_roll(rng, 4, 64) * 64;
         }
     }
@@ -101,11 +101,11 @@ static inline void config_make(test_rng *rng, program *p, program_profile profil
     config_rings(rng, c, profile);
     /* Not drawn: programs stay what they were. */
     c->guard = c->spin % 4 == 1 ? 1 : PTO_NO_GUARD;
-    const bool at_once = profile == PROFILE_SAME ? c->spin % 4 != 1 : c->spin % 4 == 2;
-    c->brief_ns = at_once            ? 1000000000 /* everything that can be */
-                  : c->spin % 4 == 3 ? 100        /* and if others have enough to do */
-                                     : PTO_NO_BRIEF;
-    if (at_once) { /* and not much that keeps it */
+    const bool inlined = profile == PROFILE_SAME ? c->spin % 4 != 1 : c->spin % 4 == 2;
+    c->inline_ns = inlined            ? 1000000000 /* everything that can be */
+                   : c->spin % 4 == 3 ? 100        /* and if others have enough to do */
+                                      : PTO_NO_INLINE;
+    if (inlined) { /* and not much that keeps it */
         c->place = PTO_PLACE_INLINE;
         c->caller_types = 0;
         c->deps = c->map_entries = 0;
@@ -128,7 +128,7 @@ static inline void config_print(FILE *out, const program *p)
 {
     const pto_config *c = &p->config;
     fprintf(out, "  levels %u", c->levels);
-    if (c->brief_ns != PTO_NO_BRIEF) {
+    if (c->inline_ns != PTO_NO_INLINE) {
         fprintf(out, ", at once");
     }
     if (c->type_workers[0]) {
@@ -142,7 +142,7 @@ static inline void config_print(FILE *out, const program *p)
             c->place == PTO_PLACE_THREAD ? ", a thread schedules" : "",
             c->map_twice ? ", mapped twice" : "");
     fprintf(out, "%s", c->guard == 1 ? ", guarded" : "");
-    config_number(out, "window", c->window);
+    config_number(out, "window", c->ring_tasks);
     config_number(out, "heap", c->heap_bytes);
     config_number(out, "deps", c->deps);
     config_number(out, "map entries", c->map_entries);
@@ -153,9 +153,9 @@ static inline void config_print(FILE *out, const program *p)
     config_number(out, "first task", c->first_task);
     fprintf(out, "%s\n", p->ending == PTO_CANCEL ? ", cancelled at the end" : "");
     for (uint32_t level = 0; level < c->levels; level++) {
-        if (c->level_window[level]) {
-            fprintf(out, "  level %u: window %u, heap %" PRIu64 "\n", level, c->level_window[level],
-                    c->level_heap_bytes[level]);
+        if (c->level_ring_tasks[level]) {
+            fprintf(out, "  level %u: window %u, heap %" PRIu64 "\n", level,
+                    c->level_ring_tasks[level], c->level_heap_bytes[level]);
         }
     }
 }

@@ -82,7 +82,7 @@ typedef enum program_failure {
 typedef enum program_ending {
     END_RETURN,    /* its kernel does the work */
     END_LATER,     /* the kernel returns PTO_PENDING, another thread does the work */
-    END_AT_ONCE,   /* the kernel does the work and completes the task itself, then returns */
+    END_INLINE,    /* the kernel does the work and completes the task itself, then returns */
     END_MEANWHILE, /* another thread does it all while the kernel waits to return PTO_PENDING */
 } program_ending;
 
@@ -233,7 +233,7 @@ static inline void *program_room(size_t count, size_t size)
     X(STALE, "stale tensors refused")                                                              \
     X(VERSION, "wrong versions refused")                                                           \
     X(UNWRITTEN, "tensors without memory refused")                                                 \
-    X(STALLED_WINDOW, "stalls of a window")                                                        \
+    X(STALLED_TASKS, "stalls of a task ring")                                                      \
     X(STALLED_HEAP, "stalls of a heap or of arguments")                                            \
     X(STALLED_BUFFERS, "stalls of buffers")                                                        \
     X(OUTER, "tensors of an outer lifetime that a task brought to life")                           \
@@ -244,7 +244,7 @@ static inline void *program_room(size_t count, size_t size)
     X(WAITED_DEPS, "waits for edges")                                                              \
     X(WAITED_MAP, "waits for the map")                                                             \
     X(HELPED, "tasks that the orchestrating thread ran")                                           \
-    X(AT_ONCE, "tasks that submit ran itself")                                                     \
+    X(INLINE, "tasks that submit ran itself")                                                      \
     X(OPEN, "runtimes with a scope open at their end")
 
 typedef enum program_sight {

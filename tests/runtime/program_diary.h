@@ -44,14 +44,14 @@ static inline void diary_bytes(program_diary *d, const char *what, const uint8_t
 
 static inline void diary_level(program_diary *d, const pto_level_stats *l)
 {
-    diary_note(d, "tasks alive", l->ring[PTO_RING_WINDOW].used);
-    diary_note(d, "the most tasks alive", l->ring[PTO_RING_WINDOW].peak);
+    diary_note(d, "tasks alive", l->ring[PTO_RING_TASKS].used);
+    diary_note(d, "the most tasks alive", l->ring[PTO_RING_TASKS].peak);
     diary_note(d, "heap in use", l->ring[PTO_RING_HEAP].used);
     diary_note(d, "the most heap in use", l->ring[PTO_RING_HEAP].peak);
     diary_note(d, "arguments in use", l->ring[PTO_RING_ARGS].used);
     diary_note(d, "edges in use", l->ring[PTO_RING_DEPS].used);
     diary_note(d, "map entries in use", l->ring[PTO_RING_MAP].used);
-    diary_note(d, "waits for the window", l->ring[PTO_RING_WINDOW].waits);
+    diary_note(d, "waits for the window", l->ring[PTO_RING_TASKS].waits);
     diary_note(d, "waits for the heap", l->ring[PTO_RING_HEAP].waits);
     diary_note(d, "waits for arguments", l->ring[PTO_RING_ARGS].waits);
     diary_note(d, "waits for edges", l->ring[PTO_RING_DEPS].waits);

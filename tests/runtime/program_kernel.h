@@ -5,7 +5,7 @@
  * that comes too early, too late or not at all changes everything that follows from it. The oracle
  * runs the same function, on memory of its own.
  *
- * A kernel also looks whether it was called as it was submitted, and notes that it ran. These notes
+ * A kernel also looks whether it was called as it was submitted, and records that it ran. These records
  * are plain fields: the runtime promises that whoever waits for a task sees what it wrote, and the
  * thread sanitizer holds it to that.
  */
@@ -255,7 +255,7 @@ static inline void kernel_meddle(program_task *task, const pto_call *call)
     }
 }
 
-/* The work of a task with its notes. */
+/* The work of a task with its records. */
 static inline pto_status kernel_do(program_task *task, const pto_call *call)
 {
     kernel_check_call(task, call);
@@ -376,7 +376,7 @@ static inline pto_status kernel_main(const pto_call *call)
     switch (task->work.ending) {
     case END_RETURN:
         break;
-    case END_AT_ONCE:
+    case END_INLINE:
         task->call = *call;
         kernel_complete(task, kernel_do(task, call), true);
         return PTO_PENDING;

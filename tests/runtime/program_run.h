@@ -105,7 +105,7 @@ static inline void run_judge(run *r, pto_status status, const model_verdict *v, 
     if (status == PTO_STALLED) {
         const char *detail = pto_error_detail();
         run_saw(r,
-                strstr(detail, "window")        ? SEEN_STALLED_WINDOW
+                strstr(detail, "task ring")     ? SEEN_STALLED_TASKS
                 : strstr(detail, "PTO_BUFFERS") ? SEEN_STALLED_BUFFERS
                                                 : SEEN_STALLED_HEAP,
                 1);

@@ -49,7 +49,7 @@ static inline void try_begin(run *r)
     run_expect(r, pto_stats(r->rt, &stats), PTO_OK, "pto_stats");
     for (uint32_t level = 0; level < config.levels; level++) {
         const pto_level_stats *l = &stats.level[level];
-        r->m.room[level] = (model_room){l->ring[PTO_RING_WINDOW].size, l->ring[PTO_RING_HEAP].size,
+        r->m.room[level] = (model_room){l->ring[PTO_RING_TASKS].size, l->ring[PTO_RING_HEAP].size,
                                         l->ring[PTO_RING_ARGS].size};
     }
     helper_start(&r->helper, r->p->ending == PTO_CANCEL);
@@ -119,7 +119,7 @@ static inline void try_stats(run *r, uint64_t failed, uint64_t skipped)
         }
     }
     run_saw(r, SEEN_HELPED, s.helped);
-    run_saw(r, SEEN_AT_ONCE, s.at_once);
+    run_saw(r, SEEN_INLINE, s.inlined);
 }
 
 /* A runtime that is destroyed at work, with pending tasks and open scopes. Nothing is compared. */

@@ -7,27 +7,27 @@
 
 #include "program.h"
 
-#include "orchestrator/draft.h"
+#include "orchestrator/slow.h"
 
 static struct {
     bool closed;
-    uint64_t tasks, drafted; /* while it was open */
+    uint64_t tasks, slow; /* while it was open */
 } twice;
 
-uint64_t __real_ptoi_known_room(const pto_runtime *rt, uint32_t level);
-uint64_t __wrap_ptoi_known_room(const pto_runtime *rt, uint32_t level);
-pto_status __real_ptoi_draft_link(ptoi_draft *d);
-pto_status __wrap_ptoi_draft_link(ptoi_draft *d);
+uint64_t __real_ptoi_fast_room(const pto_runtime *rt, uint32_t level);
+uint64_t __wrap_ptoi_fast_room(const pto_runtime *rt, uint32_t level);
+pto_status __real_ptoi_slow_link(ptoi_slow *d);
+pto_status __wrap_ptoi_slow_link(ptoi_slow *d);
 
-uint64_t __wrap_ptoi_known_room(const pto_runtime *rt, uint32_t level)
+uint64_t __wrap_ptoi_fast_room(const pto_runtime *rt, uint32_t level)
 {
-    return twice.closed ? 0 : __real_ptoi_known_room(rt, level);
+    return twice.closed ? 0 : __real_ptoi_fast_room(rt, level);
 }
 
-pto_status __wrap_ptoi_draft_link(ptoi_draft *d)
+pto_status __wrap_ptoi_slow_link(ptoi_slow *d)
 {
-    twice.drafted += !twice.closed;
-    return __real_ptoi_draft_link(d);
+    twice.slow += !twice.closed;
+    return __real_ptoi_slow_link(d);
 }
 
 /* One thread does everything, in an order that nothing but the program decides. */
@@ -42,11 +42,11 @@ static inline void twice_alone(program *p)
         c->first_task = 1; /* else each runtime has numbers of its own */
     }
     c->place = PTO_PLACE_INLINE;
-    c->brief_ns = PTO_NO_BRIEF;
+    c->inline_ns = PTO_NO_INLINE;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         program_work *work = &p->op[i].work;
         if (work->ending != END_RETURN) {
-            work->ending = END_AT_ONCE;
+            work->ending = END_INLINE;
         }
         work->delay[0] = work->delay[1] = 0;
     }
@@ -61,7 +61,7 @@ static inline void twice_look_inside(program_diary *d, pto_runtime *rt)
     diary_note(d, "accesses recorded", map.inserts);
     diary_note(d, "regions of bad memory", rt->poison.count);
     for (uint32_t l = 0; l < rt->levels; l++) {
-        const ptoi_track *t = &rt->track[l];
+        const ptoi_rings *t = &rt->rings[l];
         diary_note(d, "bad tasks", rt->poison.n_bad[l]);
         diary_note(d, "head", t->head);
         diary_note(d, "completed", t->completed);

@@ -223,8 +223,8 @@ static inline void rig_start(rig *r, void **state, const pto_config *config)
     if (!c.workers && !typed) {
         c.workers = 2;
     }
-    if (!c.brief_ns) {
-        c.brief_ns = PTO_NO_BRIEF; /* nothing is left to luck */
+    if (!c.inline_ns) {
+        c.inline_ns = PTO_NO_INLINE; /* nothing is left to luck */
     }
     c.place = setup->place;
     c.map_twice = setup->map_twice;

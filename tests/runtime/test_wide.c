@@ -197,7 +197,7 @@ static void test_ten_million_tasks(void **state)
     pto_tensor lane[LANES];
     pto_config config = PTO_CONFIG_INIT;
     bench b;
-    config.window = 64;
+    config.ring_tasks = 64;
     config.heap_bytes = 4 << 20;
     start(&b, &config);
     for (int i = 0; i < LANES; i++) {
@@ -226,7 +226,7 @@ static void cross(uint64_t first_task, uint32_t window)
     pto_tensor lane[LANES];
     pto_config config = PTO_CONFIG_INIT;
     bench b;
-    config.window = window;
+    config.ring_tasks = window;
     config.heap_bytes = 4096;
     config.deps = 16;
     config.map_entries = 32;
@@ -281,7 +281,7 @@ static void consume(uint64_t count, uint32_t window)
     bench b;
     later end;
     assert_non_null(data);
-    config.window = window;
+    config.ring_tasks = window;
     config.map_entries = 4 * window; /* each of them must be remembered, */
     config.deps = 2 * window;        /* and has an edge */
     start(&b, &config);
@@ -330,7 +330,7 @@ static void gather(int64_t count, uint32_t deps, uint32_t map_entries)
     pto_config config = PTO_CONFIG_INIT;
     bench b;
     assert_true(data && tile && params);
-    config.window = 2048;
+    config.ring_tasks = 2048;
     config.deps = deps;
     config.map_entries = map_entries;
     start(&b, &config);
@@ -381,7 +381,7 @@ static void cover(int64_t tiles, uint32_t deps, uint32_t map_entries)
     bench b;
     later end;
     assert_non_null(data);
-    config.window = 8192;
+    config.ring_tasks = 8192;
     config.deps = deps ? deps : 16384;
     config.map_entries = map_entries ? map_entries : 32768;
     start(&b, &config);
@@ -437,7 +437,7 @@ static void descend(uint32_t flags)
     pto_task_report report;
     uint64_t result = 0;
     bench b;
-    config.window = 2048;
+    config.ring_tasks = 2048;
     start(&b, &config);
     for (uint32_t d = 0; d < DEPTH; d++) {
         EXPECT_OK(pto_scope_begin_ex(b.rt, flags));
@@ -508,7 +508,7 @@ static void spread_news(pto_place place, uint64_t turns)
     config.levels = 1;
     config.workers = 3;
     config.place = place;
-    config.window = 4;
+    config.ring_tasks = 4;
     config.deps = 4;
     start(&b, &config);
     EXPECT_OK(pto_kernel_register(b.rt, "fails", PTO_VECTOR, fails, NULL, &fail));

@@ -30,7 +30,7 @@ static void test_first_in_first_out(void **state)
         uint32_t in = 0, out = 0;
         test_rng rng = test_rng_make(test_seed() + f);
         for (int i = 0; i < 1000; i++) {
-            assert_int_equal(ptoi_queue_see(&q), in != out);
+            assert_int_equal(ptoi_queue_has_task(&q), in != out);
             if (in - out < 8 && below(&rng, 2)) {
                 ptoi_queue_push(&q, in++);
             } else if (in != out) {
@@ -66,7 +66,7 @@ typedef struct traveller {
 
 static void wake_one(round_trip *trip)
 {
-    for (uint32_t i = 0; ptoi_see32(&trip->idle) && i < THREADS; i++) {
+    for (uint32_t i = 0; ptoi_load_sc32(&trip->idle) && i < THREADS; i++) {
         if (ptoi_park_wake(&trip->parker[i])) {
             return;
         }
@@ -77,25 +77,25 @@ static void *travel(void *context)
 {
     const traveller *t = context;
     round_trip *trip = t->trip;
-    while (!ptoi_see32(&trip->stop)) {
+    while (!ptoi_load_sc32(&trip->stop)) {
         uint32_t token = ptoi_queue_pop(&trip->queue);
         if (token == PTOI_NONE) {
             ptoi_park_announce(&trip->parker[t->id]);
-            if (ptoi_see32(&trip->stop) || ptoi_queue_see(&trip->queue)) {
+            if (ptoi_load_sc32(&trip->stop) || ptoi_queue_has_task(&trip->queue)) {
                 ptoi_park_withdraw(&trip->parker[t->id]);
             } else {
                 ptoi_park_sleep(&trip->parker[t->id]);
             }
             continue;
         }
-        if (token >= TOKENS || ptoi_swap32(&trip->out[token], 1)) {
+        if (token >= TOKENS || ptoi_exchange32(&trip->out[token], 1)) {
             ptoi_set32(&trip->wrong, 1);
         }
         trip->popped[t->id]++;
-        bool last = ptoi_add64(&trip->left, (uint64_t)-1) == 1;
-        ptoi_put32(&trip->out[token], 0);
+        bool last = ptoi_fetch_add64(&trip->left, (uint64_t)-1) == 1;
+        ptoi_store_sc32(&trip->out[token], 0);
         if (last) {
-            ptoi_put32(&trip->stop, 1);
+            ptoi_store_sc32(&trip->stop, 1);
             for (uint32_t i = 0; i < THREADS; i++) {
                 ptoi_park_wake(&trip->parker[i]);
             }

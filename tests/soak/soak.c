@@ -8,7 +8,7 @@
  * lanes, a thread each, run their own programs at the same time: runtimes must not know of each
  * other.
  *
- * Between programs the process is looked at: file descriptors and threads must be what they were,
+ * Between programs the process is checked at: file descriptors and threads must be what they were,
  * mappings and resident memory must stay where they settled in the beginning.
  *
  * Program N of a lane is made of seed + N; a failure names the seed of the one program, and

@@ -267,7 +267,7 @@ static void test_import_refuses(void **state)
         }
     }
 
-    /* Versions: checked before anything else is looked at. */
+    /* Versions: checked before anything else is checked at. */
     pto_dl_versioned v = versioned((pto_dl_tensor){.ndim = 99}, 2, 7, 0);
     expect_refused(t, pto_dlpack_import_versioned(&v, &t, NULL), PTO_BAD_DLPACK, "version 2.7");
     v.version.major = 0;

@@ -9,7 +9,7 @@ bad=0
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-unset PTO_WORKERS PTO_SCHEDULER PTO_WINDOW PTO_HEAP PTO_DEPS PTO_ARGS PTO_MAP_ENTRIES PTO_LEVELS
+unset PTO_WORKERS PTO_SCHEDULER PTO_RING_TASKS PTO_HEAP PTO_DEPS PTO_ARGS PTO_MAP_ENTRIES PTO_LEVELS
 
 . "$(dirname -- "$0")/../support/expect.sh"
 
@@ -82,10 +82,10 @@ expect 0 "3 workers and the caller, scheduler on its own thread" \
 expect 0 "the median of 4 runs" "$pto" run vector --small --repeat 4
 expect 0 "this run" "$pto" run stencil --small --profile
 expect 0 "10 of 10 KiB" "$pto" run vector --small --heap 10k
-expect 0 "of 64" "$pto" run vector --small --window 64
+expect 0 "of 64" "$pto" run vector --small --ring-tasks 64
 # What cannot fit is refused, with advice.
 expect 2 "raise heap_bytes (PTO_HEAP)" "$pto" run vector --small --heap 4k
-expect 2 "held by   the scope opened at" "$pto" run vector --small --window 2
+expect 2 "held by   the scope opened at" "$pto" run vector --small --ring-tasks 2
 # The variables of the runtime win over what a workload would like, and options over them.
 expect 0 "2 workers and the caller, scheduler on its own thread" \
     env PTO_WORKERS=2 PTO_SCHEDULER=thread "$pto" run vector --small

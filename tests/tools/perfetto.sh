@@ -14,7 +14,7 @@ check=$(dirname -- "$0")/perfetto/check.py
 bad=0
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-unset PTO_TRACE PTO_TRACE_LIMIT PTO_WORKERS PTO_WINDOW
+unset PTO_TRACE PTO_TRACE_LIMIT PTO_WORKERS PTO_RING_TASKS
 export PYTHONDONTWRITEBYTECODE=1
 
 complain() {
@@ -40,7 +40,7 @@ sys.exit(find_spec("jsonschema") is None)' 2>/dev/null; then
     echo "[  SKIPPED ] runs_are_sound"
     exit 0
 fi
-PTO_WINDOW=16 PTO_TRACE=$work/vector.json "$pto" run vector --small --elements 16384 --workers 2 \
+PTO_RING_TASKS=16 PTO_TRACE=$work/vector.json "$pto" run vector --small --elements 16384 --workers 2 \
     >"$work/log" 2>&1 || complain "vector: $(cat "$work/log")"
 PTO_TRACE=$work/cholesky.json "$pto" run cholesky --small --workers 1 >"$work/log" 2>&1 ||
     complain "cholesky: $(cat "$work/log")"

@@ -12,7 +12,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cp "$data/v1.ptrace" "$work/run.ptrace" || exit 1
 cd "$work" || exit 1
-unset PTO_TRACE PTO_TRACE_LIMIT PTO_WINDOW PTO_HEAP PTO_ARGS PTO_DEPS PTO_MAP_ENTRIES PTO_LEVELS
+unset PTO_TRACE PTO_TRACE_LIMIT PTO_RING_TASKS PTO_HEAP PTO_ARGS PTO_DEPS PTO_MAP_ENTRIES PTO_LEVELS
 
 . "$(dirname -- "$0")/../support/expect.sh"
 
@@ -22,7 +22,7 @@ expect 0 "limited by" "$pto" replay run.ptrace
 expect 0 "recorded   3.99 ms" "$pto" replay run.ptrace
 expect 0 "slots of level 0            2          2          2          8" \
     "$pto" replay run.ptrace --rings
-expect 0 "PTO_WINDOW=8 PTO_HEAP=64 PTO_ARGS=128 PTO_DEPS=4 PTO_MAP_ENTRIES=8" \
+expect 0 "PTO_RING_TASKS=8 PTO_HEAP=64 PTO_ARGS=128 PTO_DEPS=4 PTO_MAP_ENTRIES=8" \
     "$pto" replay run.ptrace --rings
 expect 0 '"tasks":5,"edges":4' "$pto" replay --json run.ptrace
 expect 0 '{"ring":"slots","level":0,"recorded":2,' "$pto" replay --json --rings run.ptrace
@@ -49,7 +49,7 @@ record() {
         bad=1
         return 1
     fi
-    grep PTO_WINDOW= said >lines
+    grep PTO_RING_TASKS= said >lines
     if [ "$(wc -l <lines)" -ne 3 ]; then
         echo "replay --rings of $1 has other than three lines of settings:"
         cat said

@@ -1,6 +1,6 @@
 /* test_doctor.c - programs that hang, each in its own way, and what the doctor says about them. Each
- * is a process of its own, looked at from outside while it hangs. Nothing depends on how long
- * anything takes: it is looked until the answer is there, or for so long that it will not come. */
+ * is a process of its own, checked at from outside while it hangs. Nothing depends on how long
+ * anything takes: it is checked until the answer is there, or for so long that it will not come. */
 #define _GNU_SOURCE /* open_memstream */
 #include "doctor.h"
 
@@ -278,7 +278,7 @@ static pid_t start(const program *p)
         config.workers = p->workers ? p->workers : PTO_NO_WORKERS;
         config.worker_types = p->types ? types : NULL;
         config.caller_types = p->caller ? p->caller : PTO_NO_TYPES;
-        config.window = p->window;
+        config.ring_tasks = p->window;
         config.place = p->place;
         config.levels = 2;
         must(pto_runtime_create(&rt, &config));
@@ -440,8 +440,8 @@ static void test_a_slow_kernel_on_the_orchestrating_thread(void **state)
     assert_int_equal(r.worker, 0);
     assert_int_equal(r.look.workers, 0);
     /* Nothing was recycled yet, and still all is known about the rings. */
-    assert_int_equal(r.look.level[0].rings.ring[PTO_RING_WINDOW].used, 2);
-    assert_int_equal(r.look.level[0].rings.ring[PTO_RING_WINDOW].peak, 2);
+    assert_int_equal(r.look.level[0].rings.ring[PTO_RING_TASKS].used, 2);
+    assert_int_equal(r.look.level[0].rings.ring[PTO_RING_TASKS].peak, 2);
     assert_true(r.look.level[0].rings.ring[PTO_RING_ARGS].used > 0);
     assert_int_equal(r.look.level[0].rings.ring[PTO_RING_MAP].used, 1);
     EXPECT_WORDS(&r,
@@ -490,7 +490,7 @@ static void test_no_room(void **state)
     assert_int_equal(r.look.submitted, 8);
     assert_int_equal(r.look.completed, 7);
     EXPECT_WORDS(&r,
-                 "waits for room to submit: it needs 1 more in the task window of level 0, "
+                 "waits for room to submit: it needs 1 more in the task ring of level 0, "
                  "currently for task "
                  "0 (kernel 'send', submitted at model.c:50)",
                  "pto_task_complete");
@@ -519,7 +519,7 @@ static void test_a_stall(void **state)
     expect_cause(child, DOCTOR_STALLED, &r);
     EXPECT_WORDS(&r, "The last call to the runtime was refused",
                  "stalled: no task that ends can make room\n"
-                 "  short of  task window of level 0: 1 wanted, 4 of 4 tasks in use\n"
+                 "  short of  task ring of level 0: 1 wanted, 4 of 4 tasks in use\n"
                  "  oldest    task 0 (kernel 'use', submitted at model.c:70)\n"
                  "  held by   the scope opened at model.c:7, which only this program can end\n",
                  "the program must handle it");
@@ -564,7 +564,7 @@ static void test_how_old_numbers_are(void **state)
     doctor_report r;
     expect_cause(child, DOCTOR_PENDING, &r);
     const peek_level *level = &r.look.level[0];
-    assert_int_equal(level->rings.ring[PTO_RING_WINDOW].used, 21);
+    assert_int_equal(level->rings.ring[PTO_RING_TASKS].used, 21);
     assert_true(level->since < 21);
     assert_int_equal(level->rings.ring[PTO_RING_HEAP].used, (21 - level->since) * 4096);
     doctor_free(&r);

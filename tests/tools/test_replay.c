@@ -266,7 +266,7 @@ static void test_time_that_was_waited_is_nobodys(void **state)
     events[0] = (ptrace_event){10, 1000, 0, PTRACE_WAIT, 0, 0};
     made.now = 1010; /* 10 before the wait, 10 after it */
     const uint32_t task = add_task(PTO_CUBE, 5, 0);
-    events[1] = (ptrace_event){1015, 2000, 0, (uint16_t)ptrace_room(PTO_RING_WINDOW), 0, 1};
+    events[1] = (ptrace_event){1015, 2000, 0, (uint16_t)ptrace_room(PTO_RING_TASKS), 0, 1};
     made.tasks[task].submitted = 2003; /* 5 before, 3 after */
     made.tasks[task].blocked = 985;
     made.trace.events = events;
@@ -476,9 +476,9 @@ static void test_scopes_hold_tasks(void **state)
             }
         }
         const replay_sizes sizes = sizes_of(1);
-        assert_int_equal(sizes.free.size[0][PTO_RING_WINDOW], 64);
+        assert_int_equal(sizes.free.size[0][PTO_RING_TASKS], 64);
         assert_int_equal(sizes.free.size[0][PTO_RING_HEAP], 50 * 128);
-        assert_int_equal(sizes.least.size[0][PTO_RING_WINDOW], scoped ? 16 : 2);
+        assert_int_equal(sizes.least.size[0][PTO_RING_TASKS], scoped ? 16 : 2);
         assert_int_equal(sizes.least.size[0][PTO_RING_HEAP], scoped ? 10 * 128 : 128);
         assert_int_equal(sizes.least.size[0][PTO_RING_ARGS], scoped ? 192 : 64);
         /* One less stalls for ever, and says where. */
@@ -559,7 +559,7 @@ static pto_config config_of(const replay_rings *rings, const char *trace)
     config.guard = PTO_NO_GUARD;
     config.trace = trace;
     if (rings) {
-        config.level_window[1] = (uint32_t)rings->size[1][PTO_RING_WINDOW];
+        config.level_ring_tasks[1] = (uint32_t)rings->size[1][PTO_RING_TASKS];
         config.level_heap_bytes[1] = rings->size[1][PTO_RING_HEAP];
         config.level_arg_bytes[1] = rings->size[1][PTO_RING_ARGS];
     }

@@ -22,7 +22,7 @@ trap leave EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-unset PTO_WORKERS PTO_SCHEDULER PTO_WINDOW PTO_HEAP PTO_DEPS PTO_ARGS PTO_MAP_ENTRIES PTO_LEVELS
+unset PTO_WORKERS PTO_SCHEDULER PTO_RING_TASKS PTO_HEAP PTO_DEPS PTO_ARGS PTO_MAP_ENTRIES PTO_LEVELS
 export NO_COLOR=
 
 say() {
@@ -68,10 +68,10 @@ expect 2 "no command 'docter'; did you mean 'doctor'?" "$pto" docter
 
 # ---- info ----
 expect 0 "version        0." "$pto" info
-expect 0 "PTO_WINDOW           1024             default" "$pto" info
-expect 0 "PTO_WINDOW           2048             environment, default 1024" env PTO_WINDOW=2000 "$pto" info
+expect 0 "PTO_RING_TASKS       1024             default" "$pto" info
+expect 0 "PTO_RING_TASKS           2048             environment, default 1024" env PTO_RING_TASKS=2000 "$pto" info
 expect 0 "PTO_WORKERS          cube:2,vector    environment" env PTO_WORKERS=cube:2,vector "$pto" info
-expect 1 "The environment has an error" env PTO_WINDOW=many "$pto" info
+expect 1 "The environment has an error" env PTO_RING_TASKS=many "$pto" info
 
 # ---- bench: in a build they lie beside the command, elsewhere they do not ----
 cp "$pto" "$work/pto"

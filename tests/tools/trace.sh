@@ -21,7 +21,7 @@ expect 0 "tasks          5: 3 done, 1 failed, 1 skipped, 0 unfinished" "$pto" tr
 expect 0 "edges          4: 3 RAW, 1 WAR, 0 WAW, 0 after" "$pto" trace report run.ptrace
 expect 0 "lost           0 records" "$pto" trace report run.ptrace
 expect 0 "slots of level 0" "$pto" trace report run.ptrace
-expect 0 "waits for room" "$pto" trace report run.ptrace
+expect 0 "ring                        waits" "$pto" trace report run.ptrace
 expect 0 'na"st\y?\xff<€>' "$pto" trace report run.ptrace
 expect 0 "orchestrator                  4" "$pto" trace report run.ptrace
 

@@ -18,9 +18,9 @@ static inline void window_make(window *w)
     static ptoi_settings settings;
     pto_config config = PTO_CONFIG_INIT;
     config.levels = 3;
-    config.window = 8;
+    config.ring_tasks = 8;
     config.heap_bytes = 1000;
-    config.level_window[2] = 32;
+    config.level_ring_tasks[2] = 32;
     config.deps = 4;
     assert_int_equal(ptoi_config_resolve(&config, &settings), PTO_OK);
     assert_int_equal(ptoi_window_create(&settings.config, &w->file, &w->memory, &w->bytes), PTO_OK);

@@ -108,7 +108,7 @@ static inline void on_all_runtimes(int (*setup)(void **state), void (*test)(void
     configs[1].workers = 3;
     configs[1].caller_types = PTO_NO_TYPES; /* nothing is */
     configs[2].place = PTO_PLACE_THREAD;
-    configs[3].window = 8; /* submits wait for room all the time */
+    configs[3].ring_tasks = 8; /* submits wait for room all the time */
     configs[4].map_twice = MAP_TWICE;
     for (int i = 0; i < 5; i++) {
         assert_int_equal(destroy(state), 0);

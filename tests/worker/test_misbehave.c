@@ -76,7 +76,7 @@ static void *watch(void *argument)
         (void)pto_stats(w->r->rt, &stats);
         w->named = stats.oldest_kernel && strcmp(stats.oldest_kernel, w->kernel) == 0 &&
                    (w->task ? stats.pending == 1 && stats.oldest == w->task
-                            : stats.level[0].ring[PTO_RING_WINDOW].waits > 0);
+                            : stats.level[0].ring[PTO_RING_TASKS].waits > 0);
     } while (!w->named && rig_now_ms() < deadline);
     if (w->cancel) {
         pto_cancel(w->r->rt); /* it does not end what runs */
@@ -111,7 +111,7 @@ static void test_a_kernel_that_takes_its_time(void **state)
 {
     rig r;
     pto_config config = PTO_CONFIG_INIT;
-    config.window = 8;
+    config.ring_tasks = 8;
     config.workers = 2;
     config.caller_types = PTO_NO_TYPES;
     rig_start(&r, state, &config);
@@ -125,7 +125,7 @@ static void test_a_kernel_that_takes_its_time(void **state)
     atomic_store(&w.returned, true);
     watch_end(&w);
     expect_ok(pto_wait(r.rt));
-    assert_true(rig_ring(&r, 0, PTO_RING_WINDOW).waits > 0);
+    assert_true(rig_ring(&r, 0, PTO_RING_TASKS).waits > 0);
     expect_usable(&r);
     rig_stop(&r);
 }

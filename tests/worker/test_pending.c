@@ -372,7 +372,7 @@ static void test_a_race_to_complete(void **state)
     rig r;
     pthread_t thread[RACERS];
     pto_config config = PTO_CONFIG_INIT;
-    config.window = 2;
+    config.ring_tasks = 2;
     config.workers = 1;
     race *c = calloc(1, sizeof *c);
     assert_non_null(c);

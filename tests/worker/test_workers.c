@@ -167,7 +167,7 @@ static void test_no_workers_at_all(void **state)
     char memory[8], got[8];
     pto_config config = PTO_CONFIG_INIT;
     config.workers = PTO_NO_WORKERS;
-    config.window = 16;
+    config.ring_tasks = 16;
     seen_init(&s);
     rig_start(&r, state, &config);
     register_all(&r, &s, kernel);

@@ -25,7 +25,7 @@ typedef struct field {
 
 static const field fields[] = {
     FIELD("PTO_LEVELS", levels),
-    LEVEL_FIELD("PTO_WINDOW", window),
+    LEVEL_FIELD("PTO_RING_TASKS", ring_tasks),
     LEVEL_FIELD("PTO_HEAP", heap_bytes),
     LEVEL_FIELD("PTO_DEPS", deps),
     LEVEL_FIELD("PTO_ARGS", arg_bytes),
@@ -75,9 +75,9 @@ pto_config options_config(const options *o, const workload_job *job)
         forget_variable(&config, "PTO_WORKERS");
         config.workers = o->workers ? (uint32_t)o->workers : PTO_NO_WORKERS;
     }
-    if (o->window) {
-        forget_variable(&config, "PTO_WINDOW");
-        config.window = (uint32_t)o->window;
+    if (o->ring_tasks) {
+        forget_variable(&config, "PTO_RING_TASKS");
+        config.ring_tasks = (uint32_t)o->ring_tasks;
     }
     if (o->heap) {
         forget_variable(&config, "PTO_HEAP");

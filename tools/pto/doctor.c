@@ -107,7 +107,7 @@ static bool has_moved(const peek_look *a, const peek_look *b)
     return a->submitted != b->submitted || a->completed != b->completed;
 }
 
-static pto_status look_again(const peek *p, doctor_report *r)
+static pto_status refill(const peek *p, doctor_report *r)
 {
     peek_look_free(&r->look);
     return peek_look_at(p, &r->look);
@@ -169,13 +169,13 @@ pto_status doctor_examine(const peek *p, double seconds, doctor_report *r)
     bool moved = false, found = false;
     for (int i = 1; i < LOOKS && s == PTO_OK && !moved; i++) {
         peek_pause(seconds / (LOOKS - 1));
-        s = look_again(p, r);
+        s = refill(p, r);
         moved = s == PTO_OK && has_moved(&first, &r->look);
     }
     for (int i = 0; i < TRIES && s == PTO_OK && !moved && !found && !is_gone(p, r); i++) {
         s = find_cause(p, r, &found);
         if (s == PTO_OK && !found) {
-            s = look_again(p, r);
+            s = refill(p, r);
             moved = s == PTO_OK && has_moved(&first, &r->look);
         }
     }

@@ -13,7 +13,7 @@ typedef enum common_id {
     COMMON_WORKERS,
     COMMON_SCHEDULER,
     COMMON_RINGS,
-    COMMON_WINDOW,
+    COMMON_RING_TASKS,
     COMMON_HEAP,
     COMMON_LEVELS,
     COMMON_SEED,
@@ -39,7 +39,7 @@ static const common commons[COMMON_COUNT] = {
                         PTO_MAX_WORKERS},
     [COMMON_SCHEDULER] = {"scheduler", "PLACE", "inline, or thread: on a dedicated thread", 0, 0},
     [COMMON_RINGS] = {"rings", "KIND", "default, or tight: close to the smallest that work", 0, 0},
-    [COMMON_WINDOW] = {"window", "N", "live tasks per level", 2, 1 << 22},
+    [COMMON_RING_TASKS] = {"ring-tasks", "N", "live tasks per level", 2, 1 << 22},
     [COMMON_HEAP] = {"heap", "BYTES", "memory for temporaries, per level", 64, INT64_C(1) << 46},
     [COMMON_LEVELS] = {"levels", "N", "ring levels", 1, PTO_MAX_LEVELS},
     [COMMON_SEED] = {"seed", "N", "random seed of the data (1)", 0, INT64_MAX},
@@ -151,8 +151,8 @@ static options_answer read_common(options *o, common_id id, const char *text)
     case COMMON_RINGS:
         answer = read_choice(o, c->name, text, "default", "tight", &o->tight);
         break;
-    case COMMON_WINDOW:
-        o->window = number;
+    case COMMON_RING_TASKS:
+        o->ring_tasks = number;
         break;
     case COMMON_HEAP:
         o->heap = number;

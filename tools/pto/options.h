@@ -26,7 +26,7 @@ typedef struct options {
     /* Options of the runtime. Zero means not given; for workers it is -1. */
     bool tight;
     pto_place place;
-    int64_t workers, window, heap, levels;
+    int64_t workers, ring_tasks, heap, levels;
 } options;
 
 typedef enum options_answer {

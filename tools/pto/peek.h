@@ -107,7 +107,7 @@ typedef struct peek_worker {
 
 typedef struct peek_level {
     pto_level_stats rings;
-    uint64_t since; /* tasks submitted since all rings but the task window were published */
+    uint64_t since; /* tasks submitted since all rings but the task ring were published */
 } peek_level;
 
 typedef struct peek_wait {

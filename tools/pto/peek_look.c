@@ -286,7 +286,7 @@ static void read_workers(const peek *p, peek_look *look)
         w->types = ptoi_get32(&line->types);
         w->thread = ptoi_get32(&line->thread);
         w->completed = ptoi_get64(&line->tally.completed);
-        w->completed += i == p->workers ? ptoi_get64(&p->view.header->at_once) : 0;
+        w->completed += i == p->workers ? ptoi_get64(&p->view.header->inlined) : 0;
         const pto_task task = ptoi_get64(&line->task);
         if (!peek_task_of(p, task, &w->runs) || w->runs.state != PEEK_RUNS) {
             w->runs.task = 0;
@@ -315,9 +315,9 @@ pto_status peek_look_at(const peek *p, peek_look *look)
         look->failed += ptoi_get64(&tally->failed);
         look->skipped += ptoi_get64(&tally->skipped);
     }
-    const uint64_t at_once = ptoi_acquire64(&h->at_once);
-    look->completed += at_once;
-    look->submitted = ptoi_acquire64(&h->inbox_head) + at_once + ptoi_get64(&h->at_once_kept);
+    const uint64_t inlined = ptoi_acquire64(&h->inlined);
+    look->completed += inlined;
+    look->submitted = ptoi_acquire64(&h->inbox_head) + inlined + ptoi_get64(&h->inlined_kept);
     for (int why = 0; why < 4; why++) {
         look->edges += ptoi_get64(&h->edges[why]);
     }

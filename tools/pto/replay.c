@@ -244,8 +244,8 @@ static void print_stall(const answer *a, const replay_result *r)
     if (r->end == REPLAY_NO_WORKER) {
         printf("no worker for task %" PRIu32 " (", r->node);
     } else {
-        printf("deadlock: no room in the %s of level %" PRIu32 " for ", ring_words_of[r->ring].trace,
-               r->level);
+        printf("deadlock: no room in the %s of level %" PRIu32 " for ",
+               ring_words_of[r->ring].trace, r->level);
         if (r->node >= a->plan.n_tasks) {
             printf("a block of memory\n");
             return;

@@ -31,7 +31,7 @@
 static const struct {
     uint64_t grain, smallest, largest;
 } bounds[] = {
-    [PTO_RING_WINDOW] = {0, 2, UINT64_C(1) << 22}, [PTO_RING_HEAP] = {64, 64, UINT64_C(1) << 46},
+    [PTO_RING_TASKS] = {0, 2, UINT64_C(1) << 22},  [PTO_RING_HEAP] = {64, 64, UINT64_C(1) << 46},
     [PTO_RING_ARGS] = {64, 64, UINT64_C(1) << 36}, [PTO_RING_DEPS] = {0, 1, UINT64_C(1) << 26},
     [PTO_RING_MAP] = {0, 1, UINT64_C(1) << 26},
 };
@@ -222,7 +222,7 @@ static bool count_fits(const search *s, uint32_t level, uint32_t which, uint64_t
     uint32_t done = 0;
     for (uint32_t i = 0; i < s->plan->n_level[level]; i++) {
         const uint32_t op = s->ops[level][i], *nodes = s->plan->level[level];
-        if (which == PTO_RING_WINDOW) {
+        if (which == PTO_RING_TASKS) {
             used = i - s->marks.retired[op] + 1;
         } else {
             for (; done < s->marks.completed[op]; done++) {
@@ -239,7 +239,7 @@ static bool count_fits(const search *s, uint32_t level, uint32_t which, uint64_t
 
 static bool fits(const search *s, uint32_t level, uint32_t ring, uint64_t size)
 {
-    if (ring == PTO_RING_WINDOW || ring == PTO_RING_MAP) {
+    if (ring == PTO_RING_TASKS || ring == PTO_RING_MAP) {
         return count_fits(s, level, ring, size);
     }
     if (ring == PTO_RING_ARGS && s->ways == ALL_WAYS) {

@@ -36,7 +36,7 @@ static bool make_level(replay_room *r, uint32_t number)
     l->bounded_args = size[PTO_RING_ARGS] != 0;
     l->bounded_edges = size[PTO_RING_DEPS] != 0;
     if (l->bounded_heap) {
-        const uint32_t runs = count_runs(nodes, size[PTO_RING_WINDOW]);
+        const uint32_t runs = count_runs(nodes, size[PTO_RING_TASKS]);
         l->runs = malloc(runs * sizeof *l->runs);
         if (!l->runs) {
             return false;
@@ -76,8 +76,8 @@ uint32_t replay_room_find(const replay_room *room, uint32_t node, replay_place *
     const uint64_t *size = room->rings->size[n->level];
     const replay_level *l = &room->level[n->level];
     *place = (replay_place){0, {0, 0}};
-    if (size[PTO_RING_WINDOW] && l->head - l->retired >= size[PTO_RING_WINDOW]) {
-        return PTO_RING_WINDOW;
+    if (size[PTO_RING_TASKS] && l->head - l->retired >= size[PTO_RING_TASKS]) {
+        return PTO_RING_TASKS;
     }
     if (l->bounded_heap && !ptoi_heap_fits(&l->heap, n->heap, &place->heap_at)) {
         return PTO_RING_HEAP;
@@ -142,7 +142,7 @@ void replay_room_enter(replay_room *room, uint32_t node, replay_place place)
     l->entries += n->entries;
     claim->has_entries = n->entries > 0;
     l->head++;
-    note_most(room, n->level, PTO_RING_WINDOW, l->head - l->retired);
+    note_most(room, n->level, PTO_RING_TASKS, l->head - l->retired);
     note_most(room, n->level, PTO_RING_MAP, l->entries);
     if (!room->scoped) {
         l->released = l->head;

@@ -426,7 +426,7 @@ static void act(sim *s)
 }
 
 /* Continues a wait after something has changed. */
-static void look_again(sim *s)
+static void refill(sim *s)
 {
     const replay_op *op = &s->plan->ops[s->op];
     if (s->mood == WAITS_TASK && op->what == REPLAY_SUBMIT) { /* a task that runs alone */
@@ -475,7 +475,7 @@ static void run(sim *s)
             s->now = m.at;
             free_worker(s, m.who, m.node == PTRACE_NONE ? m.node : complete(s, m.node, m.who));
             if (s->mood > SUBMITS && s->mood != OVER && !s->helps) {
-                look_again(s);
+                refill(s);
             }
         } else {
             break;

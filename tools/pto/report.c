@@ -150,7 +150,7 @@ static void print_memory(const pto_runtime_stats *s)
     }
     puts("");
     for (uint32_t l = 0; l < s->levels; l++) {
-        if (!s->level[l].ring[PTO_RING_WINDOW].peak) {
+        if (!s->level[l].ring[PTO_RING_TASKS].peak) {
             continue;
         }
         label("");

@@ -10,7 +10,7 @@ typedef struct ring_words {
     const char *key;      /* "tasks": in tables and JSON */
     const char *trace;    /* "slots": in what is about a trace */
     const char *unit;     /* "tasks" */
-    const char *variable; /* "PTO_WINDOW" */
+    const char *variable; /* "PTO_RING_TASKS" */
 } ring_words;
 
 extern const ring_words ring_words_of[PTO_RINGS];

@@ -112,7 +112,7 @@ static void draw_rings(FILE *out, const top_view *v)
             "of", "peak");
     for (uint32_t l = 0; l < v->now->levels; l++) {
         const peek_level *level = &v->now->level[l];
-        if (l && !level->rings.ring[PTO_RING_WINDOW].peak) {
+        if (l && !level->rings.ring[PTO_RING_TASKS].peak) {
             continue; /* never used */
         }
         for (uint32_t r = 0; r < PTO_RINGS; r++) {

@@ -100,7 +100,8 @@ static void print_totals(const ptoi_ptrace *trace, const trace_stats *s)
         printf("ran inline     %" PRIu64 " of them, in their submit\n", s->inlined);
     }
     print_kinds("edges", trace->n_edges, s->edges, ptoi_ptrace_edges, PTRACE_EDGE_KINDS);
-    printf("makespan       %s, from the first submit to the end of the last task\n", time_of(makespan).s);
+    printf("makespan       %s, from the first submit to the end of the last task\n",
+           time_of(makespan).s);
     printf("work           %s in kernels: average parallelism %.2f\n", time_of(s->work).s,
            makespan ? (double)s->work / (double)makespan : 0);
     printf("critical path  %s in %zu task%s: %.0f %% of the makespan\n", time_of(s->critical).s,

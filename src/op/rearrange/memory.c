@@ -99,7 +99,7 @@ pto_status pto_rearrange_new(const pto_tensor *src, pto_tensor *dst)
         return ptoi_fail(PTO_OVERFLOW, "rearrange: %" PRId64 " elements of %" PRIu64 " bytes",
                          extent.numel, extent.size);
     }
-    pto_op_fn fn; /* looked up before anything is allocated */
+    pto_op_fn fn; /* checked up before anything is allocated */
     PTO_TRY(ptoi_device_check("rearrange: src", src->device));
     PTO_TRY(ptoi_op_find(pto_rearrange_op(), src->device, &fn));
     pto_device before = pto_device_current();

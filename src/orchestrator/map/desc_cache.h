@@ -33,7 +33,7 @@ static inline void ptoi_cached_desc_set(ptoi_region *r, const pto_tensor *t, uin
     r->desc = desc;
     memcpy(r->cached.storage, &t->storage, sizeof r->cached.storage);
     memcpy(r->cached.offset, &t->offset, sizeof r->cached.offset);
-    r->packed[0] = r->packed[1] = 0;
+    r->arg[0] = r->arg[1] = 0;
 }
 
 /* The bucket of a tensor in the descriptor cache. It must tell apart tiles of one matrix, and

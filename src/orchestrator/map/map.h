@@ -108,8 +108,8 @@ typedef struct ptoi_region {
     uint32_t desc; /* id of the cached layout descriptor; 0: nothing is cached */
     /* 64 bytes so far */
     ptoi_cached_desc cached;
-    uint64_t packed[2]; /* data that submit keeps with `cached`; zero after `cached` changes */
-    uint64_t a, b;      /* with `kind`: the key of its memory */
+    uint64_t arg[2]; /* data that submit keeps with `cached`; zero after `cached` changes */
+    uint64_t a, b;   /* with `kind`: the key of its memory */
     /* 128 bytes so far */
     ptoi_layout layout;  /* up to two dims fit in one cache line */
     uint32_t group;      /* in the index; PTOI_NONE: a dense region */

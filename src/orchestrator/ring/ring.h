@@ -6,7 +6,7 @@
  *
  * A piece is never split: what does not fit before the end of the ring begins at the start again,
  * and the rest is skipped. A ring in which nothing is in use starts over, so that it takes a piece
- * of its full size. Who gets a piece notes the head after it; as the piece is taken back that
+ * of its full size. Who gets a piece records the head after it; as the piece is taken back that
  * becomes the tail, which also passes what was skipped and those who took nothing.
  *
  * Arguments and edges of a level are such rings (for its memory see heap.h). Only the orchestrating
@@ -96,7 +96,7 @@ static inline uint64_t ptoi_ring_take_here(ptoi_ring *ring, uint64_t amount)
     return ring->head;
 }
 
-/* The most ever in use. It only falls as something is taken back, so peaks are looked for there. */
+/* The most ever in use. It only falls as something is taken back, so peaks are checked for there. */
 static inline uint64_t ptoi_ring_peak(const ptoi_ring *ring)
 {
     uint64_t used = ptoi_ring_used(ring);

@@ -1,5 +1,5 @@
 /* Tasks that submit runs itself: which they are, and that nothing else is different about them. */
-#include "at_once.h"
+#include "inline.h"
 
 /* ---- Inside of submit ---------------------------------------------------------------------- */
 
@@ -11,7 +11,7 @@ static void test_runs_inside_of_submit(void **state)
     pto_runtime_stats before = rig_stats(&b.r);
     const unsigned here = atomic_load(&b.here);
     for (unsigned i = 1; i <= 100; i++) { /* past the wrap of 32 bits in half of the setups */
-        const pto_task task = AT_ONCE(&b, b.bump, pto_inout(&x.t[0]));
+        const pto_task task = INLINE(&b, b.bump, pto_inout(&x.t[0]));
         assert_int_equal(pto_last_task(b.r.rt), task);
         if (b.can) {
             assert_int_equal(atomic_load(&b.worker), 2); /* after two workers: the caller */
@@ -21,7 +21,7 @@ static void test_runs_inside_of_submit(void **state)
             assert_int_equal(now.completed - before.completed, i);
             assert_int_equal(now.helped - before.helped, i);
             assert_int_equal(now.oldest, 0);
-            assert_int_equal(now.level[0].ring[PTO_RING_WINDOW].used, 0);
+            assert_int_equal(now.level[0].ring[PTO_RING_TASKS].used, 0);
             assert_int_equal(rig_info(&b.r, task).state, PTO_TASK_CONSUMED);
         }
         is_done(&b, task);
@@ -42,7 +42,7 @@ static void test_round_the_window(void **state)
     bench b;
     tiles x;
     pto_config config = PTO_CONFIG_INIT;
-    config.window = 16;
+    config.ring_tasks = 16;
     start_with(&b, &x, state, &config);
     const uint64_t before = rig_stats(&b.r).submitted;
     for (unsigned i = 0; i < 2000; i++) {
@@ -72,14 +72,14 @@ static void test_waits_for_others(void **state)
     const pto_param next[] = {pto_input(t), pto_output(t), pto_inout(t), pto_output(t)};
     for (int i = 0; i < 4; i++) { /* RAW, WAW, both, WAR */
         const pto_task held = RIG_SUBMIT(&b.r, b.r.hold, first[i]);
-        const pto_task waits = HANDED(&b, b.act, next[i], pto_scalar(NOTHING));
+        const pto_task waits = OFFLOADED(&b, b.act, next[i], pto_scalar(NOTHING));
         RIG_WAITS_FOR(&b.r, waits, 1);
-        AT_ONCE(&b, b.act, pto_inout(&x.t[1]), pto_scalar(NOTHING)); /* that is nobody's */
-        must_wait(&b, HANDED(&b, b.act, pto_inout(&x.t[1]), next[i], pto_scalar(NOTHING)));
+        INLINE(&b, b.act, pto_inout(&x.t[1]), pto_scalar(NOTHING)); /* that is nobody's */
+        must_wait(&b, OFFLOADED(&b, b.act, pto_inout(&x.t[1]), next[i], pto_scalar(NOTHING)));
         expect_ok(pto_check(b.r.rt));
         rig_finish(&b.r, held, PTO_OK);
         settle(&b);
-        is_done(&b, AT_ONCE(&b, b.act, next[i], pto_scalar(NOTHING)));
+        is_done(&b, INLINE(&b, b.act, next[i], pto_scalar(NOTHING)));
         settle(&b);
     }
     const pto_runtime_stats stats = rig_stats(&b.r);
@@ -95,13 +95,13 @@ static void test_reads_beside_readers(void **state)
     start_with(&b, &x, state, NULL);
     const pto_task held = RIG_SUBMIT(&b.r, b.r.hold, pto_input(&x.t[0]));
     for (int i = 0; i < 10; i++) {
-        is_done(&b, AT_ONCE(&b, b.is, pto_input(&x.t[0]), pto_scalar(0)));
+        is_done(&b, INLINE(&b, b.is, pto_input(&x.t[0]), pto_scalar(0)));
     }
-    const pto_task writes = HANDED(&b, b.bump, pto_inout(&x.t[0]));
+    const pto_task writes = OFFLOADED(&b, b.bump, pto_inout(&x.t[0]));
     const pto_task_report report = rig_info(&b.r, writes);
     assert_int_equal(report.fanin_left, 1);
     assert_int_equal(report.fanin_count, b.can ? 1 : report.fanin_count);
-    const pto_task reads = HANDED(&b, b.is, pto_input(&x.t[0]), pto_scalar(1));
+    const pto_task reads = OFFLOADED(&b, b.is, pto_input(&x.t[0]), pto_scalar(1));
     RIG_WAITS_FOR(&b.r, reads, 1);
     rig_finish(&b.r, held, PTO_OK);
     settle(&b);
@@ -142,10 +142,10 @@ static void test_scalars(void **state)
     learn(&b, kernel);
     for (int i = 0; i < 5; i++) {
         /* First a task whose tensors stand where numbers come next. */
-        AT_ONCE(&b, b.bump, pto_inout(&x.t[1]), pto_inout(&x.t[2]), pto_inout(&x.t[3]),
-                pto_inout(&x.t[4]), pto_inout(&x.t[5]));
-        AT_ONCE(&b, kernel, pto_scalar(-5), pto_scalar(UINT64_MAX), pto_inout(&x.t[0]),
-                pto_scalar(0.25), pto_scalar(1));
+        INLINE(&b, b.bump, pto_inout(&x.t[1]), pto_inout(&x.t[2]), pto_inout(&x.t[3]),
+               pto_inout(&x.t[4]), pto_inout(&x.t[5]));
+        INLINE(&b, kernel, pto_scalar(-5), pto_scalar(UINT64_MAX), pto_inout(&x.t[0]),
+               pto_scalar(0.25), pto_scalar(1));
         settle(&b);
     }
     assert_int_equal(x.byte[0][0], 5);
@@ -153,7 +153,7 @@ static void test_scalars(void **state)
     rig_stop(&b.r);
 }
 
-/* None, as many as are looked at, and one more. */
+/* None, as many as are checked at, and one more. */
 static void test_how_many(void **state)
 {
     enum { MOST = 16 };
@@ -185,10 +185,10 @@ static void test_nodep_and_after(void **state)
     tiles x;
     start_with(&b, &x, state, NULL);
     const pto_task held = RIG_SUBMIT(&b.r, b.r.hold, pto_inout(&x.t[0]));
-    const pto_task free_one = HANDED(&b, b.act, pto_nodep(pto_inout(&x.t[0])), pto_inout(&x.t[1]),
-                                     pto_scalar(NOTHING));
+    const pto_task free_one = OFFLOADED(&b, b.act, pto_nodep(pto_inout(&x.t[0])),
+                                        pto_inout(&x.t[1]), pto_scalar(NOTHING));
     expect_ok(pto_wait_task(b.r.rt, free_one)); /* though what it names is held */
-    const pto_task later = HANDED(&b, b.act, pto_after(held), pto_scalar(NOTHING));
+    const pto_task later = OFFLOADED(&b, b.act, pto_after(held), pto_scalar(NOTHING));
     RIG_WAITS_FOR(&b.r, later, 1);
     rig_finish(&b.r, held, PTO_OK);
     settle(&b);
@@ -197,13 +197,13 @@ static void test_nodep_and_after(void **state)
         if (scope) {
             expect_ok(pto_scope_begin(b.r.rt));
         }
-        const pto_task done = AT_ONCE(&b, b.bump, pto_inout(&x.t[2]));
+        const pto_task done = INLINE(&b, b.bump, pto_inout(&x.t[2]));
         pto_task next;
         (void)submit(&b, &next, b.bump, PARAMS(pto_after(done), pto_inout(&x.t[3])), __LINE__);
         expect_ok(pto_wait_task(b.r.rt, next));
         if (scope) {
             pto_tensor t = rig_temp(&b.r, BYTES);
-            AT_ONCE(&b, b.fill, pto_output(&t), pto_scalar(1));
+            INLINE(&b, b.fill, pto_output(&t), pto_scalar(1));
             if (!b.can) {
                 settle(&b);
             }
@@ -254,18 +254,18 @@ static void test_views(void **state)
     assert_memory_equal(x.byte[0], model, BYTES);
     /* Behind a part that is held. */
     const pto_task held = RIG_SUBMIT(&b.r, b.r.hold, pto_inout(&left));
-    RIG_WAITS_FOR(&b.r, HANDED(&b, b.bump, pto_inout(&right)), 1);
-    RIG_WAITS_FOR(&b.r, HANDED(&b, b.bump, pto_inout(&x.t[0])), 2);
+    RIG_WAITS_FOR(&b.r, OFFLOADED(&b, b.bump, pto_inout(&right)), 1);
+    RIG_WAITS_FOR(&b.r, OFFLOADED(&b, b.bump, pto_inout(&x.t[0])), 2);
     rig_finish(&b.r, held, PTO_OK);
     settle(&b);
     /* Behind a reader of a part, on another level: of the other part itself nobody is left. */
     const pto_task part = RIG_SUBMIT(&b.r, b.r.hold, pto_input(&left));
     expect_ok(pto_scope_begin_ex(b.r.rt, PTO_SCOPE_BOUNDARY));
     RIG_SUBMIT_BARE(&b.r, b.act);
-    const pto_task beside = HANDED(&b, b.act, pto_input(&right), pto_scalar(NOTHING));
+    const pto_task beside = OFFLOADED(&b, b.act, pto_input(&right), pto_scalar(NOTHING));
     rig_until(&b.r, beside, PTO_TASK_COMPLETED);
     is_done(&b, RIG_SUBMIT_BARE(&b.r, b.act));
-    must_wait(&b, HANDED(&b, b.act, pto_inout(&right), pto_scalar(NOTHING)));
+    must_wait(&b, OFFLOADED(&b, b.act, pto_inout(&right), pto_scalar(NOTHING)));
     expect_ok(pto_scope_end(b.r.rt));
     rig_finish(&b.r, part, PTO_OK);
     settle(&b);
@@ -275,15 +275,15 @@ static void test_views(void **state)
     assert_int_equal(x.byte[0][30], (unsigned char)(model[30] + 4));
     /* One tensor twice, also as two that are equal. */
     for (int i = 0; i < 3; i++) {
-        AT_ONCE(&b, b.bump, pto_inout(&x.t[1]), pto_inout(&x.t[1]));
-        AT_ONCE(&b, b.copy, pto_input(&x.t[1]), pto_output(&x.t[1]));
+        INLINE(&b, b.bump, pto_inout(&x.t[1]), pto_inout(&x.t[1]));
+        INLINE(&b, b.copy, pto_input(&x.t[1]), pto_output(&x.t[1]));
         settle(&b);
         (void)submit(&b, &task, b.copy, PARAMS(pto_input(&left), pto_output(&twice)), __LINE__);
         settle(&b);
         is_byte(x.byte[1], (unsigned char)(2 * i + 2), BYTES);
     }
     const pto_task reads = RIG_SUBMIT(&b.r, b.r.hold, pto_input(&x.t[1]));
-    RIG_WAITS_FOR(&b.r, HANDED(&b, b.copy, pto_input(&x.t[1]), pto_output(&x.t[1])), 1);
+    RIG_WAITS_FOR(&b.r, OFFLOADED(&b, b.copy, pto_input(&x.t[1]), pto_output(&x.t[1])), 1);
     rig_finish(&b.r, reads, PTO_OK);
     settle(&b);
     /* A temp, twice, by who brings it, and after. */
@@ -293,14 +293,14 @@ static void test_views(void **state)
                 PTO_NOT_WRITTEN, "parameter 0");
     expect_fail(pto_submit(b.r.rt, b.copy, pto_output(&unwritten), pto_input(&unwritten)),
                 PTO_NOT_WRITTEN, "parameter 1");
-    HANDED(&b, b.fill, pto_output(&t), pto_output(&t), pto_scalar(1));
+    OFFLOADED(&b, b.fill, pto_output(&t), pto_output(&t), pto_scalar(1));
     settle(&b);
-    AT_ONCE(&b, b.bump, pto_inout(&t), pto_inout(&t));
-    AT_ONCE(&b, b.fill, pto_output(&unwritten), pto_scalar(6));
+    INLINE(&b, b.bump, pto_inout(&t), pto_inout(&t));
+    INLINE(&b, b.fill, pto_output(&unwritten), pto_scalar(6));
     if (!b.can) {
         settle(&b);
     }
-    AT_ONCE(&b, b.bump, pto_inout(&unwritten), pto_inout(&unwritten));
+    INLINE(&b, b.bump, pto_inout(&unwritten), pto_inout(&unwritten));
     settle(&b);
     is_byte(rig_address(&b.r, &t), 4, BYTES);
     is_byte(rig_address(&b.r, &unwritten), 8, BYTES);
@@ -351,7 +351,7 @@ static void test_nothing_and_nonsense(void **state)
                 "parameter 1");
     expect_ok(pto_scope_begin(b.r.rt));
     pto_tensor t = rig_temp(&b.r, BYTES), good = t;
-    AT_ONCE(&b, b.fill, pto_output(&t), pto_scalar(1));
+    INLINE(&b, b.fill, pto_output(&t), pto_scalar(1));
     settle(&b);
     t.shape[0] = BYTES + 1;
     expect_fail(pto_submit(b.r.rt, b.bump, pto_inout(&t)), PTO_OUT_OF_BOUNDS, "parameter 0");
@@ -368,7 +368,7 @@ static void test_nothing_and_nonsense(void **state)
     expect_ok(pto_submit(b.r.rt, b.fill, pto_output(&t), pto_scalar(2)));
     expect_fail(pto_submit(b.r.rt, b.bump, pto_inout(&good)), PTO_BAD_VERSION, "parameter 0");
     settle(&b);
-    AT_ONCE(&b, b.bump, pto_inout(&t));
+    INLINE(&b, b.bump, pto_inout(&t));
     settle(&b);
     is_byte(rig_address(&b.r, &t), 3, BYTES);
     expect_ok(pto_scope_end(b.r.rt));
@@ -378,7 +378,7 @@ static void test_nothing_and_nonsense(void **state)
 
 /* ---- Who is not run at once ---------------------------------------------------------------- */
 
-static unsigned count_at_once(bench *b, pto_kernel kernel, const pto_tensor *t, int tasks)
+static unsigned count_inlined(bench *b, pto_kernel kernel, const pto_tensor *t, int tasks)
 {
     const unsigned before = atomic_load(&b->here);
     pto_task task;
@@ -401,11 +401,11 @@ static void test_never(void **state)
         config.caller_types = i == 0   ? PTO_NO_TYPES
                               : i == 1 ? PTO_TYPE_BIT(PTO_CUBE)
                                        : PTO_ALL_TYPES;
-        config.brief_ns = i == 2 ? PTO_NO_BRIEF : EVERYTHING;
+        config.inline_ns = i == 2 ? PTO_NO_INLINE : EVERYTHING;
         start(&b, state, &config);
         const pto_tensor t = rig_bytes(&b.r, memory, BYTES);
-        const unsigned vector = count_at_once(&b, b.act, &t, 200),
-                       cube = count_at_once(&b, b.other, &t, 200);
+        const unsigned vector = count_inlined(&b, b.act, &t, 200),
+                       cube = count_inlined(&b, b.other, &t, 200);
         assert_true(i == 3 && b.can ? vector > 100 : vector == 0);
         assert_true((i == 1 || i == 3) && b.can ? cube > 100 : cube == 0);
         rig_stop(&b.r);
@@ -458,13 +458,13 @@ static void test_watched(void **state)
     }
     expect_ok(pto_watch(b.r.rt, &watcher));
     for (int i = 0; i < 40; i++) {
-        AT_ONCE(&b, b.bump, pto_inout(&x.t[i % 8]));
+        INLINE(&b, b.bump, pto_inout(&x.t[i % 8]));
     }
     expect_ok(pto_watch(b.r.rt, NULL));
     settle(&b);
     assert_int_equal(w.submitted, 40);
     assert_int_equal(w.ended, b.can ? 40 : 0);
-    AT_ONCE(&b, b.bump, pto_inout(&x.t[0]));
+    INLINE(&b, b.bump, pto_inout(&x.t[0]));
     settle(&b);
     is_byte(x.byte[0], 6, BYTES);
     rig_stop(&b.r);
@@ -476,28 +476,28 @@ static void test_long(void **state)
     bench b;
     unsigned char memory[BYTES] = {0};
     pto_config config = PTO_CONFIG_INIT;
-    config.brief_ns = 50;
+    config.inline_ns = 50;
     start(&b, state, &config);
     pto_tensor t = rig_bytes(&b.r, memory, BYTES);
     atomic_store(&b.spin_us, 200);
-    assert_int_equal(count_at_once(&b, b.act, &t, 300), 0);
+    assert_int_equal(count_inlined(&b, b.act, &t, 300), 0);
     rig_stop(&b.r);
 
-    config.brief_ns = 100000;
+    config.inline_ns = 100000;
     start(&b, state, &config);
     t = rig_bytes(&b.r, memory, BYTES);
     unsigned brief = 0;
     for (int i = 0; i < 20 && !brief; i++) { /* unless others keep us from the core all the time */
-        brief = count_at_once(&b, b.act, &t, 200);
+        brief = count_inlined(&b, b.act, &t, 200);
     }
     assert_true(b.can ? brief > 0 : brief == 0);
     atomic_store(&b.spin_us, 200);
-    assert_true(count_at_once(&b, b.act, &t, 300) <= 100);
-    assert_int_equal(count_at_once(&b, b.act, &t, 200), 0);
+    assert_true(count_inlined(&b, b.act, &t, 300) <= 100);
+    assert_int_equal(count_inlined(&b, b.act, &t, 200), 0);
     atomic_store(&b.spin_us, 0); /* and brief again */
     brief = 0;
     for (int i = 0; i < 20 && !brief; i++) {
-        brief = count_at_once(&b, b.act, &t, 200);
+        brief = count_inlined(&b, b.act, &t, 200);
     }
     assert_true(b.can ? brief > 0 : brief == 0);
     rig_stop(&b.r);
@@ -519,5 +519,5 @@ int main(void)
         RIG_CASE(test_watched),
         RIG_CASE_SLOW(test_long),
     };
-    return rig_run("at_once", cases, sizeof cases / sizeof *cases);
+    return rig_run("inlined", cases, sizeof cases / sizeof *cases);
 }

@@ -1,6 +1,6 @@
 /* Tasks that submit runs itself, over managed memory; and whole programs of all kinds of tasks, against
  * their serial run. */
-#include "at_once.h"
+#include "inline.h"
 
 /* ---- Managed memory ------------------------------------------------------------------------ */
 
@@ -12,15 +12,15 @@ static void test_a_temp_and_its_parts(void **state)
     start_with(&b, &x, state, NULL);
     expect_ok(pto_scope_begin(b.r.rt));
     pto_tensor t = rig_temp(&b.r, BYTES), left = rig_slice(&t, 0, 32);
-    const pto_task brings = AT_ONCE(&b, b.fill, pto_output(&t), pto_scalar(7));
+    const pto_task brings = INLINE(&b, b.fill, pto_output(&t), pto_scalar(7));
     if (b.can) {
         is_byte(rig_address(&b.r, &t), 7, BYTES);
         assert_int_equal(rig_info(&b.r, brings).state, PTO_TASK_COMPLETED);
         assert_int_equal(rig_info(&b.r, brings).heap_bytes, BYTES);
-        AT_ONCE(&b, b.is, pto_input(&t), pto_scalar(7));
-        AT_ONCE(&b, b.bump, pto_inout(&t));
-        AT_ONCE(&b, b.is, pto_input(&t), pto_scalar(8));
-        AT_ONCE(&b, b.bump, pto_output(&t));
+        INLINE(&b, b.is, pto_input(&t), pto_scalar(7));
+        INLINE(&b, b.bump, pto_inout(&t));
+        INLINE(&b, b.is, pto_input(&t), pto_scalar(8));
+        INLINE(&b, b.bump, pto_output(&t));
         is_byte(rig_address(&b.r, &t), 9, BYTES);
     } else {
         expect_ok(pto_submit(b.r.rt, b.bump, pto_inout(&t)));
@@ -30,11 +30,11 @@ static void test_a_temp_and_its_parts(void **state)
     /* A part of it behind somebody who is held; then all of it. */
     const pto_task held = RIG_SUBMIT(&b.r, b.r.hold, pto_inout(&x.t[0]));
     pto_tensor x_left = rig_slice(&x.t[0], 0, 32);
-    const pto_task part = HANDED(&b, b.copy, pto_input(&x_left), pto_output(&left));
+    const pto_task part = OFFLOADED(&b, b.copy, pto_input(&x_left), pto_output(&left));
     must_wait(&b, part);
-    const pto_task all = HANDED(&b, b.bump, pto_inout(&t));
+    const pto_task all = OFFLOADED(&b, b.bump, pto_inout(&t));
     must_wait(&b, all);
-    const pto_task reads = HANDED(&b, b.copy, pto_input(&t), pto_output(&x.t[1]));
+    const pto_task reads = OFFLOADED(&b, b.copy, pto_input(&t), pto_output(&x.t[1]));
     must_wait(&b, reads);
     memset(x.byte[0], 50, BYTES);
     rig_finish(&b.r, held, PTO_OK);
@@ -62,11 +62,11 @@ static void test_a_temp_with_a_reader(void **state)
     for (int i = 0; i < 10; i++) {
         expect_ok(pto_scope_begin(b.r.rt));
         pto_tensor t = rig_temp(&b.r, BYTES);
-        AT_ONCE(&b, b.fill, pto_output(&t), pto_scalar(1));
+        INLINE(&b, b.fill, pto_output(&t), pto_scalar(1));
         const pto_task held = RIG_SUBMIT(&b.r, b.r.hold, pto_output(&x.t[0]));
-        const pto_task reads = HANDED(&b, b.copy, pto_input(&t), pto_output(&x.t[0]));
+        const pto_task reads = OFFLOADED(&b, b.copy, pto_input(&t), pto_output(&x.t[0]));
         must_wait(&b, reads);
-        const pto_task writes = HANDED(&b, b.bump, pto_inout(&t));
+        const pto_task writes = OFFLOADED(&b, b.bump, pto_inout(&t));
         must_wait(&b, writes);
         expect_ok(pto_check(b.r.rt));
         expect_ok(pto_scope_end(b.r.rt));
@@ -109,7 +109,7 @@ static void test_several_temps(void **state)
     if (!b.can) {
         settle(&b);
     }
-    AT_ONCE(&b, b.bump, pto_inout(&t[0]), pto_inout(&t[1]), pto_inout(&t[4]));
+    INLINE(&b, b.bump, pto_inout(&t[0]), pto_inout(&t[1]), pto_inout(&t[4]));
     settle(&b);
     is_byte(rig_address(&b.r, &t[1]), 22, 100);
     is_byte(rig_address(&b.r, &t[3]), 23, 1);
@@ -128,12 +128,12 @@ static void test_scopes(void **state)
         expect_ok(pto_scope_begin(b.r.rt));
         pto_tensor a = rig_temp(&b.r, BYTES), late = rig_temp(&b.r, BYTES),
                    from_inside = rig_temp(&b.r, BYTES);
-        AT_ONCE(&b, b.fill, pto_output(&a), pto_scalar(1));
+        INLINE(&b, b.fill, pto_output(&a), pto_scalar(1));
         pto_tensor inner, deep;
         expect_ok(pto_scope_begin(b.r.rt)); /* the same lifetime as outside */
-        AT_ONCE(&b, b.fill, pto_output(&late), pto_scalar(2));
+        INLINE(&b, b.fill, pto_output(&late), pto_scalar(2));
         inner = rig_temp(&b.r, BYTES);
-        AT_ONCE(&b, b.fill, pto_output(&inner), pto_scalar(3));
+        INLINE(&b, b.fill, pto_output(&inner), pto_scalar(3));
         expect_ok(pto_scope_end(b.r.rt));
         expect_ok(pto_submit(b.r.rt, b.is, pto_input(&late), pto_scalar(2)));
         for (int i = 0; i < 200; i++) {
@@ -144,7 +144,8 @@ static void test_scopes(void **state)
             expect_ok(pto_submit(b.r.rt, b.is, pto_input(&deep), pto_scalar(i + 1)));
             expect_ok(pto_submit(b.r.rt, b.is, pto_input(&a), pto_scalar(1)));
             if (i == 100) { /* the memory is not the task's, which goes before it */
-                const pto_task brings = HANDED(&b, b.fill, pto_output(&from_inside), pto_scalar(4));
+                const pto_task brings = OFFLOADED(&b, b.fill, pto_output(&from_inside),
+                                                  pto_scalar(4));
                 assert_int_equal(rig_info(&b.r, brings).heap_bytes, 0);
             }
             if (i == 150) {
@@ -155,10 +156,10 @@ static void test_scopes(void **state)
             }
             expect_ok(pto_scope_end(b.r.rt));
         }
-        RIG_SUBMIT_BARE(&b.r, b.is); /* back on this level, room is looked for first */
+        RIG_SUBMIT_BARE(&b.r, b.is); /* back on this level, room is checked for first */
         settle(&b);
-        AT_ONCE(&b, b.is, pto_input(&from_inside), pto_scalar(4));
-        AT_ONCE(&b, b.is, pto_input(&a), pto_scalar(1));
+        INLINE(&b, b.is, pto_input(&from_inside), pto_scalar(4));
+        INLINE(&b, b.is, pto_input(&a), pto_scalar(1));
         pto_param stale = pto_input(&deep);
         expect_fail(pto_submit(b.r.rt, b.is, stale, pto_scalar(0)), PTO_STALE, "parameter 0");
         expect_ok(pto_scope_end(b.r.rt));
@@ -193,7 +194,7 @@ static void test_recycling(void **state)
     unsigned char got[BYTES];
     pto_config config = PTO_CONFIG_INIT;
     config.heap_bytes = 4096;
-    config.window = 64;
+    config.ring_tasks = 64;
     config.levels = 2;
     start_with(&b, &x, state, &config);
     const uint64_t rounds = test_effort(b.can ? 100000 : 2000);
@@ -241,8 +242,8 @@ static void test_too_little_room(void **state)
         tiles x;
         pto_config config = PTO_CONFIG_INIT;
         config.heap_bytes = 4096;
-        config.window = 64;
-        config.brief_ns = brief ? EVERYTHING : PTO_NO_BRIEF;
+        config.ring_tasks = 64;
+        config.inline_ns = brief ? EVERYTHING : PTO_NO_INLINE;
         if (brief) {
             start_with(&b, &x, state, &config);
         } else {
@@ -263,7 +264,7 @@ static void test_too_little_room(void **state)
         }
         expect_fail(pto_temp(b.r.rt, PTO_UINT8, 1, DIMS(4097), &large), PTO_TOO_LARGE, "4097");
         for (int i = 0; i < 4; i++) {
-            AT_ONCE(&b, b.fill, pto_output(&t[i]), pto_scalar(i));
+            INLINE(&b, b.fill, pto_output(&t[i]), pto_scalar(i));
         }
         const unsigned ran = atomic_load(&b.here);
         pto_stall_report stall;
@@ -429,8 +430,8 @@ static void test_serial_equivalence(void **state)
         pthread_t thread;
         pto_config config = PTO_CONFIG_INIT;
         config.workers = 1 + run % 3;
-        config.brief_ns = run < 3 ? EVERYTHING : 1000;
-        config.window = run % 2 ? 0 : 32;
+        config.inline_ns = run < 3 ? EVERYTHING : 1000;
+        config.ring_tasks = run % 2 ? 0 : 32;
         start(&b, state, &config);
         for (int i = 0; i < 3; i++) {
             expect_ok(pto_kernel_register(b.r.rt, "mix", PTO_VECTOR, mix, &p, &kernels[i]));
@@ -515,5 +516,5 @@ int main(void)
         RIG_CASE(test_too_little_room),
         RIG_CASE(test_serial_equivalence),
     };
-    return rig_run("at_once_memory", cases, sizeof cases / sizeof *cases);
+    return rig_run("inline_memory", cases, sizeof cases / sizeof *cases);
 }

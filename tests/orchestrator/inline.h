@@ -1,12 +1,12 @@
-/* at_once.h - for tests of tasks that submit runs itself: kernels that say who ran them, and a submit
+/* inlined.h - for tests of tasks that submit runs itself: kernels that say who ran them, and a submit
  * that tells whether the kernel ran meanwhile.
  *
- * With brief_ns of a million everything counts as brief that ran once and was timed, so no clock
+ * With inline_ns of a million everything counts as brief that ran once and was timed, so no clock
  * decides. With the scheduler on a thread of its own nothing is ever run at once; the same tests see
  * that all else is the same.
  */
-#ifndef PTO_TEST_AT_ONCE_H
-#define PTO_TEST_AT_ONCE_H
+#ifndef PTO_TEST_INLINE_H
+#define PTO_TEST_INLINE_H
 
 #include "../runtime/rig.h"
 
@@ -159,8 +159,8 @@ static inline void start(bench *b, void **state, const pto_config *config)
     if (config) {
         c = *config;
     }
-    if (!c.brief_ns) {
-        c.brief_ns = EVERYTHING;
+    if (!c.inline_ns) {
+        c.inline_ns = EVERYTHING;
     }
     c.guard = PTO_NO_GUARD;
     memset(b, 0, sizeof *b);
@@ -196,12 +196,12 @@ static inline bool submit_from(bench *b, pto_task *task, pto_kernel kernel, cons
 
 #define submit(...) submit_from(__VA_ARGS__, __FILE__)
 
-static inline pto_task must_from(bench *b, bool at_once, pto_kernel kernel, const pto_param *params,
+static inline pto_task must_from(bench *b, bool inlined, pto_kernel kernel, const pto_param *params,
                                  size_t n, int line, const char *file)
 {
     pto_task task;
-    if (submit_from(b, &task, kernel, params, n, line, file) != at_once) {
-        print_error("the task %s\n", at_once ? "was handed over" : "ran at once");
+    if (submit_from(b, &task, kernel, params, n, line, file) != inlined) {
+        print_error("the task %s\n", inlined ? "was handed over" : "ran at once");
         _fail(file, line);
     }
     return task;
@@ -213,10 +213,10 @@ static inline pto_task must_from(bench *b, bool at_once, pto_kernel kernel, cons
     (const pto_param[]){__VA_ARGS__}, sizeof((const pto_param[]){__VA_ARGS__}) / sizeof(pto_param)
 
 /* Runs at once if anything can. */
-#define AT_ONCE(b, kernel, ...) must((b), (b)->can, (kernel), PARAMS(__VA_ARGS__), __LINE__)
+#define INLINE(b, kernel, ...) must((b), (b)->can, (kernel), PARAMS(__VA_ARGS__), __LINE__)
 
 /* Goes to the scheduler. */
-#define HANDED(b, kernel, ...) must((b), false, (kernel), PARAMS(__VA_ARGS__), __LINE__)
+#define OFFLOADED(b, kernel, ...) must((b), false, (kernel), PARAMS(__VA_ARGS__), __LINE__)
 
 /* Either. */
 #define ANYHOW(b, kernel, ...)                                                                     \
@@ -246,12 +246,12 @@ static inline void must_wait(bench *b, pto_task task)
 static inline void learn(bench *b, pto_kernel kernel)
 {
     pto_task task;
-    bool at_once = false;
-    for (int i = 0; i < (b->can ? 4000 : 40) && !at_once; i++) {
-        at_once = submit(b, &task, kernel, NULL, 0, __LINE__);
+    bool inlined = false;
+    for (int i = 0; i < (b->can ? 4000 : 40) && !inlined; i++) {
+        inlined = submit(b, &task, kernel, NULL, 0, __LINE__);
         expect_ok(pto_wait_task(b->r.rt, task));
     }
-    assert_true(at_once == b->can);
+    assert_true(inlined == b->can);
 }
 
 /* All kernels are brief, and the map knows these bytes, which become zero. */
@@ -292,4 +292,4 @@ static inline void is_byte(const unsigned char *at, unsigned char value, size_t 
     }
 }
 
-#endif /* PTO_TEST_AT_ONCE_H */
+#endif /* PTO_TEST_INLINE_H */

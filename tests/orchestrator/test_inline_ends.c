@@ -1,6 +1,6 @@
 /* Tasks that submit runs itself and that do not just end well; and what their kernels and their handles
  * are good for. */
-#include "at_once.h"
+#include "inline.h"
 
 /* ---- Failing ------------------------------------------------------------------------------- */
 
@@ -20,7 +20,7 @@ static void test_fails(void **state)
         expect_ok(pto_get_failure(b.r.rt, &failed, &failure));
         assert_false(failed);
         const int line = __LINE__ + 1;
-        const pto_task bad = AT_ONCE(&b, b.act, pto_inout(&x.t[0]), pto_scalar(FAIL));
+        const pto_task bad = INLINE(&b, b.act, pto_inout(&x.t[0]), pto_scalar(FAIL));
         is_done(&b, bad);
         expect_ok(pto_get_failure(b.r.rt, &failed, &failure));
         assert_true(failed);
@@ -30,18 +30,17 @@ static void test_fails(void **state)
         assert_int_equal(failure.line, line);
         assert_string_equal(failure.kernel, "act");
         assert_string_equal(failure.message, "bad luck");
-        assert_non_null(strstr(failure.file, "test_at_once_ends.c"));
+        assert_non_null(strstr(failure.file, "test_inline_ends.c"));
         if (late) {
-            expect_fail(pto_wait(b.r.rt), PTO_TASK_FAILED, "act", "bad luck",
-                        "test_at_once_ends.c");
+            expect_fail(pto_wait(b.r.rt), PTO_TASK_FAILED, "act", "bad luck", "test_inline_ends.c");
         }
-        const pto_task skipped = HANDED(&b, b.copy, pto_input(&x.t[0]), pto_output(&x.t[1]));
+        const pto_task skipped = OFFLOADED(&b, b.copy, pto_input(&x.t[0]), pto_output(&x.t[1]));
         pto_task any;
         (void)submit(&b, &any, b.bump, PARAMS(pto_inout(&x.t[2])), __LINE__); /* not its concern */
         (void)submit(&b, &any, b.act, PARAMS(pto_inout(&x.t[3]), pto_scalar(FAIL)), __LINE__);
         char number[24];
         snprintf(number, sizeof number, "%d", line);
-        expect_fail(pto_wait(b.r.rt), PTO_TASK_FAILED, "act", "bad luck", "test_at_once_ends.c",
+        expect_fail(pto_wait(b.r.rt), PTO_TASK_FAILED, "act", "bad luck", "test_inline_ends.c",
                     number);
         expect_fail(pto_wait_task(b.r.rt, bad), PTO_TASK_FAILED, "bad luck");
         expect_fail(pto_wait_task(b.r.rt, skipped), PTO_TASK_FAILED, "bad luck");
@@ -64,7 +63,7 @@ static void test_fails(void **state)
         expect_ok(pto_read(b.r.rt, &x.t[1], got, BYTES));
         RIG_SUBMIT_BARE(&b.r, b.act); /* whoever comes next finds that all is well again */
         settle(&b);
-        is_done(&b, AT_ONCE(&b, b.bump, pto_inout(&x.t[1])));
+        is_done(&b, INLINE(&b, b.bump, pto_inout(&x.t[1])));
         expect_ok(pto_submit(b.r.rt, b.fill, pto_output(&x.t[1]), pto_scalar(0)));
         settle(&b);
     }
@@ -84,18 +83,18 @@ static void test_fails_with_managed_memory(void **state)
         expect_ok(pto_scope_begin(b.r.rt));
         pto_tensor t = rig_temp(&b.r, BYTES);
         if (!brings) {
-            AT_ONCE(&b, b.fill, pto_output(&t), pto_scalar(1));
+            INLINE(&b, b.fill, pto_output(&t), pto_scalar(1));
             (void)rig_address(&b.r, &t);
             if (!b.can) {
                 settle(&b);
             }
         }
-        const pto_task bad = brings ? AT_ONCE(&b, b.act, pto_output(&t), pto_scalar(FAIL))
-                                    : AT_ONCE(&b, b.act, pto_inout(&t), pto_scalar(FAIL));
+        const pto_task bad = brings ? INLINE(&b, b.act, pto_output(&t), pto_scalar(FAIL))
+                                    : INLINE(&b, b.act, pto_inout(&t), pto_scalar(FAIL));
         is_done(&b, bad);
         assert_true(rig_info(&b.r, bad).failed);
         assert_false(rig_info(&b.r, bad).skipped);
-        const pto_task next = HANDED(&b, b.copy, pto_input(&t), pto_output(&x.t[0]));
+        const pto_task next = OFFLOADED(&b, b.copy, pto_input(&t), pto_output(&x.t[0]));
         expect_fail(pto_wait(b.r.rt), PTO_TASK_FAILED, "bad luck");
         assert_true(rig_info(&b.r, next).skipped);
         expect_fail(pto_read(b.r.rt, &t, got, BYTES), PTO_POISONED, "");
@@ -120,7 +119,7 @@ static __attribute__((noinline)) pto_task submit_pending(bench *b, const pto_ten
     const unsigned before = atomic_load(&b->pended);
     learn(b, b->act);
     settle(b);
-    const pto_task task = AT_ONCE(b, b->act, pto_inout(&view), pto_input(also), pto_scalar(PEND));
+    const pto_task task = INLINE(b, b->act, pto_inout(&view), pto_input(also), pto_scalar(PEND));
     memset(&view, 0xee, sizeof view);
     const uint64_t deadline = rig_now_ms() + RIG_PATIENCE_MS;
     while (atomic_load(&b->pended) == before) {
@@ -160,7 +159,7 @@ static void test_pending(void **state)
         /* Many tasks later it is all still there. */
         learn(&b, b.bump);
         for (int i = 0; i < 100; i++) {
-            is_done(&b, AT_ONCE(&b, b.bump, pto_inout(&x.t[2])));
+            is_done(&b, INLINE(&b, b.bump, pto_inout(&x.t[2])));
             if (!b.can) {
                 expect_ok(pto_wait_task(b.r.rt, pto_last_task(b.r.rt)));
             }
@@ -171,9 +170,9 @@ static void test_pending(void **state)
         assert_ptr_equal(b.kept[0].data, memory + 1);
         assert_memory_equal(b.kept[0].shape, DIMS(2, 3, 4), 24);
         assert_memory_equal(b.kept[0].strides, DIMS(32, 8, 2), 24);
-        const pto_task reads = HANDED(&b, b.copy, pto_input(&view), pto_output(&part));
+        const pto_task reads = OFFLOADED(&b, b.copy, pto_input(&view), pto_output(&part));
         must_wait(&b, reads);
-        const pto_task after_read = HANDED(&b, b.bump, pto_inout(&x.t[1])); /* WAR */
+        const pto_task after_read = OFFLOADED(&b, b.bump, pto_inout(&x.t[1])); /* WAR */
         must_wait(&b, after_read);
         expect_ok(pto_check(b.r.rt));
         pthread_t thread;
@@ -204,7 +203,7 @@ static void test_completed_before_it_returned(void **state)
         settle(&b);
         b.ending = round % 2 ? PTO_KERNEL_FAILED : PTO_OK;
         const uint64_t skipped = rig_stats(&b.r).skipped;
-        const pto_task task = AT_ONCE(&b, b.act, pto_inout(&x.t[0]), pto_scalar(PEND_LATE));
+        const pto_task task = INLINE(&b, b.act, pto_inout(&x.t[0]), pto_scalar(PEND_LATE));
         is_done(&b, task);
         assert_int_equal(b.ended, PTO_OK);
         expect_ok(pto_submit(b.r.rt, b.bump, pto_inout(&x.t[0])));
@@ -258,11 +257,11 @@ static void test_completed_as_it_returns(void **state)
         settle(&b);
         expect_ok(pto_scope_begin(b.r.rt));
         pto_tensor t = rig_temp(&b.r, BYTES);
-        AT_ONCE(&b, b.fill, pto_output(&t), pto_scalar(i));
+        INLINE(&b, b.fill, pto_output(&t), pto_scalar(i));
         if (!b.can) {
             settle(&b);
         }
-        AT_ONCE(&b, b.act, pto_inout(&t), pto_scalar(PEND));
+        INLINE(&b, b.act, pto_inout(&t), pto_scalar(PEND));
         expect_ok(pto_submit(b.r.rt, b.copy, pto_input(&t), pto_output(&x.t[0])));
         expect_ok(pto_scope_end(b.r.rt));
         settle(&b);
@@ -288,7 +287,7 @@ static void test_pending_brings(void **state)
                    t = rig_temp(&b.r, BYTES);
         expect_ok(pto_submit(b.r.rt, b.fill, pto_output(&before), pto_scalar(1)));
         const unsigned pended = atomic_load(&b.pended);
-        const pto_task held = AT_ONCE(&b, b.act, pto_output(&s), pto_output(&t), pto_scalar(PEND));
+        const pto_task held = INLINE(&b, b.act, pto_output(&s), pto_output(&t), pto_scalar(PEND));
         while (atomic_load(&b.pended) == pended) {
             rig_sleep_us(20);
         }
@@ -297,7 +296,7 @@ static void test_pending_brings(void **state)
         memset(b.kept[0].data, round, BYTES); /* which may be seen at another address */
         is_byte(rig_address(&b.r, &s), (unsigned char)round, BYTES);
         assert_int_equal(rig_info(&b.r, held).heap_bytes, 2 * BYTES);
-        must_wait(&b, HANDED(&b, b.copy, pto_input(&t), pto_output(&x.t[0])));
+        must_wait(&b, OFFLOADED(&b, b.copy, pto_input(&t), pto_output(&x.t[0])));
         expect_ok(pto_scope_end(b.r.rt));
         for (int i = 0; i < 50; i++) { /* others take what memory is free */
             expect_ok(pto_scope_begin(b.r.rt));
@@ -326,9 +325,9 @@ static void test_cancels(void **state)
         const pto_runtime_stats before = rig_stats(&b.r);
         const pto_task held = RIG_SUBMIT(&b.r, b.r.hold, pto_inout(&x.t[1]));
         rig_until(&b.r, held, PTO_TASK_RUNNING);
-        const pto_task waits = HANDED(&b, b.bump, pto_inout(&x.t[1]));
-        const pto_task task = AT_ONCE(&b, b.act, pto_inout(&x.t[0]),
-                                      pto_scalar(say ? CANCEL_AND_SAY : CANCEL));
+        const pto_task waits = OFFLOADED(&b, b.bump, pto_inout(&x.t[1]));
+        const pto_task task = INLINE(&b, b.act, pto_inout(&x.t[0]),
+                                     pto_scalar(say ? CANCEL_AND_SAY : CANCEL));
         is_done(&b, task);
         assert_true(pto_is_cancelled(b.r.rt));
         expect_fail(pto_submit(b.r.rt, b.bump, pto_inout(&x.t[0])), PTO_CANCELLED, "cancelled");
@@ -343,7 +342,7 @@ static void test_cancels(void **state)
         expect_ok(pto_clear_error(b.r.rt));
         RIG_SUBMIT_BARE(&b.r, b.bump);
         settle(&b);
-        is_done(&b, AT_ONCE(&b, b.bump, pto_inout(&x.t[0])));
+        is_done(&b, INLINE(&b, b.bump, pto_inout(&x.t[0])));
         settle(&b);
         is_byte(x.byte[0], (unsigned char)(say + 1), BYTES);
         is_byte(x.byte[1], 0, BYTES);
@@ -359,7 +358,7 @@ static void test_must_not_submit(void **state)
     for (int i = 0; i < 3; i++) {
         const uint64_t before = rig_stats(&b.r).submitted;
         b.refused = PTO_OK;
-        is_done(&b, AT_ONCE(&b, b.act, pto_inout(&x.t[0]), pto_scalar(SUBMIT)));
+        is_done(&b, INLINE(&b, b.act, pto_inout(&x.t[0]), pto_scalar(SUBMIT)));
         assert_int_equal(b.refused, PTO_WRONG_THREAD);
         settle(&b);
         assert_int_equal(rig_stats(&b.r).submitted - before, 1);
@@ -378,14 +377,14 @@ static void test_its_handle(void **state)
     pto_tensor t = rig_temp(&b.r, BYTES), got;
     const uint64_t order = rig_stats(&b.r).submitted;
     const int line = __LINE__ + 1;
-    const pto_task task = AT_ONCE(&b, b.fill, pto_output(&t), pto_inout(&x.t[0]), pto_scalar(2));
+    const pto_task task = INLINE(&b, b.fill, pto_output(&t), pto_inout(&x.t[0]), pto_scalar(2));
     is_done(&b, task);
     pto_task_report info = rig_info(&b.r, task);
     assert_int_equal(info.state, PTO_TASK_COMPLETED);
     assert_int_equal(info.order, order);
     assert_int_equal(info.level, 0);
     assert_string_equal(info.kernel, "fill");
-    assert_non_null(strstr(info.file, "test_at_once_ends.c"));
+    assert_non_null(strstr(info.file, "test_inline_ends.c"));
     assert_int_equal(info.line, line);
     assert_int_equal(info.type, PTO_VECTOR);
     assert_int_equal(info.fanin_count, 0);
@@ -401,7 +400,7 @@ static void test_its_handle(void **state)
     if (!b.can) {
         settle(&b);
     }
-    const pto_task reads = AT_ONCE(&b, b.is, pto_input(&t), pto_scalar(2));
+    const pto_task reads = INLINE(&b, b.is, pto_input(&t), pto_scalar(2));
     is_done(&b, reads);
     const pto_task held = RIG_SUBMIT(&b.r, b.r.hold, pto_input(&t));
     assert_int_equal(rig_info(&b.r, task).fanout_left, 3);
@@ -417,7 +416,7 @@ static void test_its_handle(void **state)
     /* After one that failed. */
     settle(&b);
     learn(&b, b.act);
-    const pto_task bad = AT_ONCE(&b, b.act, pto_inout(&x.t[0]), pto_scalar(FAIL));
+    const pto_task bad = INLINE(&b, b.act, pto_inout(&x.t[0]), pto_scalar(FAIL));
     pto_task next;
     const uint64_t skipped = rig_stats(&b.r).skipped;
     (void)submit(&b, &next, b.bump, PARAMS(pto_after(bad), pto_inout(&x.t[1])), __LINE__);
@@ -439,13 +438,13 @@ static void test_its_outputs(void **state)
     for (int i = 0; i < 100; i++) {
         pto_tensor t, u, got;
         expect_ok(pto_scope_begin_ex(b.r.rt, i & 1 ? PTO_SCOPE_BOUNDARY : 0));
-        RIG_SUBMIT_BARE(&b.r, b.fill); /* on this level room is looked for first */
+        RIG_SUBMIT_BARE(&b.r, b.fill); /* on this level room is checked for first */
         t = rig_temp(&b.r, BYTES);
         u = rig_temp(&b.r, BYTES);
         expect_ok(pto_submit(b.r.rt, b.fill, pto_output(&u), pto_scalar(1)));
         settle(&b);
-        const pto_task task = AT_ONCE(&b, b.fill, pto_output(&t), pto_inout(&x.t[i % 8]),
-                                      pto_scalar(2));
+        const pto_task task = INLINE(&b, b.fill, pto_output(&t), pto_inout(&x.t[i % 8]),
+                                     pto_scalar(2));
         is_done(&b, task);
         expect_ok(pto_task_get_output(b.r.rt, task, 0, &got));
         assert_memory_equal(&got, &t, sizeof t);
@@ -453,7 +452,7 @@ static void test_its_outputs(void **state)
         assert_ptr_equal(got.storage, x.byte[i % 8]);
         assert_int_equal(got.shape[0], BYTES);
         expect_fail(pto_task_get_output(b.r.rt, task, 2, &got), PTO_BAD_INDEX, "2 outputs");
-        expect_ok(pto_task_get_output(b.r.rt, AT_ONCE(&b, b.bump, pto_inout(&u)), 0, &got));
+        expect_ok(pto_task_get_output(b.r.rt, INLINE(&b, b.bump, pto_inout(&u)), 0, &got));
         assert_memory_equal(&got, &u, sizeof u);
         expect_ok(pto_check(b.r.rt));
         expect_ok(pto_scope_end(b.r.rt));
@@ -476,5 +475,5 @@ int main(void)
         RIG_CASE(test_its_handle),
         RIG_CASE(test_its_outputs),
     };
-    return rig_run("at_once_ends", cases, sizeof cases / sizeof *cases);
+    return rig_run("inline_ends", cases, sizeof cases / sizeof *cases);
 }

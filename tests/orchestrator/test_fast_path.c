@@ -305,7 +305,7 @@ static void test_output_without_elements(void **state)
     expect_ok(pto_task_get_output(r.rt, held, 0, &back));
     assert_memory_equal(back.shape, t.shape, sizeof t.shape);
     assert_memory_equal(back.strides, t.strides, sizeof t.strides);
-    rig_finish(&r, held, PTO_CORRUPT); /* the memory it was to write is looked at, too */
+    rig_finish(&r, held, PTO_CORRUPT); /* the memory it was to write is checked at, too */
     assert_int_not_equal(pto_wait(r.rt), PTO_OK);
     expect_ok(pto_clear_error(r.rt));
     rig_stop(&r);
