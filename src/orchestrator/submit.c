@@ -368,7 +368,7 @@ ran_badly(pto_runtime *rt, uint32_t task, uint32_t kernel, uint32_t phase, pto_s
         ptoi_call_over(rt->calls, task, phase);
     }
     /* Not inline again, for a while. */
-    ptoi_set32(&rt->calls->view->times[kernel].length, PTOI_LENGTH_LONG);
+    ptoi_call_set_length(rt->calls, kernel, PTOI_LENGTH_LONG);
 }
 
 /* Runs the task. False: its kernel did not return PTO_OK, and *end says how the task ends once it is

@@ -115,8 +115,9 @@ void ptoi_scheduler_destroy(ptoi_scheduler *s)
 void ptoi_scheduler_add_kernel(ptoi_scheduler *s, uint32_t number, pto_kernel_fn fn, void *user,
                                bool timed)
 {
-    s->kernels[number] = (ptoi_kernel){fn, user};
-    ptoi_set32(&s->view.times[number].length, timed ? PTOI_LENGTH_UNKNOWN : PTOI_LENGTH_NEVER);
+    s->kernels[number] = (ptoi_kernel){.fn = fn, .user = user};
+    ptoi_call_set_length(&s->caller->calls, number,
+                         timed ? PTOI_LENGTH_UNKNOWN : PTOI_LENGTH_NEVER);
 }
 
 void ptoi_scheduler_watch(ptoi_scheduler *s, const pto_watcher *watcher, bool watched)

@@ -21,7 +21,8 @@
 
 /* A thread that runs kernels. The orchestrating thread is the last one. */
 typedef struct ptoi_worker {
-    _Alignas(PTOI_LINE) ptoi_scheduler *sched;
+    _Alignas(PTOI_LINE) ptoi_calls calls; /* one cache line */
+    ptoi_scheduler *sched;
     uint32_t id;
     uint32_t types;       /* that it serves */
     uint32_t next;        /* a task to run next, without a queue between; PTOI_NONE */
@@ -29,7 +30,6 @@ typedef struct ptoi_worker {
     uint32_t backoff; /* before its next read of the inbox; 0 unless its last task came from there,
                          so that more may be on their way */
     uint64_t inbox;   /* inbox_head as it last read it */
-    ptoi_calls calls;
     pthread_t thread;
     bool started;
     ptoi_worker_line *line; /* in the window */

@@ -12,13 +12,14 @@
 typedef struct ptoi_kernel {
     pto_kernel_fn fn;
     void *user;
+    ptoi_a32 length; /* ptoi_length; view->times has it for the orchestrator */
 } ptoi_kernel;
 
 /* What a thread needs to call kernels. Nobody else touches it while the thread runs tasks. */
 typedef struct ptoi_calls {
     const ptoi_view *view; /* of the scheduler's side */
     ptoi_worker_line *line;
-    const ptoi_kernel *kernels;
+    ptoi_kernel *kernels;
     pto_arg *args; /* of the task that is about to run */
     pto_runtime *rt;
     uint32_t id;      /* of the worker */
@@ -29,6 +30,9 @@ typedef struct ptoi_calls {
 
 /* The same call, and learns how long it takes (worker/kernel_time.c). */
 pto_status ptoi_call_timed(ptoi_calls *calls, uint32_t kernel, const pto_call *call);
+
+/* From now on the kernel counts as that long. */
+void ptoi_call_set_length(const ptoi_calls *calls, uint32_t kernel, uint32_t length);
 
 /* Around the kernel of a watched run (worker/watch.c). */
 void ptoi_call_started(ptoi_calls *calls, pto_task task);
@@ -59,7 +63,7 @@ static inline pto_status ptoi_call_kernel(ptoi_calls *calls, uint32_t task, uint
         ptoi_call_started(calls, self);
     }
     const bool timed = calls->untimed-- == 0 ||
-                       ptoi_get32(&calls->view->times[kernel].length) <= PTOI_LENGTH_DOUBTED;
+                       ptoi_get32(&k->length) <= PTOI_LENGTH_DOUBTED;
     pto_status status = PTOI_UNLIKELY(timed) ? ptoi_call_timed(calls, kernel, &call) : k->fn(&call);
     if (PTOI_UNLIKELY(calls->watched)) {
         ptoi_call_ended(calls, self, status);

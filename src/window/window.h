@@ -341,10 +341,10 @@ typedef struct ptoi_header {
 typedef struct ptoi_sched_header {
     _Alignas(PTOI_LINE) ptoi_a64 inbox_claimed; /* tasks taken out of the inbox */
     _Alignas(PTOI_LINE) ptoi_a32 idle;          /* W10: workers that sleep or are about to */
+    ptoi_a32 cancel;  /* W13: the era that was cancelled from this side; 0: none */
     ptoi_a64 awaited; /* W9: the task that the orchestrating thread sleeps for; PTOI_AWAIT_ANY; 0 */
     _Alignas(PTOI_LINE) ptoi_a32 ready_epoch; /* W11 */
     _Alignas(PTOI_LINE) ptoi_a32 resting;     /* W10: 1, the scheduler's thread sleeps */
-    _Alignas(PTOI_LINE) ptoi_a32 cancel; /* W13: the era that was cancelled from this side; 0 */
 } ptoi_sched_header;
 
 /* Whether the runtime was cancelled, from either side, since the last pto_clear_error. */

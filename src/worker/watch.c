@@ -4,7 +4,7 @@
 
 static ptoi_worker *worker_of(ptoi_calls *calls)
 {
-    return (ptoi_worker *)(void *)((char *)calls - offsetof(ptoi_worker, calls));
+    return (ptoi_worker *)(void *)calls; /* its first member */
 }
 
 /* The watcher comes first: its time is not the task's. */
