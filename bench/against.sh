@@ -1,15 +1,16 @@
 #!/bin/sh
 # against.sh BENCH REV ROUNDS [ARGS]
 #
-# Runs build/release/bench/BENCH and the same bench with the library of commit REV in turns, and
-# prints the medians of their figures and the ratios of these, and of the best rounds: above 1, this
+# Runs build/release/bench/BENCH and the same bench with the library of commit REV in turns. Prints
+# the medians of their figures and two ratios, of the medians and of the best rounds: above 1, this
 # tree is better. Called by `./dev bench NAME --against REV`, which has built this tree.
 #
-# Neighbours on the machine spoil medians (the same library twice: up to 40 % apart with three times
-# more threads than cores) but few best rounds. A loss shows in both, so the better of the two counts.
+# Other load on the machine spoils medians (the same library twice: up to 40 % apart with three times
+# more threads than cores), but rarely the best rounds. A real loss shows in both ratios, so the
+# better of the two counts.
 #
-# The library of REV is built in build/against/COMMIT, by its own CMake files. The bench is this
-# tree's if it compiles there, so that only the library differs; else the bench of REV itself.
+# The library of REV is built in build/against/COMMIT, by its own CMake files. This tree's
+# bench is used if it compiles there, so that only the library differs; otherwise the bench of REV.
 set -u
 
 root=$(dirname -- "$(dirname -- "$(readlink -f -- "$0")")")
@@ -18,8 +19,9 @@ rev=$2
 rounds=$3
 shift 3
 
-# What this tree calls otherwise than older ones, in the public headers: NEW=OLD.
-renamed='inline_ns=inline_ns PTO_NO_INLINE=PTO_NO_INLINE'
+# Names that the benches use and older trees do not have, with their old names: NEW=OLD.
+renamed='inline_ns=brief_ns PTO_NO_INLINE=PTO_NO_BRIEF ring_tasks=window
+    ptoi_exchange64=ptoi_swap64 ptoi_fetch_add32=ptoi_add32'
 
 die() {
     echo "dev: $*" >&2
@@ -36,7 +38,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# step TEXT COMMAND...: one short line; what the command said is in $work/log.
+# step TEXT COMMAND...: prints one short line; the output of the command goes to $work/log.
 step() {
     printf '%s ... ' "$1" >&2
     shift
@@ -60,12 +62,12 @@ build() {
     cmake --build "$tree/build/release" -j "$(nproc)" --target "$bench"
 }
 
-# take BENCHES: the benches in this folder, in the words of the headers of REV.
+# take FOLDER: uses the benches of this folder, with the names that REV has.
 take() {
     rm -rf "$tree/bench"
     cp -R "$1" "$tree/bench"
     for pair in $renamed; do
-        if ! grep -rqw "${pair%=*}" "$tree/include"; then
+        if ! grep -rqw "${pair%=*}" "$tree/include" "$tree/src"; then
             find "$tree/bench" -name '*.[ch]' -exec sed -i "s/\<${pair%=*}\>/${pair#*=}/g" {} +
         fi
     done
@@ -79,7 +81,7 @@ take "$root/bench"
 whose="this tree's bench"
 step "build $short" build || {
     grep -m 5 -e 'error:' -e 'undefined reference' "$work/log" >&2
-    echo "this tree's $bench does not build with the library of $rev: each runs its own" >&2
+    echo "this tree's $bench does not build with the library of $rev: each side runs its own bench" >&2
     whose="its own bench"
     take "$tree/own/bench"
     step "build $short, its own bench" build || {
@@ -94,7 +96,7 @@ measure() {
     file=$2
     shift 2
     "$program" "$@" >"$file" 2>"$work/log"
-    # 1: what it promises is short, which is not the question here.
+    # 1: a bar was missed, which does not matter here.
     [ $? -le 1 ] || {
         cat "$work/log" >&2
         die "$program $* failed"
@@ -112,7 +114,7 @@ done
 
 echo "$bench${*:+ $*}: medians of $rounds; old: the library of $short with $whose, new: this tree"
 echo
-# A figure is a line "figure NAME VALUE UNIT"; where there is none, "BAR NAME: VALUE UNIT (want ...".
+# A figure is a line "figure NAME VALUE UNIT"; if there is none, "BAR NAME: VALUE UNIT (want ...".
 awk -v rev="$rev" '
 function median(list, word, n, i, j, swap) {
     n = split(list, word)
@@ -173,10 +175,10 @@ $1 == "figure" {
 
 END {
     if (!n_names) {
-        print "no figures: it prints neither \"figure\" nor BAR lines" >"/dev/stderr"
+        print "no figures: the bench prints neither \"figure\" nor BAR lines" >"/dev/stderr"
         exit 2
     }
-    want = units[names[1]] == "instructions" ? 0.99 : 0.95 # they are the same every time
+    want = units[names[1]] == "instructions" ? 0.99 : 0.95 # instruction counts do not vary
     wide = 6
     for (i = 1; i <= n_names; i++)
         wide = length(names[i]) > wide ? length(names[i]) : wide

@@ -1,7 +1,7 @@
-/* bench.h - the little that every bench shares: a clock, medians, bars.
+/* bench.h - what all benches share: a clock, medians, bars.
  *
- * A bench prints a table a person can read and ends with one BAR line for each figure we promise;
- * its exit status is 1 when one of them is short.
+ * A bench prints a table and ends with one BAR line for each promised figure. Its exit status is 1
+ * if one of them is missed.
  */
 #ifndef PTO_BENCH_H
 #define PTO_BENCH_H
@@ -38,7 +38,7 @@ static inline void bench_keep(uint64_t value)
     __asm__ volatile("" : : "r"(value) : "memory");
 }
 
-/* "BAR name: 12.3 ns (want <= 40) ok". Returns whether it holds. */
+/* Prints "BAR name: 12.3 ns (want <= 40) ok". Returns whether the bar holds. */
 static inline bool bench_bar_at_most(const char *name, double figure, const char *unit, double want)
 {
     bool ok = figure <= want;

@@ -1,17 +1,17 @@
-/* bench_flat.c - whether a task or an edge costs the same however many there are.
+/* bench_flat.c - whether the cost of a task or an edge stays the same as programs grow.
  *
- * With the length of a run, with the tiles of a matrix, with the window, with the depth of scopes,
- * with how many wait for one or one for how many.
+ * By the length of a run, the tiles of a matrix, the size of the task ring, the depth of scopes,
+ * and the width of fan-out and fan-in.
  *
  * Each row is one program at several sizes (flat_rows.h), run by one thread alone and with workers.
- * Alone, nothing runs before the program waits or a ring is full: as much is alive as can be, every
- * edge is a real one, and the same happens each time; with workers it is what users see. The one
- * thread is asked for its processor time, several are for the time that passes. Sizes take turns; a
- * figure is the median of all runs of one size.
+ * Alone, no task runs before the program waits or a ring is full. So as many tasks as possible are
+ * alive, every edge is real, and every run is the same. With workers, the figures are what users
+ * see. One thread alone is measured by its CPU time, several threads by wall-clock time. Sizes take
+ * turns; a figure is the median of all runs of one size.
  *
- * A row is flat if no size costs much more than another: what counts is the ratio of the dearest to
- * the cheapest. Where what a task costs by itself is shared by ever more edges a larger size may cost
- * less, so there it is the dearest to the cheapest of those that are smaller.
+ * A row is flat if no size costs much more than another. The figure is the ratio of the highest
+ * cost to the lowest. If more edges share the fixed cost of a task at larger sizes, a larger size
+ * may cost less; then each size is compared only with smaller ones.
  */
 #include "bench.h"
 
@@ -49,8 +49,8 @@ static bool chosen(int only, int i)
 
 /* ---- Is it right? --------------------------------------------------------------------------- */
 
-/* The programs that are timed here with empty bodies leave what the serial ones leave. (The rows
- * count their tasks and edges each time, besides.) */
+/* The programs that are timed leave what the serial programs leave. (Also, each row counts its
+ * tasks and edges in every run.) */
 static bool check(const pattern *p)
 {
     enum { TASKS = 5000 };
@@ -82,7 +82,7 @@ static bool is_wanted(const options *o, int row, int size)
 }
 
 /* One round of one size: a new runtime, warmed up, and enough runs that a disturbance of a
- * millisecond is not all there is. */
+ * millisecond does not dominate. */
 static void visit(const options *o, int row, int mode, int size, size_t round)
 {
     const row_info *r = &rows[row];
@@ -125,7 +125,7 @@ static void measure_all(const options *o)
     }
 }
 
-/* ---- Telling -------------------------------------------------------------------------------- */
+/* ---- Output --------------------------------------------------------------------------------- */
 
 static const char *short_number(uint64_t n, char *text, size_t room)
 {
@@ -198,7 +198,7 @@ static void print_json(void)
     printf("\n  ]\n}\n");
 }
 
-/* Says whether all bars hold; a row with one size only has none. */
+/* Whether all bars hold; a row with a single size has none. */
 static bool tell_bars(bool print)
 {
     bool held = true;
@@ -218,7 +218,7 @@ static bool tell_bars(bool print)
                  i % MODES == ALONE     ? ""
                  : i % MODES == WORKERS ? ", workers"
                                         : ", thread");
-        if (print) { /* with a digit more than bench_bar_at_most has */
+        if (print) { /* one digit more than bench_bar_at_most */
             printf("BAR %s: ratio %.2f (want <= %g) %s\n", name, s->ratio, WANT_RATIO,
                    ok ? "ok" : "short");
         }
@@ -323,7 +323,7 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    if (o.place < 0) { /* a thread more than there may be cores tells of the machine, not of us */
+    if (o.place < 0) { /* more threads than cores would measure the machine, not the library */
         o.place = ALONE;
         measure_all(&o);
         o.place = WORKERS;

@@ -1,16 +1,18 @@
-/* bench_handover.c - what it costs to hand a task to another core, with nothing else about it.
+/* bench_handover.c - the cost of moving a task to another core, without any runtime around it.
  *
- * The bound of every runtime that has one thread submit and another run. Two threads, pinned; a ring
- * of tasks that are only written, read and written to again. In two layouts:
+ * This is the lower bound for every runtime in which one thread submits and another runs tasks. Two
+ * pinned threads share a ring of tasks that are only written, read and written again, in two
+ * layouts:
  *
- *     together   descriptor and state are one line of cache, which goes there and comes back
- *     apart      the descriptor is half a line and goes one way, as arguments do; the state is a
- *                quarter of one and comes back with three others
+ *     together   descriptor and state share one cache line, which moves there and back
+ *     apart      the descriptor is half a line and moves one way, like the arguments; the state is
+ *                a quarter of a line and comes back with three others
  *
- * Each with three arguments of 16 bytes, or 48 bytes of them as if they held their shapes; with no
- * work, and with some on either side, so that the two sides need not wait for one another at each
- * task. Then a line there and back: if that takes several times as long as in another run, the cores
- * are far apart by now, which the host of a virtual machine may change at any time.
+ * A task has three arguments, of 16 bytes or, with their shapes, of 48 bytes. Each layout is
+ * measured without work and with some work on both sides, so that the threads need not wait for
+ * each other at each task. Then the round trip of one cache line: if it takes several times as long
+ * as in another run, the cores are far apart. The host of a virtual machine may change that at any
+ * time.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -21,7 +23,7 @@
 #include "base/atomic.h"
 #include "bench.h"
 
-enum { RING = 4096, TASKS = 1000000, ROUNDS = 7, RETIRE_EVERY = 32, BREATH = 12 };
+enum { RING = 4096, TASKS = 1000000, ROUNDS = 7, RETIRE_EVERY = 32, BACKOFF = 12 };
 
 typedef struct layout {
     const char *name;
@@ -41,7 +43,7 @@ typedef struct ring {
     _Alignas(64) ptoi_a64 stop;
     const layout *layout;
     char *slots, *args, *states;
-    uint64_t own, other; /* steps of work a task, on either side */
+    uint64_t own, other; /* steps of work per task, on each side */
     uint64_t sum;
 } ring;
 
@@ -56,7 +58,7 @@ static void *must_have(void *memory)
 
 static cpu_set_t cores[2];
 
-/* The first two that we may use. */
+/* The first two cores that this process may use. */
 static void find_cores(void)
 {
     cpu_set_t all;
@@ -70,7 +72,7 @@ static void find_cores(void)
         }
     }
     if (found < 2) {
-        fprintf(stderr, "bench_handover: it takes two cores\n");
+        fprintf(stderr, "bench_handover: needs two cores\n");
         exit(2);
     }
 }
@@ -105,7 +107,7 @@ static void *consume(void *context)
     pin(1);
     for (uint64_t at = 0, head = 0, sum = 0; !ptoi_get64(&r->stop); r->sum = sum) {
         if (at == head) {
-            for (int i = 0; i < BREATH; i++) {
+            for (int i = 0; i < BACKOFF; i++) {
                 ptoi_relax();
             }
             head = ptoi_acquire64(&r->head);
@@ -126,7 +128,7 @@ static void *consume(void *context)
     return NULL;
 }
 
-/* How many tasks are done, as far as somebody who looks in order can tell. */
+/* Number of complete tasks without a gap. */
 static uint64_t done(const ring *r, uint64_t from, uint64_t to)
 {
     while (from != to && ptoi_acquire64(state_of(r, from)) == from + 1) {
@@ -163,7 +165,7 @@ static double produce(ring *r)
     return (bench_now_ns() - start) / TASKS;
 }
 
-/* Nanoseconds a task, with a thread that begins before the clock does. */
+/* Nanoseconds per task; the other thread starts before the clock does. */
 static double hand_over(const layout *l, uint64_t own, uint64_t other)
 {
     static ring r;
@@ -191,7 +193,7 @@ static double hand_over(const layout *l, uint64_t own, uint64_t other)
     return ns;
 }
 
-/* ---- There and back ---- */
+/* ---- Round trip of a cache line ---- */
 
 enum { TURNS = 100000 };
 static struct {

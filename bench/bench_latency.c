@@ -1,13 +1,13 @@
-/* bench_latency.c - how long a single thing takes: a task to begin, a thread to wake, a call.
+/* bench_latency.c - how long single steps take: the start of a task, a wake-up, a call.
  *
- * Latencies, each with its median and its tail: from calling submit until the kernel begins, from
- * the end of a task until one that waits for it begins, from room in a full window until the submit
- * that waits for it goes on. Then the cost of calls, of a runtime's life, and of doing nothing. For
- * each place that the scheduler can run in.
+ * Latencies, each with its median and tail: from the call of submit until the kernel starts, from
+ * the end of a task until a task that waits for it starts, from room in a full task ring until the
+ * waiting submit returns. Then the cost of calls, of creating and destroying a runtime, and of an
+ * idle one. For each place where the scheduler can run.
  *
- * There is one worker beside the submitting thread, on a core of its own if the machine has two. A
- * scheduler's thread is a third one: where there are but two cores its figures are those of the
- * system that shares them out. Cases take turns, so that a neighbour disturbs a part of each.
+ * There is one worker besides the submitting thread, on its own core if the machine has two. With
+ * the scheduler on a thread there are three threads; on two cores these figures depend on how the
+ * system shares the cores. Cases take turns, so that other load disturbs only a part of each.
  */
 #define _GNU_SOURCE /* sched_getaffinity, usleep */
 #include "bench.h"
@@ -41,7 +41,7 @@ static bool chosen(int only, int i)
     return only < 0 || only == i;
 }
 
-/* Sorts. The smallest value that so many of all do not exceed. */
+/* A quantile; sorts the array. */
 static figures figures_of(samples *s)
 {
     figures f = {.n = s->n};
@@ -90,7 +90,7 @@ static void measure_all(const options *o)
     }
 }
 
-/* ---- Telling -------------------------------------------------------------------------------- */
+/* ---- Output --------------------------------------------------------------------------------- */
 
 static void print_figures(const char *name, int place, samples *s, const char *unit)
 {

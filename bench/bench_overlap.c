@@ -1,13 +1,13 @@
-/* bench_overlap.c - what one question costs, by the kind of views it is about.
+/* bench_overlap.c - the cost of one overlap test, by the kind of views.
  *
- * Each case is an array of pairs of tensors, made before the clock starts. Four figures a case,
- * each the median of many passes over all pairs: the bare cascade on layouts made before; the
- * public functions on tensors, checks and layouts included; and the layout of one tensor. Then who
- * decided. The clock is the time this thread ran, and the cases take turns, so that a neighbour on
- * the machine disturbs a few passes of each rather than all of one.
+ * Each case is an array of pairs of tensors, made before the clock starts. Each case has four
+ * figures, medians of many passes over all pairs: the bare cascade on precomputed layouts; the two
+ * public functions on tensors, with checks and layouts; and the layout of one tensor. Then the
+ * table says which stage decided. The clock is the CPU time of this thread, and the cases take
+ * turns, so that other load disturbs a few passes of each rather than all of one.
  *
- * "adversarial" has as many pairs of each of the cases below it: strides that share nothing, as one
- * memory seen through layouts that have nothing to do with each other.
+ * "adversarial" has equally many pairs of each case below it: unrelated strides, as if one memory
+ * were seen through unrelated layouts.
  */
 #include <pto/tensor.h>
 

@@ -1,16 +1,17 @@
-/* bench_rearrange.c - copies between layouts, beside memcpy of as many bytes, OpenBLAS and NumPy.
+/* bench_rearrange.c - copies between layouts, compared with memcpy, OpenBLAS and NumPy.
  *
- * Before anything is timed each copy runs once in each way that will be timed, and must leave
- * exactly what a plain loop over all elements leaves: what is fast here is also right.
+ * Before anything is timed, each copy runs once in each way that will be timed, and must leave
+ * exactly what a plain loop over all elements leaves.
  *
- * All copies share two buffers in huge pages, and memcpy goes between the same pages. The cases
- * take turns, and within a visit memcpy and ours do, so that a neighbour on the machine disturbs a
- * few runs of each rather than all of one. Figures are medians, ratios those of medians.
+ * All copies share two buffers in huge pages, and memcpy copies the same number of bytes between
+ * the same pages. The cases take turns, and so do memcpy and ours within a case, so that other load
+ * disturbs a few runs of each rather than all of one. Figures are medians, and ratios are ratios of
+ * medians.
  *
- * Large copies are timed one by one. Small ones stay in the first cache and are timed in batches,
- * with the plan of the copy in the thread's cache of plans and with that cache turned off. NumPy
- * has arrays of its own in a process of its own, one thread, and its time of a small copy is what a
- * Python program waits for it.
+ * Large copies are timed one by one. Small ones stay in the L1 cache and are timed in batches, with
+ * the plan of the copy in the thread's plan cache and with that cache turned off. NumPy has its own
+ * arrays in its own process, with one thread; its time for a small copy is what a Python program
+ * waits for it.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "bench.h"
@@ -108,7 +109,7 @@ static bool expect(const bench_case *c, const char *who)
         fprintf(stderr, "bench_rearrange: %s: %s is wrong, first in element %zu of %zu\n", c->name,
                 who, first / c->size, c->bytes / c->size);
     }
-    /* So that nothing is right because it was there before. */
+    /* So that no old contents count as correct. */
     memset(to_memory, 0xA5, c->bytes);
     return right;
 }
@@ -208,7 +209,7 @@ static void visit(bench_case *c)
     add(&f[NUMPY],
         numpy_time(&numpy, pto_dtype_name(c->dtype), c->shape_text, c->perm_text, calls));
     add(&f[OPENBLAS], time_openblas(c, calls));
-    /* What is in the caches from here on is what the other of the two left there. */
+    /* From here on the caches hold what the other of the two left there. */
     time_ours(c, 1);
     for (int i = 0; i < (large ? LARGE_PAIRS : SMALL_PAIRS); i++) {
         add(&f[MEMCPY], time_memcpy(c, calls));
@@ -238,7 +239,7 @@ static void visit_set(bench_case *c, size_t set)
     }
 }
 
-static void settle(samples *s)
+static void compute_median(samples *s)
 {
     s->median = s->count ? bench_median(s->ns, s->count) : 0;
 }
@@ -250,7 +251,7 @@ static bool set_wanted(const options *o, size_t set)
            (strcmp(o->set, "all") == 0 || strcmp(o->set, isa->name) == 0);
 }
 
-/* False if something was wrong. */
+/* False if a result is wrong. */
 static bool check_all(const options *o)
 {
     bool right = true;
@@ -296,17 +297,17 @@ static void measure_all(const options *o)
     }
     for (int i = 0; i < CASES; i++) {
         for (int f = 0; f < FIGURES; f++) {
-            settle(&cases[i].figure[f]);
+            compute_median(&cases[i].figure[f]);
         }
         for (int s = 0; s < MAX_SETS; s++) {
-            settle(&cases[i].memcpy_of[s]);
-            settle(&cases[i].ours_of[s]);
+            compute_median(&cases[i].memcpy_of[s]);
+            compute_median(&cases[i].ours_of[s]);
         }
     }
     progress("", "");
 }
 
-/* ---- Telling ------------------------------------------------------------------------------ */
+/* ---- Output ------------------------------------------------------------------------------- */
 
 static const char *what(const bench_case *c)
 {
@@ -332,7 +333,7 @@ static double gb_per_s(const bench_case *c, const samples *s)
     return s->median > 0 ? 2 * (double)c->bytes / s->median : 0;
 }
 
-/* How many times as fast as the other one; 0: not measured. */
+/* Speed relative to the other one; 0: not measured. */
 static double ratio(const samples *ours, const samples *other)
 {
     return ours->median > 0 ? other->median / ours->median : 0;
@@ -534,7 +535,7 @@ static options parse(int argc, char **argv)
     return o;
 }
 
-/* Beside this very file. */
+/* In the folder of this source file. */
 static void start_numpy(size_t bytes)
 {
     char script[4096] = __FILE__;

@@ -1,16 +1,16 @@
 /* bench_tasks.c - tasks per second through the whole runtime, by the shape of the program.
  *
  * Six patterns (tasks_patterns.h) with empty kernels, all defaults, from the first submit until
- * pto_wait returns, for each place that the scheduler can run in. Before anything is timed each
- * pattern runs with bodies that mix what they read into what they write, and must leave exactly the
- * memory that the serial program leaves: what is fast here is also right.
+ * pto_wait returns, for each place where the scheduler can run. Before anything is timed, each
+ * pattern runs with bodies that mix their inputs into their outputs, and must leave exactly the
+ * memory that the serial program leaves.
  *
- * The patterns take turns, so that a neighbour on the machine disturbs a few runs of each rather
- * than all of one; figures are medians. A visit to a pattern runs its sizes one after the other in
- * one runtime, with all data made before: what is resident more after the largest than after the
- * one before is what the runtime keeps of tasks that are gone.
+ * The patterns take turns, so that other load on the machine disturbs a few runs of each rather
+ * than all runs of one; figures are medians. A visit runs all sizes of a pattern in one runtime,
+ * smallest first, with all data allocated before. If more memory is resident after the largest size
+ * than after the one before it, the runtime keeps memory of completed tasks.
  *
- * Then the same programs of the same length, and METG, beside other runtimes (tasks_compare.h).
+ * Then the same programs, and METG, on other runtimes (tasks_compare.h).
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "bench.h"
@@ -31,18 +31,18 @@ typedef struct options {
     int pattern;       /* -1: all */
     int place;         /* -1: all */
     uint64_t tasks;    /* 0: the usual sizes */
-    const char *svg;   /* a picture of the comparison goes there; NULL: none */
+    const char *svg;   /* file for a picture of the comparison; NULL: none */
     bool peers[PEERS]; /* which are wanted */
     bool quick, json, callgrind;
-    bool plain; /* our own columns only, one line a figure */
-    bool bare;  /* one run of `tasks` tasks and nothing else, on this thread alone */
+    bool plain; /* our own columns only, one line per figure */
+    bool bare;  /* a single run of `tasks` tasks, on this thread alone */
 } options;
 
 typedef struct measure {
     double rate[ROUNDS * TIMES]; /* Mtasks/s */
     size_t runs;
     double median;
-    uint64_t tasks;  /* how many it really were */
+    uint64_t tasks;  /* tasks that really ran */
     double resident; /* MB, after the run, in the first round */
 } measure;
 
@@ -63,7 +63,7 @@ static bool chosen(int only, int i)
     return only < 0 || only == i;
 }
 
-/* With --plain, a thread more than there may be cores must be asked for. */
+/* With --plain, the scheduler thread is only measured on request: it may be one thread too many. */
 static bool chosen_place(const options *o, int i)
 {
     return chosen(o->place, i) && !(o->plain && o->place < 0 && places[i] == PTO_PLACE_THREAD);
@@ -84,12 +84,13 @@ static double resident_mb(void)
 
 /* ---- Is it right? --------------------------------------------------------------------------- */
 
-/* With `inlined`, the orchestrating thread runs whatever it can, though these bodies are not brief. */
+/* With `inlined`, the orchestrating thread runs all tasks that it can, although these bodies are
+ * not short. */
 static bool check(const pattern *p, int place, bool inlined)
 {
     data serial = serial_data(p, CHECKED_TASKS), ours = p->make(CHECKED_TASKS);
     data before = p->make(CHECKED_TASKS);
-    pto_runtime *rt = runtime_make(place, inlined ? 1000000000 : briefs[place]);
+    pto_runtime *rt = runtime_make(place, inlined ? 1000000000 : place_inline_ns[place]);
     sink s;
     sink_init(&s, rt, MIX);
     p->run(&s, &ours, CHECKED_TASKS);
@@ -115,10 +116,10 @@ static void visit(const pattern *p, int place, series *result, size_t round)
     data d[SIZES];
     sink s;
     pto_runtime_stats stats;
-    pto_runtime *rt = runtime_make(place, briefs[place]);
+    pto_runtime *rt = runtime_make(place, place_inline_ns[place]);
     for (int i = 0; i < n_sizes; i++) {
         d[i] = p->make(sizes[i]);
-        if (i > 0 && d[i].n_tiles == d[i - 1].n_tiles) { /* the very same tiles once more */
+        if (i > 0 && d[i].n_tiles == d[i - 1].n_tiles) { /* reuse the same tiles */
             data_free(&d[i]);
             d[i] = d[i - 1];
         }
@@ -216,7 +217,8 @@ static void find_bars(void)
             add_bar("tasks flat %s", patterns[p].name, slowest[p] / fastest[p], "", 0.7, false);
         }
     }
-    /* (The smaller sizes of P5 have smaller matrices: there is more to know about the next one.) */
+    /* Only the two largest sizes: the smaller ones of P5 have smaller matrices, so the map
+     * grows. */
     for (int i = 0; i < PLACES * PATTERNS && n_sizes == SIZES; i++) {
         const series *r = &all[i / PATTERNS][i % PATTERNS];
         if (r->wanted) {
@@ -236,7 +238,7 @@ static void add_ratio(const char *format, const char *name, double figure, const
     bars[n_bars - 1].is_ratio = true;
 }
 
-/* Only the inline scheduler counts: the other one has a thread more than there are cores. */
+/* Only the inline scheduler counts: the other one has one thread more than there are cores. */
 static void find_ratios(const comparison *c)
 {
     double worst = 0;
@@ -268,14 +270,14 @@ static bool bar_holds(const bar *b)
     return b->at_most ? b->figure <= b->want : b->figure >= b->want;
 }
 
-/* ---- Telling -------------------------------------------------------------------------------- */
+/* ---- Output --------------------------------------------------------------------------------- */
 
 static void print_table(void)
 {
-    printf("tasks with empty kernels, from the first submit until all are done\n\n");
-    printf("%-24s %*s %12s %*s\n", "", 9 * n_sizes, "Mtasks/s at", "edges a", 10 * n_sizes,
+    printf("tasks with empty kernels, from the first submit until all are complete\n\n");
+    printf("%-26s %*s %12s %*s\n", "", 9 * n_sizes, "Mtasks/s at", "edges a", 10 * n_sizes,
            "MB resident after");
-    printf("%-16s %-7s", "pattern", "place");
+    printf("%-16s %-9s", "pattern", "place");
     for (int i = 0; i < n_sizes; i++) {
         printf(" %8.0e", (double)sizes[i]);
     }
@@ -290,7 +292,7 @@ static void print_table(void)
             if (!r->wanted) {
                 continue;
             }
-            printf("%-3s%-13s %-7s", patterns[p].name, patterns[p].text, place_names[place]);
+            printf("%-3s%-13s %-9s", patterns[p].name, patterns[p].text, place_names[place]);
             for (int i = 0; i < n_sizes; i++) {
                 printf(" %8.2f", r->size[i].median);
             }
@@ -342,16 +344,16 @@ static const char usage[] =
     "usage: ./dev bench tasks [OPTIONS]\n"
     "  --pattern P1..P6        only this one\n"
     "  --tasks N               only this many tasks, instead of 1e5, 1e6 and 1e7\n"
-    "  --place inline|thread   only with the scheduler there; handed: inline, and every task is\n"
-    "          |handed         handed over, however brief it is\n"
-    "  --peers none|NAME,...   only beside these: libgomp, libomp, starpu, tbb,\n"
+    "  --place inline|thread   only with the scheduler there; offloaded: inline, without inline\n"
+    "          |offloaded      execution of short tasks\n"
+    "  --peers none|NAME,...   compare only with these: libgomp, libomp, starpu, tbb,\n"
     "                          libomp-1, tbb-light (default: all)\n"
     "  --svg FILE              draw the comparison\n"
     "  --quick                 three runs each of 1e5 and 1e6, and of the comparison\n"
-    "  --callgrind             instructions a task, run inline and offloaded by one thread,\n"
+    "  --callgrind             instructions per task on one thread, inline and offloaded,\n"
     "                          instead of time; needs valgrind\n"
-    "  --json                  for a program to read\n"
-    "  --plain                 only inline, handed and their METG: a line for each figure\n"
+    "  --json                  JSON output\n"
+    "  --plain                 only inline, offloaded and their METG: one line per figure\n"
     "  --help\n"
     "The environment variables of the runtime (PTO_WORKERS and so on) are honoured.\n";
 
@@ -467,7 +469,7 @@ static bool compare(const options *o)
     compared.cores = usable_cores();
     compared.rounds = o->plain   ? 1
                       : o->quick ? 3
-                                 : COMPARE_ROUNDS; /* who wants --plain repeats it */
+                                 : COMPARE_ROUNDS; /* bench/against.sh repeats --plain itself */
     for (int i = 0; i < PLACES; i++) {
         compared.runtimes[i] = chosen_place(o, i);
     }
@@ -533,7 +535,7 @@ int main(int argc, char **argv)
         }
     }
     if (o.svg && !with_comparison) {
-        fprintf(stderr, "bench_tasks: nothing to draw: --svg wants peers\n");
+        fprintf(stderr, "bench_tasks: nothing to draw: --svg needs peers\n");
         return 2;
     }
     if (o.svg && !picture_write(&compared, o.svg)) {

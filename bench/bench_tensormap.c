@@ -1,12 +1,12 @@
-/* bench_tensormap.c - what it costs to find who touches a piece of memory, and to remember it.
+/* bench_tensormap.c - the cost of finding the tasks that use a region, and of recording an access.
  *
- * Part one fills a map with n disjoint regions of one memory and asks it about regions: the same
- * ones, parts of them, and others across them. What counts is the time for one answer, and how it
- * grows from n = 16 to n = 10,000. "known": the map has met the region asked about before, as in
- * a program that sweeps the same tiles again; "new": it has not.
+ * Part one fills a map with n disjoint regions of one memory and queries it: the same regions,
+ * parts of them, and regions across them. The figures are the time per result, and how it grows
+ * from n = 16 to n = 10,000. "known": the map has seen the queried region before, as in a program
+ * that sweeps the same tiles again; "new": it has not.
  *
- * Part two submits small tasks, look-ups, inserts and retirement together: over tiles that the map
- * knows, and over managed blocks that are new each time.
+ * Part two submits small tasks, with lookups, inserts and retirement: on tiles that the map knows,
+ * and on managed blocks that are new each time.
  */
 #define _GNU_SOURCE /* syscall */
 #include <string.h>
@@ -28,7 +28,7 @@
 #define MEASURE_NS 2e6 /* at least, for one measurement */
 #define LAG 256        /* tasks alive */
 
-/* Time of this thread alone: what else runs on the machine counts less than by the wall clock. */
+/* CPU time of this thread, so that other load counts less than with the wall clock. */
 static double now_ns(void)
 {
     struct timespec ts;
@@ -36,15 +36,15 @@ static double now_ns(void)
     return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
 
-/* ---- Part one: asking --------------------------------------------------------------------- */
+/* ---- Part one: queries -------------------------------------------------------------------- */
 
 typedef struct world {
     pto_tensormap *map;
     tensors held, asked;
-    uint64_t sweeps;        /* through all questions, in one measurement */
-    double ns[REPETITIONS]; /* for an answer */
-    double answers_each;    /* answers to a question */
-    double candidates;      /* regions compared for an answer */
+    uint64_t sweeps;        /* passes over all queries, in one measurement */
+    double ns[REPETITIONS]; /* for a result */
+    double answers_each;    /* results of a query */
+    double candidates;      /* regions compared for a result */
 } world;
 
 static void count_answer(void *context, const pto_map_hit *hit)
@@ -63,7 +63,7 @@ static void shuffle(tensors *list, uint64_t seed)
     }
 }
 
-/* Task i + 1 writes region i; if the questions are to be known, one more task reads each. */
+/* Task i + 1 writes region i; if queried regions are to be known, one more task reads each. */
 static void world_build(world *w, const pattern *p, int size, bool known, bool scattered)
 {
     pto_tensormap_config config = PTO_TENSORMAP_CONFIG_INIT;
@@ -79,7 +79,7 @@ static void world_build(world *w, const pattern *p, int size, bool known, bool s
     for (size_t i = 0; known && i < w->asked.count; i++) {
         must(pto_tensormap_insert_read(w->map, &w->asked.t[i], (pto_map_task){.id = ++id}));
     }
-    /* The questions themselves lie in memory in the order they are asked in. */
+    /* The queries lie in memory in the order in which they are made. */
     if (scattered) {
         shuffle(&w->asked, 7);
     }
@@ -92,7 +92,7 @@ static void world_free(world *w)
     free(w->asked.t);
 }
 
-/* Asks all questions so many times over; returns the answers. */
+/* Makes all queries so many times; returns the number of results. */
 static uint64_t world_sweep(world *w, uint64_t sweeps)
 {
     uint64_t answers = 0;
@@ -123,7 +123,7 @@ static void world_calibrate(world *w)
 static double world_measure(world *w)
 {
     pto_tensormap_stats before, after;
-    /* The worlds take turns: let the caches and the branch predictor find back into this one. */
+    /* The worlds take turns: warm up the caches and the branch predictor for this one. */
     (void)world_sweep(w, w->sweeps / 8 + 1);
     must(pto_tensormap_get_stats(w->map, &before));
     const double start = now_ns();
@@ -240,7 +240,7 @@ typedef struct program {
     double ns[TASK_REPETITIONS];
 } program;
 
-/* Two reads and a write of tiles out of n; each in its turn, or any. */
+/* Two reads and a write of tiles out of n, in turn or at random. */
 static void program_build(program *p, const char *name, int64_t n, bool scattered)
 {
     test_rng rng = test_rng_make((uint64_t)n);

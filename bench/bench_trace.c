@@ -1,10 +1,10 @@
-/* bench_trace.c - what it costs a task to be recorded.
+/* bench_trace.c - the cost of recording a task in a trace.
  *
- * The programs of bench_tasks, with bodies that do nothing, on two new runtimes in turn: one that
- * records and one that does not, the first of the two changing from round to round. What counts is
- * how much longer the one takes from the first submit until all is done, for each task: the median
- * of the differences of the rounds. What the end of the runtime takes (working out edges and writing
- * the file) is shown beside, for it is not the program's time.
+ * The programs of bench_tasks, with empty bodies, on two new runtimes in turn: one records and the
+ * other does not, and the order alternates from round to round. The figure is the additional time
+ * per task, from the first submit until all tasks are complete: the median of the differences of
+ * all rounds. The end of the runtime (which computes edges and writes the file) is shown
+ * separately, because the program does not wait for it.
  */
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 
 static char path[256];
 
-/* A run that is recorded does what the serial program does. */
+/* A recorded run leaves what the serial program leaves. */
 static bool check(const pattern *p)
 {
     enum { TASKS = 2000 };
@@ -41,7 +41,7 @@ static bool check(const pattern *p)
 }
 
 typedef struct figures {
-    double run, end; /* ns a task */
+    double run, end; /* ns per task */
 } figures;
 
 static figures measure(const pattern *p, const data *d, uint64_t tasks, uint32_t workers,
@@ -52,7 +52,7 @@ static figures measure(const pattern *p, const data *d, uint64_t tasks, uint32_t
     sink s;
     figures f;
     config.trace = traced ? path : NULL;
-    config.inline_ns = PTO_NO_INLINE; /* in a traced run every task is handed over */
+    config.inline_ns = PTO_NO_INLINE; /* every task is offloaded, so both threads record */
     config.workers = workers;
     must(pto_runtime_create(&rt, &config));
     sink_init(&s, rt, EMPTY);
@@ -64,7 +64,7 @@ static figures measure(const pattern *p, const data *d, uint64_t tasks, uint32_t
     return f;
 }
 
-/* Returns what being recorded costs a task. */
+/* Returns the cost of recording, in ns per task. */
 static double compare(const pattern *p, uint64_t tasks, uint32_t workers)
 {
     double plain[ROUNDS], difference[ROUNDS], end[ROUNDS];
@@ -92,10 +92,10 @@ int main(int argc, char **argv)
     const bool quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
     double costs[2][PATTERNS];
     const char *folder = getenv("TMPDIR");
-    (void)unsetenv("PTO_TRACE"); /* it is this program that says which run is recorded */
+    (void)unsetenv("PTO_TRACE"); /* this program decides which run is recorded */
     snprintf(path, sizeof path, "%s/bench_trace.%ld.ptrace", folder ? folder : "/tmp",
              (long)getpid());
-    printf("ns a task                not traced  traced: more     at the end\n");
+    printf("ns per task              not traced  traced: more     at the end\n");
     for (int i = 0; i < PATTERNS; i++) {
         if (!check(&patterns[i])) {
             return 2;

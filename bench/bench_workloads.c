@@ -1,16 +1,17 @@
-/* bench_workloads.c - cholesky, bgemm and decode beside OpenBLAS's own routines and other runtimes.
+/* bench_workloads.c - cholesky, bgemm and decode compared with OpenBLAS and other runtimes.
  *
- * cholesky and bgemm are those of examples/workloads, tile size by tile size. Beside them run the
- * same tasks with the same kernels under libgomp and StarPU, the kernels alone (a serial loop on
- * each core, which no runtime can beat), and the threaded dpotrf or dgemm of OpenBLAS on the whole.
- * decode runs beside its kernels in a plain loop, each product being one threaded call of OpenBLAS.
+ * cholesky and bgemm are those of examples/workloads, for several tile sizes. They are compared
+ * with the same tasks and kernels on libgomp and StarPU, with the kernels alone (a serial loop on
+ * each core, which no runtime can beat), and with the threaded dpotrf or dgemm of OpenBLAS on the
+ * whole matrix. decode is compared with its kernels in a plain loop, where each product is one
+ * threaded call of OpenBLAS.
  *
- * Every run is a process of its own (workloads_children.h). They take turns, so that a neighbour on
- * the machine disturbs a few runs of each rather than all of one; figures are medians over the
- * rounds. Before the first round each setting of each contender has been checked, and tried.
+ * Every run is a separate process (workloads_children.h). They take turns, so that other load
+ * disturbs a few runs of each rather than all of one; figures are medians over the rounds. Before
+ * the first round, each setting of each contender is checked and tried.
  *
- * Small tiles would be millions of tasks in a large matrix: at most so many rows of tiles are
- * taken, and the table says of how large a matrix.
+ * With small tiles a large matrix would have millions of tasks. So the number of tile rows is
+ * limited, and the table says how large the matrix is.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "bench.h"

@@ -1,22 +1,22 @@
-/* flat_rows.h - the rows of bench_flat: programs whose size can be chosen, and what is counted. */
+/* flat_rows.h - the rows of bench_flat: programs of a given size, and what is counted. */
 #ifndef PTO_FLAT_ROWS_H
 #define PTO_FLAT_ROWS_H
 
 #include "tasks_ours.h"
 
-/* Who runs the tasks: the submitting thread alone, while it waits; it and workers; and a thread that
- * schedules, besides. */
+/* Which threads run the tasks: only the submitting thread, while it waits; also workers; or also
+ * workers, with the scheduler on its own thread. */
 enum { ALONE, WORKERS, THREAD, MODES };
 static const char *const mode_names[MODES] = {"alone", "inline", "thread"};
 
 enum { MAX_SIZES = 5 };
 
-/* One visit of a row: what is asked for, and the figures that come of it. */
+/* One visit of a row: the request and the resulting figures. */
 typedef struct run_info {
     int mode;
     uint64_t size;
     bool quick;
-    double *samples; /* ns per unit, a number for each run */
+    double *samples; /* ns per unit, one for each run */
     size_t n_samples, room;
 } run_info;
 
@@ -28,8 +28,8 @@ typedef struct row_info {
     bool (*is_long)(const run_info *run); /* takes seconds: three rounds are enough */
     int pattern;                          /* of rows about a pattern */
     bool deep;                            /* rings for tens of thousands of tasks */
-    uint32_t edges, entries;              /* for each task of the window; 0: more than enough */
-    bool shares; /* what a task costs by itself is shared by more edges at larger sizes */
+    uint32_t edges, entries;              /* for each task of the ring; 0: more than enough */
+    bool shares; /* at larger sizes more edges share the fixed cost of a task */
     bool heads;  /* only the submits of tasks with many edges are timed */
 } row_info;
 
@@ -39,20 +39,20 @@ static bool never_long(const run_info *run)
     return false;
 }
 
-static void run_window(const row_info *row, run_info *run);
+static void run_ring(const row_info *row, run_info *run);
 
-/* Default rings, or such that neither tasks nor edges nor accesses run short unless they should. */
+/* Default rings, or rings large enough that only what the row is about runs short. */
 static pto_runtime *row_runtime(const row_info *row, const run_info *run)
 {
     pto_config config = PTO_CONFIG_INIT;
     pto_runtime *rt;
     config.place = run->mode == THREAD ? PTO_PLACE_THREAD : PTO_PLACE_INLINE;
     config.workers = run->mode == ALONE ? PTO_NO_WORKERS : 0;
-    config.inline_ns = PTO_NO_INLINE; /* else there would be nobody to wait for */
+    config.inline_ns = PTO_NO_INLINE; /* otherwise no task would have to wait */
     if (row->deep) {
         config.ring_tasks = 1 << 16;
     }
-    if (row->run == run_window) {
+    if (row->run == run_ring) {
         config.ring_tasks = (uint32_t)run->size;
     }
     if (config.ring_tasks) {
@@ -63,8 +63,8 @@ static pto_runtime *row_runtime(const row_info *row, const run_info *run)
     return rt;
 }
 
-/* One thread that never sleeps is asked for its own time: what its neighbours do on this core is not
- * its cost. Several threads are asked for the time that passes. */
+/* One thread that never sleeps is measured by its CPU time, so other load does not count. Several
+ * threads are measured by wall-clock time. */
 static double row_now(const run_info *run)
 {
     struct timespec ts;
@@ -90,7 +90,7 @@ static void require(bool holds, const row_info *row, const run_info *run, const 
     }
 }
 
-/* Every task that was submitted has run, and well. */
+/* Every submitted task has run and succeeded. */
 static void require_tasks(const row_info *row, const run_info *run, pto_runtime *rt, uint64_t tasks)
 {
     pto_runtime_stats stats;
@@ -159,20 +159,20 @@ static void run_tiles(const row_info *row, run_info *run)
     data_free(&d);
 }
 
-/* ---- The size of the window ------------------------------------------------------------------ */
+/* ---- The size of the task ring -------------------------------------------------------------- */
 
-enum { WINDOW_TASKS = 50000 };
+enum { RING_RUN_TASKS = 50000 };
 
 /* Random tiles, so that there is a bit of everything. With few edges or entries every submit finds
- * them short, for all others hold theirs as long as the window is full. */
-static void run_window(const row_info *row, run_info *run)
+ * them short, because all others hold theirs as long as the ring is full. */
+static void run_ring(const row_info *row, run_info *run)
 {
     data d = scattered_data(0);
-    run_pattern(row, run, &d, WINDOW_TASKS);
+    run_pattern(row, run, &d, RING_RUN_TASKS);
     data_free(&d);
 }
 
-static bool is_long_window(const run_info *run)
+static bool is_long_ring(const run_info *run)
 {
     return run->size > 4096;
 }
@@ -181,7 +181,8 @@ static bool is_long_window(const run_info *run)
 
 enum { SCOPED_TASKS = 100000, SCOPED_BATCH = 256 };
 
-/* Every 256 tasks: so many scopes are opened, one lifetime, and tasks bring tiles that live in it. */
+/* Every 256 tasks: so many scopes are opened, one lifetime, and tasks bring tiles that live in
+ * it. */
 static void plain_scopes(sink *s, const data *d, uint64_t depth)
 {
     for (uint64_t batch = 0; batch < SCOPED_TASKS / SCOPED_BATCH; batch++) {
@@ -332,8 +333,8 @@ static void fan_war(fan *f, uint64_t group, uint64_t width)
     fan_head(f, &write, 1);
 }
 
-/* As many groups as make FAN_EDGES edges, whatever the width. They all wait for the end of the batch
- * when one thread does everything: then every edge is counted. */
+/* As many groups as make FAN_EDGES edges, whatever the width. They all wait for the end of the
+ * batch when one thread does everything: then every edge is counted. */
 static void run_fan(const row_info *row, run_info *run,
                     void (*group)(fan *f, uint64_t group, uint64_t width))
 {
@@ -402,9 +403,9 @@ static void run_fan_war(const row_info *row, run_info *run)
     .unit = "edge", .sizes = {10, 100, 1000, (largest) > 1000 ? (largest) : 0}, .most = (largest), \
     .quick_most = (largest), .is_long = never_long, .deep = true, .shares = true
 
-#define WINDOWS                                                                                    \
-    .unit = "task", .by = "tasks in the window", .sizes = {256, 1024, 4096, 16384, 65536},         \
-    .most = 16384, .quick_most = 4096, .run = run_window, .is_long = is_long_window, .pattern = 5
+#define RING_SIZES                                                                                 \
+    .unit = "task", .by = "tasks in the ring", .sizes = {256, 1024, 4096, 16384, 65536},           \
+    .most = 16384, .quick_most = 4096, .run = run_ring, .is_long = is_long_ring, .pattern = 5
 
 static const row_info rows[] = {
     {.name = "length P1", .text = "independent tasks", LENGTHS, .pattern = 0},
@@ -421,11 +422,11 @@ static const row_info rows[] = {
      .text = "Cholesky on one matrix, rings for 65,536 tasks",
      TILES,
      .deep = true},
-    {.name = "window", .text = "random tiles, edges and entries for all", WINDOWS},
-    {.name = "few edges", .text = "random tiles, two edges for each task", WINDOWS, .edges = 2},
+    {.name = "ring", .text = "random tiles, edges and entries for all", RING_SIZES},
+    {.name = "few edges", .text = "random tiles, two edges for each task", RING_SIZES, .edges = 2},
     {.name = "few entries",
      .text = "random tiles, two map entries for each task",
-     WINDOWS,
+     RING_SIZES,
      .entries = 2},
     {.name = "scopes",
      .text = "tasks in nested scopes",

@@ -137,9 +137,9 @@ typedef struct bench {
 
 #define ALWAYS_SPIN (UINT32_C(1) << 31)
 
-/* One worker for CUBE tasks; VECTOR ones are for the submitting thread, while it waits. So there are
- * no more threads than needed, and who runs what is certain. */
-static bench bench_begin(int place, uint32_t spin, uint32_t window)
+/* One worker for CUBE tasks; VECTOR ones are for the submitting thread, while it waits. So there
+ * are no more threads than needed, and who runs what is certain. */
+static bench bench_begin(int place, uint32_t spin, uint32_t ring_tasks)
 {
     static const uint32_t types[1] = {PTO_TYPE_BIT(PTO_CUBE)};
     pto_config config = PTO_CONFIG_INIT;
@@ -149,7 +149,7 @@ static bench bench_begin(int place, uint32_t spin, uint32_t window)
     config.worker_types = types;
     config.caller_types = PTO_TYPE_BIT(PTO_VECTOR);
     config.spin = spin;
-    config.ring_tasks = window;
+    config.ring_tasks = ring_tasks;
     config.inline_ns = PTO_NO_INLINE;
     must(pto_runtime_create(&b.rt, &config));
     must(pto_kernel_register(b.rt, "cube", PTO_CUBE, kernel_probe, NULL, &b.cube));
@@ -191,8 +191,8 @@ static uint64_t parks(const bench *b)
     return stats.parks;
 }
 
-/* Until all threads of the runtime sleep: each of them did so since `before`. (Counted a moment before
- * the system call.) */
+/* Until all threads of the runtime sleep: each of them did so since `before`. (Counted a moment
+ * before the system call.) */
 static void let_sleep(const bench *b, int place, uint64_t before)
 {
     const uint64_t threads = places[place] == PTO_PLACE_THREAD ? 2 : 1;
@@ -385,34 +385,35 @@ static uint64_t waits_for_room(const bench *b)
     return stats.level[0].ring[PTO_RING_TASKS].waits;
 }
 
-/* The window is full, and its oldest task runs: from its end until the submit that waits for it
- * returns. (A submit that comes too late to have to wait, for the system had other plans, is none.) */
+/* The task ring is full, and its oldest task runs: from its end until the submit that waits for
+ * it returns. (A submit that comes too late to have to wait, for the system had other plans, is
+ * none.) */
 static void wait_for_room(int place, size_t n, samples *out, uint32_t spin, double lingers)
 {
-    enum { WINDOW = 16 };
-    static probe window[WINDOW], late;
-    bench b = bench_begin(place, spin, WINDOW);
+    enum { TASKS = 16 };
+    static probe ring[TASKS], late;
+    bench b = bench_begin(place, spin, TASKS);
     ptoi_a64 go;
     const size_t already = out[0].n;
-    for (size_t i = 0; i < WINDOW; i++) {
-        probe_init(&window[i]);
+    for (size_t i = 0; i < TASKS; i++) {
+        probe_init(&ring[i]);
     }
     probe_init(&late);
-    window[0].go = &go;
-    window[0].lingers = lingers;
+    ring[0].go = &go;
+    ring[0].lingers = lingers;
     for (size_t i = 0; i < n; i++) {
         ptoi_set64(&go, 0);
-        for (size_t k = 0; k < WINDOW; k++) {
-            probe_submit(&b, b.cube, &window[k], NULL);
+        for (size_t k = 0; k < TASKS; k++) {
+            probe_submit(&b, b.cube, &ring[k], NULL);
         }
         const uint64_t before = waits_for_room(&b);
-        wait_set(&window[0].began);
+        wait_set(&ring[0].began);
         ptoi_release64(&go, 1);
         probe_submit(&b, b.cube, &late, NULL);
         const uint64_t after = ptoi_ticks();
-        require(ptoi_acquire64(&window[0].ended), "a submit did not wait for room");
+        require(ptoi_acquire64(&ring[0].ended), "a submit did not wait for room");
         if (waits_for_room(&b) == before + 1) {
-            add(&out[0], ns_between(ptoi_get64(&window[0].ended), after));
+            add(&out[0], ns_between(ptoi_get64(&ring[0].ended), after));
         }
         must(pto_wait(b.rt));
     }
@@ -470,8 +471,8 @@ static const latency_case cases[] = {
     {{"completion to consumer, same worker", NULL}, consumer_same},
     {{"completion to consumer, another that spins", NULL}, consumer_spinning},
     {{"completion to consumer, another that sleeps", NULL}, consumer_sleeping},
-    {{"window full: room to return of submit, spinning", NULL}, wait_for_room_spinning},
-    {{"window full: room to return of submit, asleep", NULL}, wait_for_room_sleeping},
+    {{"task ring full: room to return of submit, spinning", NULL}, wait_for_room_spinning},
+    {{"task ring full: room to return of submit, asleep", NULL}, wait_for_room_sleeping},
     {{"submit, then pto_read of its output", NULL}, read_submitted},
 };
 enum { CASES = sizeof cases / sizeof *cases };

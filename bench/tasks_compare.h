@@ -1,7 +1,7 @@
-/* tasks_compare.h - ours beside the peers: each pattern with empty bodies, and METG on P3.
+/* tasks_compare.h - ours compared with the peers: each pattern with empty bodies, and METG on P3.
  *
  * METG is the length of the bodies, in ns, at which the cores spend half of their time in them:
- * tasks * length / (cores * time from the first submit until all are done) = 0.5. The length is
+ * tasks * length / (cores * time from the first submit until all are complete) = 0.5. The length is
  * measured beside each run, as the time that one thread needs for the same bodies in a plain loop.
  *
  * First each setting of each peer is checked against the serial program, and tried; the best one
@@ -17,12 +17,12 @@
 enum { RUNTIMES = PLACES + PEERS, ROWS = PATTERNS + 1, METG = PATTERNS };
 enum { COMPARE_TIMES = 3, COMPARE_ROUNDS = 5, TRY_TASKS = 20000, TRY_TIMES = 3 };
 enum { METG_TASKS = 50000, METG_FEWEST = 1000, METG_WORK = 10000000 /* ns */ };
-enum { METG_MOST = 1000000 }; /* ns; what does not get there is not measured further */
+enum { METG_MOST = 1000000 }; /* ns; longer bodies are not tried */
 
 typedef struct entry {
     double figures[COMPARE_ROUNDS]; /* Mtasks/s; ns for METG */
     size_t n;
-    double median;      /* 0: not to be had */
+    double median;      /* 0: not available */
     const setting *set; /* of a peer: the best */
 } entry;
 
@@ -31,7 +31,7 @@ typedef struct comparison {
     uint32_t cores;
     size_t rounds;
     bool rows[ROWS], runtimes[RUNTIMES]; /* which are wanted */
-    const char *why_not[RUNTIMES];       /* NULL: it is there */
+    const char *why_not[RUNTIMES];       /* NULL: available */
     entry all[RUNTIMES][ROWS];
 } comparison;
 
@@ -69,7 +69,7 @@ static uint64_t ours_time(int place, const pattern *p, uint64_t tasks, uint64_t 
                           double *seconds, double *serial)
 {
     static const uint64_t warm_up = 20000;
-    pto_runtime *rt = runtime_make(place, briefs[place]);
+    pto_runtime *rt = runtime_make(place, place_inline_ns[place]);
     data d = p->make(tasks);
     sink s;
     sink_init(&s, rt, steps ? SPIN : EMPTY);
@@ -123,7 +123,7 @@ static double efficiency_of(const comparison *c, int r, const setting *set, uint
     return bench_median(seconds, COMPARE_TIMES);
 }
 
-/* Doubles or halves the bodies until half of the time is passed, then interpolates. 0: failed. */
+/* Doubles or halves the bodies until efficiency crosses one half, then interpolates. 0: failed. */
 static double metg_of(const comparison *c, int r, const setting *set)
 {
     static double step_ns; /* what a step of body_spin takes here */
@@ -134,7 +134,7 @@ static double metg_of(const comparison *c, int r, const setting *set)
     if (rate <= 0) {
         return 0;
     }
-    /* Bodies cannot fill half of the time in which the empty ones are only managed. */
+    /* Half of the time goes at least to managing the tasks, as measured with empty bodies. */
     double wanted = 250 / rate * c->cores, before = 0, before_length = 0;
     while (wanted <= METG_MOST) {
         double length;
@@ -148,7 +148,7 @@ static double metg_of(const comparison *c, int r, const setting *set)
             return before_length + (length - before_length) * part;
         }
         if (steps <= 4) {
-            return length; /* shorter ones are lost among the rest */
+            return length; /* shorter bodies cannot be measured */
         }
         before = now;
         before_length = length;
@@ -163,7 +163,7 @@ static double figure_of(const comparison *c, int r, const setting *set, int row,
     return row == METG ? metg_of(c, r, set) : rate_of(c, r, set, &patterns[row], tasks, times);
 }
 
-/* Whether one thread runs everything: it does not count, and has no METG. */
+/* Whether one thread runs everything: such a peer does not count and has no METG. */
 static bool is_alone(int r)
 {
     return r >= PLACES + COUNTED;
@@ -176,7 +176,7 @@ static bool is_better(int row, double a, double b)
     return a > 0 && (b <= 0 || (row == METG ? a < b : a > b));
 }
 
-/* The best setting of a peer for a row. One that computes something else does not count. */
+/* The best setting of a peer for a row. A setting with a wrong result does not count. */
 static const setting *choose(const comparison *c, int r, int row, uint64_t hash)
 {
     const peer *p = &peers[r - PLACES];
@@ -243,7 +243,7 @@ static void compare_all(comparison *c)
     }
 }
 
-/* ---- What it says --------------------------------------------------------------------------- */
+/* ---- Output --------------------------------------------------------------------------------- */
 
 /* -1: there is none. */
 static int best_peer(const comparison *c, int row)
@@ -258,7 +258,7 @@ static int best_peer(const comparison *c, int row)
     return best;
 }
 
-/* How many times better the inline scheduler is than the best peer; 0: nothing to compare. */
+/* Our inline column divided by the best peer, or the inverse for METG; 0: nothing to compare. */
 static double ratio_of(const comparison *c, int row)
 {
     const int best = best_peer(c, row);
@@ -272,8 +272,8 @@ static double ratio_of(const comparison *c, int row)
 
 static void compare_print(const comparison *c)
 {
-    printf("beside others: Mtasks/s, %llu tasks with empty bodies, %u cores, from the first submit "
-           "until all are done\n\n",
+    printf("compared: Mtasks/s, %llu tasks with empty bodies, %u cores, from the first submit "
+           "until all are complete\n\n",
            (unsigned long long)c->tasks, c->cores);
     printf("%-16s", "pattern");
     for (int r = 0; r < RUNTIMES; r++) {
@@ -302,14 +302,15 @@ static void compare_print(const comparison *c)
                    c->all[best][row].set->text);
         }
     }
-    printf("\ninline: empty bodies are run by the submitting thread, as all that is brief; handed: "
-           "they are "
-           "not.\nlibomp-1 and TBB-light run everything on that thread, however long it takes: "
-           "they do "
-           "not count.\n");
+    printf(
+        "\ninline: the submitting thread runs short tasks, so all empty bodies; offloaded: it does "
+        "not.\nlibomp-1 and TBB-light run every task on that thread, however long it is, so they "
+        "do "
+        "not count.\n");
     for (int r = PLACES; r < RUNTIMES; r++) {
         if (c->why_not[r] && c->runtimes[r]) {
-            printf("%s is not here (Debian: %s)\n", runtime_name(r), peers[r - PLACES].packages);
+            printf("%s is not available (Debian: %s)\n", runtime_name(r),
+                   peers[r - PLACES].packages);
         }
     }
     printf("\n");

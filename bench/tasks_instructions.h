@@ -1,4 +1,4 @@
-/* tasks_instructions.h - bench_tasks under callgrind: instructions a task instead of time.
+/* tasks_instructions.h - bench_tasks under callgrind: instructions per task instead of time.
  *
  * The bench runs itself there with --bare, on one thread, so that no waiting is counted.
  */
@@ -18,8 +18,8 @@ static int run_bare(const pattern *p, int place, uint64_t tasks)
     sink s;
     data d = p->make(tasks);
     config.workers = PTO_NO_WORKERS;
-    /* By the clock no kernel is short under callgrind. */
-    config.inline_ns = briefs[place] ? briefs[place] : 1000000000;
+    /* Under callgrind the clock would say that no kernel is short. */
+    config.inline_ns = place_inline_ns[place] ? place_inline_ns[place] : 1000000000;
     must(pto_runtime_create(&rt, &config));
     sink_init(&s, rt, EMPTY);
     timed(p, &s, &d, tasks);
@@ -29,7 +29,7 @@ static int run_bare(const pattern *p, int place, uint64_t tasks)
     return 0;
 }
 
-/* Runs this program under callgrind; -1 if that cannot be. *really is the number of tasks. */
+/* Runs this program under callgrind; -1 if that fails. *really is the number of tasks. */
 static double count_instructions(int pattern_index, int place, uint64_t tasks, uint64_t *really)
 {
     char out[] = "/tmp/pto_callgrind_XXXXXX", self[4096], count[24], option[64], line[256];
@@ -79,10 +79,10 @@ static double count_instructions(int pattern_index, int place, uint64_t tasks, u
     return instructions;
 }
 
-/* Instructions a task; -1 if there is no count. */
+/* Instructions per task; -1 if there is no count. */
 static double instructions_of(int pattern_index, int place, uint64_t tasks)
 {
-    /* What is not part of a task is the same in both. */
+    /* The fixed part is the same in both runs. */
     uint64_t fewer = 0, more = 0;
     const double small = count_instructions(pattern_index, place, tasks, &fewer);
     const double large = count_instructions(pattern_index, place, 2 * tasks, &more);
@@ -92,8 +92,8 @@ static double instructions_of(int pattern_index, int place, uint64_t tasks)
 
 typedef enum output { TABLE, JSON, PLAIN } output;
 
-/* Each pattern (`only`: this one, or -1), run inline and offloaded; a thread that only schedules
- * would be a second thread. */
+/* Each pattern (`only`: this one, or -1), run inline and offloaded. The scheduler on its own
+ * thread is left out: that would be a second thread. */
 static int run_callgrind(int only, int only_place, uint64_t tasks, output how)
 {
     if (system("valgrind --version >/dev/null 2>&1") != 0) { // NOLINT(cert-env33-c)
@@ -105,7 +105,7 @@ static int run_callgrind(int only, int only_place, uint64_t tasks, output how)
     if (how == JSON) {
         printf("{\n  \"bench\": \"tasks\",\n  \"instructions\": [");
     } else if (how == TABLE) {
-        printf("instructions a task: submitted, scheduled, run and retired by one thread\n\n");
+        printf("instructions per task: submit, schedule, run and retire on one thread\n\n");
     }
     for (int i = 0; i < PATTERNS * PLACES; i++) {
         const int p = i / PLACES, place = i % PLACES;
@@ -125,7 +125,7 @@ static int run_callgrind(int only, int only_place, uint64_t tasks, output how)
         } else if (how == PLAIN) {
             printf("figure %s/%s %.1f instructions\n", patterns[p].name, place_names[place], each);
         } else {
-            printf("%-3s%-13s %-7s %8.0f\n", patterns[p].name, patterns[p].text, place_names[place],
+            printf("%-3s%-13s %-9s %8.0f\n", patterns[p].name, patterns[p].text, place_names[place],
                    each);
         }
         comma = ",";

@@ -1,5 +1,5 @@
-/* tasks_ours.h - the programs of tasks_patterns.h through our runtime, or one task after the other
- * as it comes, which is what the runtime has to be equal to. */
+/* tasks_ours.h - the programs of tasks_patterns.h on our runtime, or serially: then each task runs
+ * when it is submitted, and the runtime must leave the same memory. */
 #ifndef PTO_TASKS_OURS_H
 #define PTO_TASKS_OURS_H
 
@@ -17,11 +17,11 @@ typedef struct sink sink;
 typedef enum body { EMPTY, MIX, SPIN } body;
 
 struct sink {
-    pto_runtime *rt; /* NULL: a task runs as soon as it comes, and mixes */
+    pto_runtime *rt; /* NULL: the serial program, whose bodies mix */
     body does;
-    uint64_t steps;   /* of a body that spins */
-    uint64_t tasks;   /* so far; a task that mixes is told its number */
-    pto_tensor fresh; /* the managed tile; where there is no runtime, it lies in */
+    uint64_t steps;   /* length of a SPIN body */
+    uint64_t tasks;   /* so far; a MIX body gets the number of its task */
+    pto_tensor fresh; /* the managed tile; without a runtime it is in fresh_memory */
     uint64_t fresh_memory[TILE * TILE];
     pto_kernel kernels[KINDS];
 };
@@ -92,7 +92,7 @@ static pto_status kernel_spin(const pto_call *call)
 
 /* ---- The sink ------------------------------------------------------------------------------- */
 
-/* `s` must stay where it is. */
+/* `s` must not move afterwards: kernels point into it. */
 static void sink_init(sink *s, pto_runtime *rt, body does)
 {
     static pto_status (*const functions[])(const pto_call *) = {
@@ -176,12 +176,12 @@ INLINE void fresh_end(sink *s)
 
 /* ---- Runs ----------------------------------------------------------------------------------- */
 
-/* Ours, three times: the scheduler inline, which is the default; on a thread of its own; and inline
- * with every task handed over, however brief it is (src/orchestrator/inlined.h). */
+/* Ours, three times: with the scheduler inline, which is the default; with the scheduler on its own
+ * thread; and inline again, with every task offloaded (no inline execution: PTO_INLINE_NS=none). */
 enum { PLACES = 3 };
-static const char *const place_names[PLACES] = {"inline", "thread", "handed"};
+static const char *const place_names[PLACES] = {"inline", "thread", "offloaded"};
 static const pto_place places[PLACES] = {PTO_PLACE_INLINE, PTO_PLACE_THREAD, PTO_PLACE_INLINE};
-static const uint32_t briefs[PLACES] = {0, 0, PTO_NO_INLINE};
+static const uint32_t place_inline_ns[PLACES] = {0, 0, PTO_NO_INLINE};
 
 static inline pto_runtime *runtime_make(int place, uint32_t inline_ns)
 {
@@ -193,7 +193,8 @@ static inline pto_runtime *runtime_make(int place, uint32_t inline_ns)
     return rt;
 }
 
-/* Nanoseconds from the first submit until all is done. (Callgrind counts what happens in here.) */
+/* Nanoseconds from the first submit until all tasks are complete. Callgrind counts only this
+ * function. */
 static __attribute__((noinline)) double timed(const pattern *p, sink *s, const data *d,
                                               uint64_t tasks)
 {
@@ -203,7 +204,7 @@ static __attribute__((noinline)) double timed(const pattern *p, sink *s, const d
     return bench_now_ns() - start;
 }
 
-/* What the serial program leaves. */
+/* The memory that the serial program leaves. */
 static data serial_data(const pattern *p, uint64_t tasks)
 {
     sink s;

@@ -12,7 +12,7 @@ static const char *const bar_colours[RUNTIMES] = {"#0b6e4f", "#6bbf9c", "#a9cdbd
                                                   "#c05746", "#d9a441", "#7a6c9d",
                                                   "#4a7fb5", "#cccccc", "#aaaaaa"};
 
-/* The part of the height that a figure has. METG goes over three powers of ten: by logarithm. */
+/* Height of a bar, from 0 to 1. METG covers three powers of ten: logarithmic. */
 static double bar_part(int row, double figure, double most)
 {
     const double least = 10;
@@ -60,9 +60,8 @@ static bool picture_write(const comparison *c, const char *path)
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
             width, TOP + HEIGHT + BOTTOM, width, TOP + HEIGHT + BOTTOM);
     draw_text(f, LEFT, 20, "font-size=\"14\" font-weight=\"bold\"",
-              "Mtasks/s with empty bodies, which PTO, inline, and the grey ones run on the "
-              "submitting thread "
-              "(more is better); METG in ns, logarithmic (less is better)");
+              "Mtasks/s with empty bodies; PTO inline and the grey ones run them on the submitting "
+              "thread (more is better); METG in ns, logarithmic (less is better)");
     for (int r = 0; r < RUNTIMES; r++) {
         char text[64];
         snprintf(text, sizeof text, "%s%s", r < PLACES ? "PTO, " : "", runtime_name(r));

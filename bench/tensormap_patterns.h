@@ -1,6 +1,6 @@
-/* tensormap_patterns.h - regions for bench_tensormap: what a map holds and what it is asked about.
+/* tensormap_patterns.h - regions for bench_tensormap: those in the map, and those that are queried.
  *
- * The memory is never touched: tensors over addresses are all that a map looks at.
+ * The memory is never accessed: a map only uses addresses.
  */
 #ifndef PTO_TENSORMAP_PATTERNS_H
 #define PTO_TENSORMAP_PATTERNS_H
@@ -49,7 +49,7 @@ static void add(tensors *list, pto_tensor t)
     list->t[list->count++] = t;
 }
 
-/* A dense float tensor at an address that is nobody's. */
+/* A dense float tensor at an unused address. */
 static pto_tensor dense(int32_t ndim, const int64_t *shape)
 {
     pto_tensor t;
@@ -81,7 +81,7 @@ static pto_tensor box(const pto_tensor *m, int64_t r, int64_t c, int64_t rows, i
 
 /* ---- The patterns ------------------------------------------------------------------------- */
 
-/* Fills in the regions that the map holds and those that it is asked about. */
+/* Fills in the regions of the map and the queried regions. */
 typedef void pattern_make(int size, tensors *held, tensors *asked);
 
 static void row_tiles(int size, tensors *held, tensors *asked, bool part)
@@ -245,7 +245,7 @@ static void tiles_over_columns(int size, tensors *held, tensors *asked)
     }
 }
 
-/* Every chunk is a row of a matrix whose columns are asked for. */
+/* Every chunk is a row of a matrix whose columns are queried. */
 static void columns_over_chunks(int size, tensors *held, tensors *asked)
 {
     pto_tensor m = matrix(sizes[size], 4096);
@@ -263,8 +263,8 @@ static void columns_over_chunks(int size, tensors *held, tensors *asked)
 typedef struct pattern {
     const char *name;
     pattern_make *make;
-    bool known; /* ask also with the regions known; those of the map themselves always are */
-    bool fresh; /* ask also with regions that the map has not met */
+    bool known; /* also query with known regions; those of the map always are */
+    bool fresh; /* also query with regions that the map has not seen */
 } pattern;
 
 static const pattern patterns[] = {

@@ -1,13 +1,13 @@
-/* workloads_children.h - all that bench_workloads measures, each run in a process of its own.
+/* workloads_children.h - the runs of bench_workloads, each in its own process.
  *
  *   PROGRAM WORKLOAD SIZE TILE CHECK      prints the seconds; if the result is wrong, also how
  *
- * So no pool of threads spins into another's run, and all begin alike: also ours, for which this
- * program calls itself (workloads_ours.h). The others lie in the folder peers/ beside it, where
- * peers/workloads_build.sh put those that can be built here.
+ * So no thread pool spins during another run, and all start alike. For our own runs this program
+ * calls itself (workloads_ours.h). The others are in the folder peers/ beside it, where
+ * peers/workloads_build.sh puts those that can be built here.
  *
- * A contender has several settings, of which the fastest counts. OpenBLAS takes a processor that is
- * younger than itself for an old one, so it is tried under the names of several.
+ * A contender has several settings, of which the fastest counts. OpenBLAS takes a processor that it
+ * does not know for an old one, so it is tried with the names of several processors.
  */
 #ifndef PTO_WORKLOADS_CHILDREN_H
 #define PTO_WORKLOADS_CHILDREN_H
@@ -109,7 +109,7 @@ static void child_become(const contender *c, const setting *s, uint32_t cores, c
     snprintf(threads, sizeof threads, "%u", cores);
     setenv("OMP_NUM_THREADS", threads, 1);
     setenv("STARPU_SILENT", "1", 1);
-    setenv("STARPU_HOME", home, 1); /* not the user's: it writes what it measures there */
+    setenv("STARPU_HOME", home, 1); /* not the user's home: StarPU writes its measurements there */
     unsetenv("OMP_WAIT_POLICY");
     unsetenv("WORKLOADS_TURNED");
     for (int i = 0; i < MAX_VARIABLES && s->variables[i]; i++) {
@@ -118,12 +118,12 @@ static void child_become(const contender *c, const setting *s, uint32_t cores, c
     if (!freopen("/dev/null", "w", stderr)) {
         _exit(126);
     }
-    alarm(CHILD_SECONDS); /* what hangs, or takes for ever, ends */
+    alarm(CHILD_SECONDS); /* ends a run that hangs */
     execv(path, argv);
     _exit(127);
 }
 
-/* Seconds of one run; 0: it failed, or the result is wrong, and `words` say what is known of it. */
+/* Seconds of one run; 0: it failed or its result is wrong, and `words` says why. */
 static double child_time(const contender *c, const setting *s, uint32_t cores, const char *name,
                          int64_t size, int64_t tile, bool check, char *words, size_t n_words)
 {
@@ -131,7 +131,7 @@ static double child_time(const contender *c, const setting *s, uint32_t cores, c
     int ends[2], status = -1;
     snprintf(n, sizeof n, "%lld", (long long)size);
     snprintf(t, sizeof t, "%lld", (long long)tile);
-    /* Ours is told from the user's calls by its name. */
+    /* The name distinguishes our own runs from calls by the user. */
     char *const argv[] = {"workloads_child", (char *)name, n, t, check ? "1" : "0", NULL};
     if (pipe(ends) != 0) {
         return 0;

@@ -1,5 +1,5 @@
-/* workloads_measure.h - what bench_workloads measures, and how: contenders are tried and checked
- * first, then take turns. */
+/* workloads_measure.h - what bench_workloads measures, and how: contenders are checked and tried
+ * first, then they take turns. */
 #ifndef PTO_WORKLOADS_MEASURE_H
 #define PTO_WORKLOADS_MEASURE_H
 
@@ -16,7 +16,7 @@ enum { TRY_TOKENS = 8 };
 typedef struct cell {
     double seconds[MAX_ROUNDS * MAX_TILES];
     size_t n;
-    double rate;        /* GFLOP/s, of decode tokens/s, of the median; 0: not to be had */
+    double rate;        /* of the median: GFLOP/s, for decode tokens/s; 0: not available */
     const setting *set; /* the best; NULL: none works */
 } cell;
 
@@ -29,7 +29,7 @@ typedef struct row {
 typedef struct problem {
     const char *name, *routine;
     int64_t full, quick; /* size: rows of the matrix, or of each of the batch */
-    int64_t most;        /* so many rows of tiles at most */
+    int64_t most;        /* the most rows of tiles */
     row rows[MAX_TILES];
     size_t n_rows;
     cell library;
@@ -69,8 +69,8 @@ static void progress(const char *name, int64_t tile, const char *who, const char
     }
 }
 
-/* Finds the best setting, with sizes that may be smaller than those to be measured. Returns false if
- * ours is wrong; others that are wrong just do not count. */
+/* Finds the best setting, with sizes that may be smaller than those to be measured. Returns
+ * false if ours is wrong; others that are wrong just do not count. */
 static bool choose(cell *c, int who, const char *name, int64_t size, int64_t tile, bool check)
 {
     const contender *them = &contenders[who];
@@ -125,7 +125,7 @@ static bool choose_problem(problem *p)
     return right;
 }
 
-/* OpenBLAS's routine stands beside each tile size that is run on the whole matrix. */
+/* OpenBLAS's routine is shown with each tile size that runs on the whole matrix. */
 static void measure_problem(problem *p)
 {
     for (size_t i = 0; i < p->n_rows; i++) {
@@ -142,12 +142,12 @@ static void measure_problem(problem *p)
     }
 }
 
-static void settle(cell *c, double work)
+static void compute_median(cell *c, double work)
 {
     c->rate = c->n ? work / bench_median(c->seconds, c->n) : 0;
 }
 
-/* Fills in everything that is wanted. Returns false if ours is wrong. */
+/* Measures everything that is wanted. Returns false if our result is wrong. */
 static bool measure_all(const bool *wanted, size_t rounds)
 {
     bool right = true;
@@ -172,17 +172,17 @@ static bool measure_all(const bool *wanted, size_t rounds)
     }
     for (int w = 0; w < PROBLEMS; w++) {
         problem *p = &problems[w];
-        settle(&p->library, flops_of(w, p->full) * 1e-9);
+        compute_median(&p->library, flops_of(w, p->full) * 1e-9);
         for (size_t i = 0; i < p->n_rows * TILED; i++) {
             row *r = &p->rows[i / TILED];
             const int who = (int)(i % TILED);
-            settle(&r->cells[who], r->flops * 1e-9 * (who == KERNELS ? cores : 1));
+            compute_median(&r->cells[who], r->flops * 1e-9 * (who == KERNELS ? cores : 1));
         }
     }
     const double tokens = (double)decoding.tokens * DECODE_SEQUENCES;
-    settle(&decoding.ours, tokens);
-    settle(&decoding.loop, tokens);
-    settle(&decoding.serial, tokens);
+    compute_median(&decoding.ours, tokens);
+    compute_median(&decoding.loop, tokens);
+    compute_median(&decoding.serial, tokens);
     return right;
 }
 

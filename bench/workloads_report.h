@@ -1,4 +1,4 @@
-/* workloads_report.h - what the figures of bench_workloads come to: bars and tables. */
+/* workloads_report.h - the bars and tables of bench_workloads. */
 #ifndef PTO_WORKLOADS_REPORT_H
 #define PTO_WORKLOADS_REPORT_H
 
@@ -6,15 +6,15 @@
 
 #include "workloads_measure.h"
 
-/* ---- What it comes to ----------------------------------------------------------------------- */
+/* ---- Results -------------------------------------------------------------------------------- */
 
 static double ratio(double a, double b)
 {
     return a > 0 && b > 0 ? a / b : 0;
 }
 
-/* The row in which a contender is fastest; of those on the whole matrix only, if asked. NULL: it is
- * not here. */
+/* The row in which a contender is fastest; only among rows with the whole matrix, if asked.
+ * NULL: the contender is missing. */
 static const row *best_row(const problem *p, int who, bool whole)
 {
     const row *best = NULL;
@@ -28,8 +28,8 @@ static const row *best_row(const problem *p, int who, bool whole)
     return best;
 }
 
-/* What is whole efficiency: OpenBLAS's own routine on the whole, or, where that is missing, the best
- * of all. The same for every contender. */
+/* The speed that counts as full efficiency, for every contender: OpenBLAS's routine on the whole
+ * matrix, or, if that is missing, the best of all. */
 static double yardstick(const problem *p)
 {
     double most = p->library.rate;
@@ -40,11 +40,11 @@ static double yardstick(const problem *p)
     return most;
 }
 
-/* The tile at which a contender falls below half of the yardstick, coming from its best one towards
- * smaller ones; between two measured sizes, by interpolation of logarithms. */
+/* The tile size at which a contender falls below half of the full speed, from its best size towards
+ * smaller ones. Between two measured sizes logarithms are interpolated. */
 typedef struct half {
     double tile;  /* 0: it never reaches half */
-    bool or_less; /* the smallest one measured still has it */
+    bool or_less; /* the smallest measured size still reaches it */
 } half;
 
 static half half_tile(const problem *p, int who)
@@ -87,7 +87,7 @@ static void add_bar(double figure, const char *unit, double want, const char *na
     snprintf(b->name, sizeof b->name, "%s %s", name, more);
 }
 
-/* Ours over theirs where that is least. */
+/* The smallest ratio of ours to theirs. */
 static double worst_ratio(const problem *p, int who, int64_t *tile)
 {
     double worst = 0;
@@ -119,8 +119,8 @@ static void find_bars(const problem *p)
     }
     for (int who = LIBGOMP; who <= STARPU; who++) {
         const half ours = half_tile(p, OURS), theirs = half_tile(p, who);
-        /* One that never has half the speed is taken to have it at the largest tile; where both
-         * have it everywhere, there is nothing to tell. */
+        /* A contender that never reaches half the speed counts with the largest tile. If both
+         * reach it everywhere, there is nothing to compare. */
         const bool here = best_row(p, who, false) != NULL;
         const double tile = theirs.tile > 0 ? theirs.tile : (double)p->rows[p->n_rows - 1].tile;
         if (here && ours.tile > 0 && !(ours.or_less && theirs.or_less)) {
@@ -143,7 +143,7 @@ static bool bar_holds(const bar *b)
     return b->figure >= b->want;
 }
 
-/* ---- Telling -------------------------------------------------------------------------------- */
+/* ---- Output --------------------------------------------------------------------------------- */
 
 static void print_figure(double value, int width, const char *format)
 {

@@ -1,5 +1,5 @@
-/* workloads_shared.h - what bench_workloads and its peers must agree on: sizes that nobody chooses,
- * and what one measurement is. */
+/* workloads_shared.h - what bench_workloads and its peers must agree on: fixed sizes, and what one
+ * measurement is. */
 #ifndef PTO_WORKLOADS_SHARED_H
 #define PTO_WORKLOADS_SHARED_H
 
@@ -12,8 +12,7 @@ enum {
     DECODE_SEQUENCES = 8,
 };
 
-/* One measurement: a run that takes long is one. Of short ones the first finds everything cold and
- * does not count; of those that follow, up to so many, it is the median. */
+/* One measurement is one long run, or the median of several short runs after a warm-up run. */
 enum { TIMING_RUNS = 6 };
 #define TIMING_SECONDS 0.5
 
@@ -28,7 +27,7 @@ static inline bool timing_goes_on(const timing *t)
     return t->all < TIMING_SECONDS && t->n < TIMING_RUNS;
 }
 
-/* A run that began at `start`, by bench_now_ns, is over. */
+/* A run that began at `start` (bench_now_ns) is over. */
 static inline void timing_add(timing *t, double start)
 {
     t->seconds[t->n] = (bench_now_ns() - start) * 1e-9;

@@ -1,5 +1,5 @@
-# What every file of the project is compiled with. The target pto_compiler carries it, and is only
-# ever linked privately: nothing of this reaches the build of a user.
+# Compiler options of every file of the project. They belong to the target pto_compiler, which is
+# only linked privately, so they do not reach the build of a user.
 
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)

@@ -2,9 +2,9 @@
 # count-tests.sh RESULTS...
 #
 # Counts single tests over the result folders that run-test.sh filled. A test that ran in several
-# builds counts once: as failed if it failed anywhere, else as passed if it passed anywhere. The
-# last line is "N passed, M failed"; failed ones are named before. The exit status is 0 only when
-# something passed and nothing failed.
+# builds counts once: as failed if it failed in any build, otherwise as passed if it passed in any.
+# Failed tests are listed first; the last line is "N passed, M failed". The exit status is 0 only if
+# at least one test passed and none failed.
 set -u
 
 for folder; do

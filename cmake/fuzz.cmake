@@ -1,11 +1,11 @@
 # Fuzz targets, tests/fuzz/fuzz_<name>.c, and the soak test. With PTO_FUZZ (the preset `fuzz`, clang)
-# libFuzzer drives the targets; else replay.c does, and each is a test over its kept corpus. Included
-# by cmake/tests.cmake.
+# libFuzzer drives the targets; otherwise replay.c does, and each target is a test of its kept corpus.
+# Included by cmake/tests.cmake.
 
 set(fuzz_folder "${PROJECT_SOURCE_DIR}/tests/fuzz")
 
 if(PTO_FUZZ)
-    # Every file tells libFuzzer which way it went.
+    # Coverage for libFuzzer, in every file.
     target_compile_options(pto_compiler INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
@@ -20,7 +20,7 @@ foreach(file ${fuzz_files})
         target_sources(${target} PRIVATE "${workloads}/json.c" "${workloads}/safetensors.c")
         target_include_directories(${target} PRIVATE "${workloads}")
     endif()
-    if(name STREQUAL "quick") # see tests/runtime/program_twice.h
+    if(name STREQUAL "fast_path") # see tests/runtime/program_twice.h
         target_link_options(${target} PRIVATE "LINKER:--wrap=ptoi_fast_room,--wrap=ptoi_slow_link")
     endif()
     if(name STREQUAL "trace") # with the commands that read one

@@ -1,17 +1,17 @@
 #!/bin/sh
 # includes.sh [--owners] [ROOT]
 #
-# Checks the directions of includes in ROOT/src (default: this repository). An include counts with
-# all that it leads to: a header that includes a forbidden one is as forbidden as that one. Each
-# violation is named with file, line and rule; the exit status is 1 if there is any.
+# Checks the directions of includes in ROOT/src (default: this repository), also indirect ones: a
+# header that includes a forbidden header is itself forbidden. Each violation is reported with file,
+# line and rule; the exit status is 1 if there is any.
 #
-# --owners: lists functions that a header declares for another file than the .c of its own name, and
-# files whose functions are declared by several headers. It is a list to read: the exit status is 0.
+# --owners: lists functions that are declared in a header of another name than their .c file, and files
+# whose functions are declared in several headers. The list is informative: the exit status is 0.
 set -u
 
-# A folder or file of src, and what it may include of src: folders with all that is in them, or
-# single headers. `!<x.h>` forbids a header of the system; all others, and <pto/...>, are free. The
-# longest name that fits a file is its rule.
+# A folder or file of src, and what it may include: whole folders of src or single headers. `!<x.h>`
+# forbids a system header; all others, and <pto/...>, are allowed. The longest matching name is the
+# rule of a file.
 rules='
 base              base
 tensor            base tensor
@@ -74,7 +74,7 @@ FNR == 1 { name = substr(FILENAME, 5) }
     at[name, n_includes[name]] = FNR
 }
 
-# The name in the table that fits best; "" if there is none.
+# The longest matching name in the table; "" if there is none.
 function rule_of(name, row, best) {
     best = ""
     for (row in may)
@@ -100,8 +100,8 @@ function report(name, line, text) {
     bad = 1
 }
 
-# All that a file leads to, the nearest first. Nothing is said about what a header leads to that
-# has the same rule: it is said about that header.
+# Everything that a file includes, directly or not, nearest first. A header with the same rule is not
+# followed: its violations are reported for that header itself.
 function check(name, rule, reached, queue, way, line, head, tail, from, i, target) {
     rule = rule_of(name)
     if (rule == "") {
@@ -130,7 +130,7 @@ function check(name, rule, reached, queue, way, line, head, tail, from, i, targe
 END {
     for (i = 1; i < ARGC; i++) {
         check(file[i])
-        # x.c has one header x.h, wherever in its part of src that may be.
+        # x.c has one header x.h, in any folder of its part of src.
         if (file[i] ~ /\.h$/) {
             base = file[i]
             sub(/^.*\//, "", base)

@@ -1,5 +1,5 @@
-# What is installed: the library with what finds it, the pto command, manual pages, completion for
-# shells. Three components, which are the packages of package.cmake: runtime, dev, tools.
+# Installs the library with its pkg-config and CMake files, the pto command, manual pages and shell
+# completion. The three components are the packages of package.cmake: runtime, dev, tools.
 
 include(CMakePackageConfigHelpers)
 
@@ -26,8 +26,8 @@ install(FILES "${PROJECT_BINARY_DIR}/pto-config.cmake"
               "${PROJECT_BINARY_DIR}/pto-config-version.cmake"
         DESTINATION "${config_dir}" COMPONENT dev)
 
-# pkg-config finds everything from where its own file lies, so the installation can be moved, and
-# the prefix may be chosen as late as `cmake --install --prefix`.
+# The pkg-config file uses paths relative to itself. So the installation can be moved, and the prefix
+# may be chosen as late as `cmake --install --prefix`.
 file(RELATIVE_PATH pc_to_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
 configure_file("${PROJECT_SOURCE_DIR}/cmake/pto.pc.in" "${PROJECT_BINARY_DIR}/pto.pc" @ONLY)
@@ -49,12 +49,12 @@ endif()
 
 # ---- manual pages -------------------------------------------------------------------------------
 
-# Made when the library is: from the headers, and from what the command says about itself. A command
-# that cannot run here says nothing, and one under a sanitizer says the same more slowly.
+# Generated with the library, from the headers and from the help of the command. Not if the command
+# cannot run here, or is slow because of a sanitizer.
 if(NOT PTO_SANITIZE AND PROJECT_IS_TOP_LEVEL)
     find_program(AWK NAMES awk REQUIRED)
     mark_as_advanced(AWK)
-    # The day of the last change, where that is known.
+    # The date of the last commit, if there is one.
     execute_process(COMMAND git log -1 --format=%cs WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
         OUTPUT_VARIABLE pto_date ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
     if(NOT pto_date MATCHES "^[0-9-]+$")

@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.c")
-# The page that shows a trace, as an array of bytes.
+# The timeline page, as an array of bytes.
 file(READ "${page}" bytes HEX)
 string(REGEX REPLACE "................................" "\\0\n" bytes "${bytes}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
@@ -11,7 +11,7 @@ file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/page.c" @ONLY CONTENT
 "#include \"observe/page.h\"\n\nconst unsigned char ptoi_page[] = {\n@bytes@0};\n")
 list(APPEND sources "${PROJECT_BINARY_DIR}/page.c")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    # Only what runs after the machine was asked whether it can.
+    # Only code that runs after a check of the CPU.
     set(folder "${PROJECT_SOURCE_DIR}/src/op/rearrange")
     set_source_files_properties("${folder}/avx2.c" PROPERTIES COMPILE_OPTIONS "-mavx2")
     set_source_files_properties("${folder}/avx512.c" PROPERTIES
@@ -25,9 +25,9 @@ target_compile_options(pto_objects PRIVATE -Wmissing-prototypes -fno-semantic-in
 set_target_properties(pto_objects PROPERTIES
     POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden INTERPROCEDURAL_OPTIMIZATION OFF)
 
-# An archive of several objects shows what they share to everybody. So libpto.a holds a single one,
-# linked from all, in which whatever the headers do not export has become local. (objcopy cannot
-# look into objects that wait for link-time optimization; hence it is off above.)
+# In an archive of several objects, the symbols that they share are visible to everybody. So libpto.a
+# has a single object, linked from all, in which symbols that the headers do not export are local.
+# (objcopy cannot read objects for link-time optimization; so that is off above.)
 if(NOT CMAKE_OBJCOPY)
     message(FATAL_ERROR "objcopy is missing: it hides the internal symbols of libpto.a")
 endif()
@@ -53,14 +53,13 @@ foreach(kind static shared)
 endforeach()
 add_library(pto::pto ALIAS pto_shared)
 
-# For programs of ours that look inside. Never installed.
+# For our own programs that use the internals. Never installed.
 add_library(pto_internal STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:pto_objects>)
 target_include_directories(pto_internal INTERFACE
     "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
 set_target_properties(pto_internal PROPERTIES LINKER_LANGUAGE C)
 
-# The same sources with switches that break them (src/base/mutant.h), for the tests of the tests.
-# Never installed.
+# The same sources with the mutants of src/base/mutant.h, which test the tests. Never installed.
 add_library(pto_mutants STATIC EXCLUDE_FROM_ALL ${sources})
 target_link_libraries(pto_mutants PRIVATE pto_compiler)
 target_compile_definitions(pto_mutants PUBLIC PTO_MUTANTS=1)
@@ -75,7 +74,7 @@ endif()
 set(exports "${PROJECT_SOURCE_DIR}/src/pto.map")
 set_target_properties(pto_shared PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${soversion} LINK_DEPENDS "${exports}")
-# Calls between our own functions need no detour through the procedure linkage table.
+# Calls between our own functions do not need the procedure linkage table.
 target_link_options(pto_shared PRIVATE
     "LINKER:--version-script=${exports}" LINKER:-Bsymbolic-functions)
 if(PTO_SANITIZE)

@@ -3,12 +3,12 @@
 # manifest.sh record DESTDIR PREFIX PLAN
 # manifest.sh remove DESTDIR PREFIX
 #
-# What `./dev install` brought to a place, so that it can be taken away again: all files, and those
-# folders that were not there before. The list lies with the installation, in share/pto/manifest;
-# its lines are paths below DESTDIR, folders with a slash at the end.
+# Records what `./dev install` installed, so that it can be removed: all files, and the folders that
+# did not exist before. The list is part of the installation, in share/pto/manifest. Its lines are
+# paths below DESTDIR; folders end with a slash.
 #
-# plan looks at an installation in STAGE before the true one is made. record keeps the list, and
-# removes what an older one brought and the new one no longer has.
+# plan reads a staged installation in STAGE before the real one. record writes the list, and removes
+# files of an older installation that the new one does not have.
 set -eu
 
 action=$1
@@ -19,7 +19,7 @@ list_of() {
     printf '%s%s/share/pto/manifest\n' "$1" "${2%/}"
 }
 
-# take_away DESTDIR LIST: files first, then folders from the inside out, if nothing else is in them
+# take_away DESTDIR LIST: removes files, then empty folders, innermost first
 take_away() {
     grep -v '/$' "$2" | while IFS= read -r path; do
         printf '%s\0' "$1$path"
@@ -49,7 +49,7 @@ record)
     list=$(list_of "$destdir" "$2")
     mkdir -p "$(dirname -- "$list")"
     if [ -e "$list" ]; then
-        # Folders that we made then are ours still.
+        # Folders that the older installation created are still ours.
         old=$(mktemp)
         new=$(mktemp)
         { cat "$plan"; grep '/$' "$list" || true; } | sort -u >"$new"

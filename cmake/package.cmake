@@ -18,7 +18,7 @@ set(release 1)
 set(runtime_package libpto${soversion})
 set(packages runtime ${runtime_package} dev libpto-dev tools pto-tools)
 
-# ---- what every package has besides -----------------------------------------------------------------
+# ---- what every package also has --------------------------------------------------------------------
 
 string(TIMESTAMP year "%Y" UTC)
 file(WRITE "${PROJECT_BINARY_DIR}/copyright"
@@ -41,7 +41,7 @@ file(WRITE "${PROJECT_BINARY_DIR}/changelog"
 ")
 execute_process(COMMAND gzip -9nkf "${PROJECT_BINARY_DIR}/changelog" COMMAND_ERROR_IS_FATAL ANY)
 
-# Pages are compressed there. (Links name the page without that, and are found all the same.)
+# Debian compresses manual pages. (Links name the uncompressed page, and man still finds it.)
 foreach(component dev tools)
     install(CODE [[
         file(GLOB_RECURSE pages "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share/man/*.[137]")
@@ -96,7 +96,7 @@ set(CPACK_COMPONENT_TOOLS_DESCRIPTION "${about}
 This package has the pto command, which runs workloads and looks into programs.")
 
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
-# What others that are built against it depend on, and that the loader's cache is made anew.
+# Dependencies of programs that link with the library, and the trigger that rebuilds the loader cache.
 set(control "${PROJECT_BINARY_DIR}/control")
 file(WRITE "${control}/shlibs"
      "libpto ${soversion} ${runtime_package} (>= ${PROJECT_VERSION})\n")

@@ -1,6 +1,6 @@
 # The timeline page in one file, from its parts in src/observe/page: build/<preset>/page.html, also
-# known as ${page}. What is left in it for a trace is the mark @PTRACE_BASE64@. The lists of the
-# file format come from the C headers: the scripts begin with the tables that are named below.
+# ${page}. The mark @PTRACE_BASE64@ in it is replaced by a trace. The lists of the file format come
+# from the C headers: the scripts begin with the tables named below.
 
 # pto_read_table(header name out): the rows of the X-macro as a constant of JavaScript,
 #     X(WAIT, 5, "wait")  becomes  ["WAIT", 5, "wait"],
@@ -86,7 +86,7 @@ function(pto_join_page source out)
     file(READ "${parts}/page.html" text)
     string(REPLACE "@PAGE_STYLE@" "${style}" text "${text}")
     string(REPLACE "@PAGE_SCRIPT@" "${script}" text "${text}")
-    # Written only when it differs, so that nothing is built again for nothing.
+    # Written only if it differs, to avoid needless rebuilds.
     set(was "")
     if(EXISTS "${out}")
         file(READ "${out}" was)

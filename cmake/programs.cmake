@@ -1,6 +1,5 @@
-# Examples, tools, benches and tests: each file is one program, but for the tools.
-# Examples and tools see what a user sees, and are linked with libpto.a; the others may look inside
-# the library.
+# Examples, tools, benches and tests: each file is one program, except for the tools. Examples and
+# tools use the public headers and link with libpto.a; the others may use internals of the library.
 
 if(PTO_BUILD_TESTS OR PTO_BUILD_BENCH OR PTO_BUILD_EXAMPLES OR PTO_BUILD_TOOLS)
     find_package(Threads REQUIRED)
@@ -15,7 +14,7 @@ function(pto_program target file folder)
         OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/${folder}")
 endfunction()
 
-# pto_inner_program(target file folder library...): the same for a program that looks inside
+# pto_inner_program(target file folder library...): the same for a program that uses internals
 function(pto_inner_program target file folder)
     pto_program(${target} "${file}" ${folder} pto_internal ${ARGN})
     target_include_directories(${target} PRIVATE

@@ -2,9 +2,9 @@
 # run-test.sh RESULTS NAME COMMAND...
 #
 # Runs one test program and writes RESULTS/NAME: a line "pass", "skip" or "fail" for each single
-# test, with its name. What cmocka announced and did not finish counts as failed, and so does a
-# program that ends badly after its last test; a program that is no cmocka program counts as one
-# test. The exit status is 0 only when nothing failed.
+# test, with its name. A cmocka test that started and did not finish counts as failed, and so does a
+# program that fails after its last test. A program without cmocka counts as one test. The exit status
+# is 0 only if nothing failed.
 set -u
 
 results=$1
@@ -14,7 +14,7 @@ mkdir -p "$results"
 result=$results/$name
 log=$result.log
 
-# Stands if this script is killed, for instance because time ran out.
+# Remains if this script is killed, for example by a timeout.
 echo "fail $name: did not finish" >"$result"
 
 {

@@ -1,7 +1,7 @@
 # The tests. Their folders are those of src: tests/<module>/test_<name>.c becomes the CTest test
 # <module>.<name>, and tests/<module>/<part>/test_<name>.c is <module>.<part>.<name>. tests/runtime
-# tests all of it together; the scripts in tests/install look at the library from outside, those in
-# tests/tools at the pto command.
+# tests the whole runtime, the scripts in tests/install the installed library, and those in tests/tools
+# the pto command.
 
 find_package(cmocka REQUIRED)
 if(NOT PTO_BUILD_EXAMPLES)
@@ -10,17 +10,17 @@ endif()
 
 set(results "${PROJECT_BINARY_DIR}/results")
 
-# pto_test(name command...): run through a script that writes down which single tests passed, so
-# that `./dev test` can count them.
+# pto_test(name command...): runs it through a script that records which single tests passed, so that
+# `./dev test` can count them.
 function(pto_test name)
     add_test(NAME ${name}
         COMMAND "${PROJECT_SOURCE_DIR}/cmake/run-test.sh" "${results}" ${name} ${ARGN})
     set_tests_properties(${name} PROPERTIES TIMEOUT 300)
 endfunction()
 
-# What the library asks of the system and could be refused, with what takes it back. In programs
-# named test_fault*.c these calls come by tests/support/fault.h, which lets them fail; base.sites
-# says when one is missing here.
+# Calls of the library that the system could refuse, and those that release what they gave. In programs
+# named test_fault*.c they go through tests/support/fault.h, which makes them fail. base.sites checks
+# that none is missing here.
 set(fault_sites mprotect malloc calloc realloc aligned_alloc posix_memalign free mmap munmap memfd_create
     ftruncate close open fopen fdopen fclose pthread_create pthread_join pthread_key_create pthread_setspecific
     pthread_atfork atexit __sched_cpualloc)
@@ -36,13 +36,13 @@ foreach(file ${files})
     endif()
     string(REPLACE "/" "." module ${folder})
     if(NOT stem MATCHES "^test_(.+)$")
-        # A test under a wrong name must not be passed over in silence.
+        # A test with a wrong name must not be skipped silently.
         message(FATAL_ERROR "${file}: test programs are named test_<name>.c")
     endif()
     set(name ${CMAKE_MATCH_1})
     string(REPLACE "." "_" target test_${module}_${name})
     if(module STREQUAL "mutants")
-        # They break the library on purpose, in ways that a sanitizer would end the program for.
+        # Mutants break the library on purpose; a sanitizer would end the program.
         if(PTO_SANITIZE)
             continue()
         endif()
@@ -61,14 +61,14 @@ foreach(file ${files})
             target_link_options(${target} PRIVATE "LINKER:--wrap=${site}")
         endforeach()
     endif()
-    if(name MATCHES "^quick") # see tests/runtime/program_twice.h
+    if("${module}.${name}" STREQUAL "runtime.fast_path") # see tests/runtime/program_twice.h
         target_link_options(${target} PRIVATE
             "LINKER:--wrap=ptoi_fast_room,--wrap=ptoi_slow_link")
     endif()
     target_include_directories(${target} PRIVATE ${CMOCKA_INCLUDE_DIRS})
     pto_test(${module}.${name} $<TARGET_FILE:${target}>)
-    # Most kernels here are brief, and what is tested is how tasks meet: they are handed over, but
-    # where a test says otherwise.
+    # Most kernels of the tests are short, and the tests are about tasks of several threads. So all
+    # tasks are offloaded, unless a test sets inline_ns itself.
     set_tests_properties(${module}.${name} PROPERTIES ENVIRONMENT "PTO_INLINE_NS=none")
 endforeach()
 
@@ -99,13 +99,13 @@ pto_test(tools.replay_command "${PROJECT_SOURCE_DIR}/tests/tools/replay.sh" $<TA
     "${PROJECT_SOURCE_DIR}/tests/data")
 pto_test(tools.errors "${PROJECT_SOURCE_DIR}/tests/tools/errors.sh" $<TARGET_FILE:pto_tool>)
 
-# Sanitizers call for much that the library does not.
+# Sanitizers add calls that the library does not make.
 if(NOT PTO_SANITIZE)
     pto_test(base.sites "${PROJECT_SOURCE_DIR}/tests/base/sites.sh" "${CMAKE_NM}"
         $<TARGET_FILE:pto_static> ${fault_sites})
 endif()
 
-# A program that is built without a sanitizer cannot load a library that is built with one.
+# A program without a sanitizer cannot load a library with one.
 if(NOT PTO_SANITIZE)
     set(scripts "${PROJECT_SOURCE_DIR}/tests/install")
     set(stage "${PROJECT_BINARY_DIR}/tests/install")
@@ -137,7 +137,7 @@ if(NOT PTO_SANITIZE)
     set_tests_properties(install.prefix PROPERTIES FIXTURES_SETUP installation)
     set_tests_properties(install.find_package install.pkg_config install.readme install.guide
         install.elsewhere tools.installed PROPERTIES FIXTURES_REQUIRED installation)
-    # CMake writes one list of what it installed for the whole build.
+    # CMake writes a single install manifest for the whole build.
     set_tests_properties(install.elsewhere install.remove install.prefix PROPERTIES
         RESOURCE_LOCK install_manifest)
 endif()

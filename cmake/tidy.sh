@@ -1,8 +1,8 @@
 #!/bin/sh
 # tidy.sh BUILD STAMPS FILE
 #
-# clang-tidy over one file, unless the very same text was found clean before: the stamp is named by
-# the hash of the file, of all headers of ours that it includes, of the settings and of the tool.
+# Runs clang-tidy on one file, unless the same input was clean before. The name of the stamp is the hash
+# of the file, of all our headers that it includes, of the settings and of the tool.
 set -u
 
 build=$1
@@ -25,7 +25,7 @@ key=$({
 [ -e "$stamps/$key" ] && exit 0
 
 mkdir -p "$stamps"
-# What vectors do is beyond the analyzer, and takes it half a minute.
+# The analyzer does not understand vector code, and takes half a minute.
 checks=
 case $file in
 */avx2.c | */avx512.c) checks=--checks=-clang-analyzer-* ;;

@@ -1,7 +1,7 @@
 # The `pto` command, with the workloads that it runs (examples/workloads).
 
-# A file there that defines workload_<name> is a workload; the others are what they share. The list
-# begins with these, in this order; a new one needs no line here.
+# A file there that defines workload_<name> is a workload; the other files are shared code. The list
+# begins with these, in this order; a new workload needs no line here.
 set(order vector bgemm cholesky lu attention decode stencil reduce)
 
 file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/workloads/*.c")
@@ -25,10 +25,9 @@ file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/tools/workloads.inc" CONTENT "${list
 # Everything but main.c, for the tests as well.
 file(GLOB parts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/pto/*.c")
 list(REMOVE_ITEM parts "${PROJECT_SOURCE_DIR}/tools/pto/main.c")
-# `pto top` and `pto doctor` look into the window of another process: they know its layout, and bring
-# the one function that checks it.
-# Nor do the reader of traces, and the heap and descs that `pto replay` replays, need anything else
-# of the library's inside.
+# `pto top` and `pto doctor` read the window of another process: they need its layout and the function
+# that checks it. `pto replay` needs the reader of traces, the heap and the layout descriptors. The
+# tools use nothing else of the internals.
 add_library(pto_tool_parts STATIC ${parts} ${files} "${PROJECT_SOURCE_DIR}/src/window/attach.c"
     "${PROJECT_SOURCE_DIR}/src/observe/ptrace_read.c" "${PROJECT_SOURCE_DIR}/src/orchestrator/ring/heap.c"
     "${PROJECT_SOURCE_DIR}/src/tensor/desc.c")
@@ -37,7 +36,7 @@ target_include_directories(pto_tool_parts
     PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tools/pto"
            "${PROJECT_SOURCE_DIR}/examples/workloads" "${PROJECT_SOURCE_DIR}/src"
     PRIVATE "${PROJECT_BINARY_DIR}/tools")
-# Kernel and reference give the same bits only if neither fuses what the other does not.
+# Kernel and reference agree bit for bit only if the compiler fuses no multiply and add.
 set_property(SOURCE "${PROJECT_SOURCE_DIR}/examples/workloads/stencil.c"
     APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off)
 
@@ -45,7 +44,7 @@ set_property(SOURCE "${PROJECT_SOURCE_DIR}/examples/workloads/stencil.c"
 set_property(SOURCE "${PROJECT_SOURCE_DIR}/tools/pto/info.c" APPEND PROPERTY COMPILE_DEFINITIONS
     "TOOL_BUILD=\"$<CONFIG>\"" "TOOL_SANITIZE=\"${PTO_SANITIZE}\"")
 
-# The sanitizers cannot see into OpenBLAS; plain loops take its place then.
+# The sanitizers do not cover OpenBLAS, so plain loops replace it.
 if(NOT PTO_SANITIZE)
     find_path(OPENBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas)
     find_library(OPENBLAS_LIBRARY openblas)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # use-prefix.sh PREFIX MANIFEST
 #
-# Prints the shell lines after which the shell, pkg-config, the loader and CMake find the installation
-# in PREFIX. The folders are those that CMake wrote down in MANIFEST when it installed.
+# Prints shell commands that make the installation in PREFIX visible to the shell, pkg-config, the
+# loader and CMake. The folders come from MANIFEST, which CMake wrote when it installed.
 set -eu
 
 prefix=$1

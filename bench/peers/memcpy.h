@@ -1,7 +1,7 @@
-/* memcpy.h - what every copy is measured by: memcpy between the same pages on as many threads.
+/* memcpy.h - the reference for every copy: memcpy between the same pages, on as many threads.
  *
- * The crew's threads exist before anything is timed and are awake and waiting in a loop when the
- * clock starts, so that what is timed is memory alone. Between the runs they sleep.
+ * The threads exist before anything is timed, and spin when the clock starts, so that only memory
+ * is measured. Between runs they sleep.
  */
 #ifndef PTO_PEERS_MEMCPY_H
 #define PTO_PEERS_MEMCPY_H
@@ -61,10 +61,10 @@ typedef struct crew {
     ptoi_a32 awake, done;   /* how many of them */
     ptoi_a32 round;         /* the copy that may begin */
     pthread_t threads[MAX_CREW];
-    ptoi_a32 joined; /* hands out their numbers */
+    ptoi_a32 joined; /* gives the threads their numbers */
 } crew;
 
-/* Another thread may need our core first, if there are fewer cores than we were told. */
+/* Another thread may need this core first, if there are fewer cores than expected. */
 static void crew_wait_(const ptoi_a32 *word, uint32_t value)
 {
     for (uint32_t n = 1; ptoi_acquire32(word) != value; n++) {

@@ -1,7 +1,7 @@
 /* tasks_children.h - the peers of bench_tasks, each a program (tasks_peer.h says how it is called).
  *
- * They lie in the folder peers/ beside the bench, where tasks_build.sh put those that can be built
- * here. A peer has several settings, of which the fastest counts, for each pattern on its own.
+ * They are in the folder peers/ beside the bench, where tasks_build.sh puts those that can be built
+ * here. A peer has several settings; for each pattern the fastest counts.
  */
 #ifndef PTO_PEERS_TASKS_CHILDREN_H
 #define PTO_PEERS_TASKS_CHILDREN_H
@@ -30,10 +30,11 @@ typedef struct peer {
 /* StarPU's main thread only submits, so one worker less than cores can be better, or not; without a
  * limit a long program is first submitted and then run. libgomp and libomp limit themselves.
  *
- * The last two are what is fastest if bodies are empty: libomp with one thread, which runs a task
- * where it stands and looks for no dependencies, and nodes of TBB that run where they become ready,
- * which is in the thread that builds the graph. Ours does so with what is brief, too. But they do it
- * whatever the bodies are, and never use the other core. They are shown, and do not count. */
+ * The last two are the fastest settings for empty bodies: libomp with one thread, which runs
+ * each task immediately and skips the search for dependencies, and lightweight TBB nodes, which
+ * run where they become ready, in the thread that builds the graph. We do so with short tasks,
+ * too. But they do it with bodies of any length, and never use the other core. They are shown
+ * and do not count. */
 #define STARPU_LIMIT                                                                               \
     "STARPU_LIMIT_MAX_SUBMITTED_TASKS=2000", "STARPU_LIMIT_MIN_SUBMITTED_TASKS=1000"
 static const peer peers[PEERS] = {
@@ -106,7 +107,7 @@ static void child_become(const setting *s, uint32_t cores, char *const *argv)
     snprintf(threads, sizeof threads, "%u", cores);
     setenv("OMP_NUM_THREADS", threads, 1);
     setenv("STARPU_SILENT", "1", 1);
-    setenv("STARPU_HOME", home, 1); /* not the user's: it writes what it measures there */
+    setenv("STARPU_HOME", home, 1); /* not the user's home: StarPU writes its measurements there */
     unsetenv("OMP_WAIT_POLICY");
     for (int i = 0; i < MAX_VARIABLES && s->variables[i]; i++) {
         putenv((char *)s->variables[i]);
@@ -114,12 +115,12 @@ static void child_become(const setting *s, uint32_t cores, char *const *argv)
     if (!freopen("/dev/null", "w", stderr)) {
         _exit(126);
     }
-    alarm(CHILD_SECONDS); /* what hangs, or takes for ever, ends */
+    alarm(CHILD_SECONDS); /* ends a run that hangs */
     execv(path, argv);
     _exit(127);
 }
 
-/* What the program prints for these arguments, up to NULL; false if it ends otherwise than well. */
+/* Output of the program with these arguments, up to NULL; false if it fails. */
 static bool child_run(const setting *s, uint32_t cores, char *const *argv, char *text, size_t size)
 {
     int ends[2], status = 0;
@@ -147,7 +148,7 @@ static bool child_run(const setting *s, uint32_t cores, char *const *argv, char 
            WEXITSTATUS(status) == 0;
 }
 
-/* Whether it leaves this memory behind, all bodies having mixed. */
+/* Whether it leaves memory with this hash, with MIX bodies. */
 static bool child_check(const setting *s, uint32_t cores, const char *pattern_name, uint64_t tasks,
                         uint64_t hash)
 {
@@ -157,7 +158,7 @@ static bool child_check(const setting *s, uint32_t cores, const char *pattern_na
     return child_run(s, cores, argv, text, sizeof text) && strtoull(text, NULL, 16) == hash;
 }
 
-/* Seconds of `times` runs, and of their bodies alone. Returns how many tasks it were; 0: failed. */
+/* Seconds of `times` runs, and of their bodies alone. Returns the number of tasks; 0: failed. */
 static uint64_t child_time(const setting *s, uint32_t cores, const char *pattern_name,
                            uint64_t tasks, uint64_t steps, size_t times, double *seconds,
                            double *serial)

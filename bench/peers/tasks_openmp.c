@@ -1,7 +1,7 @@
 /* tasks_openmp.c - OpenMP as a peer of bench_tasks: tasks with `depend` clauses.
  *
- * One source for two runtimes, libgomp and libomp. A tile is known by the address of its first
- * element, which is all that OpenMP looks at. All tasks are made by the thread of a `single`, whose
+ * One source for two runtimes, libgomp and libomp. OpenMP identifies a tile by the address of
+ * its first element. All tasks are made by the thread of a `single`, whose
  * team waits for them, and runs them, at its end; that thread helps in `taskwait`.
  */
 #include <stdint.h>

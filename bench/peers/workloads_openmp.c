@@ -1,9 +1,9 @@
-/* workloads_openmp.c - OpenMP as a peer of bench_workloads: tasks with `depend` clauses on the first
- * element of each tile, which is all that OpenMP looks at.
+/* workloads_openmp.c - OpenMP as a peer of bench_workloads: tasks with `depend` clauses on the
+ * first element of each tile.
  *
- * Built without OpenMP it is the serial program: the kernels alone, one after the other. As many
- * copies of it as there are cores run at once, each on matrices of its own, and the slowest counts:
- * what no runtime on these tiles can beat.
+ * Built without OpenMP it is the serial program: the kernels alone, one after the other. One
+ * copy for each core runs at the same time, each on its own matrices, and the slowest counts: no
+ * runtime with these tiles can be faster.
  */
 #include <sys/wait.h>
 #include <unistd.h>

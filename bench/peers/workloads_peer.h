@@ -3,8 +3,8 @@
  *   workloads_NAME cholesky|bgemm N TILE CHECK
  *
  * prints the seconds of one run, from the first task until all are done. With CHECK 1 the result is
- * checked at, and if it is wrong a second line says how. bgemm is BGEMM_BATCH products of matrices of
- * N x N, which stand below each other. The file of a peer defines what is declared below; its main
+ * checked, and if it is wrong a second line says how. bgemm is BGEMM_BATCH products of matrices of
+ * N x N, stored one below the other. The file of a peer defines what is declared below; its main
  * calls peer_main.
  */
 #ifndef PTO_PEERS_WORKLOADS_PEER_H

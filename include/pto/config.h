@@ -63,7 +63,8 @@ typedef struct pto_config {
      * execution) if its dependencies are complete and caller_types includes its type. While the
      * workers have enough to do, this also applies to kernels of up to 40 times this length. From
      * 1000000 on, submit runs every kernel that it can, for tests. PTO_NO_INLINE switches inline
-     * execution off. */
+     * execution off. There is none with the scheduler on a thread of its own, with guards, for a
+     * kernel that was not timed yet, and for the first task on a tensor. */
     uint32_t inline_ns;
     uint64_t overlap_budget; /* search steps for one overlap test (pto/tensor.h) */
 

@@ -62,8 +62,8 @@ PTO_API pto_op *pto_rearrange_op(void);
 /* Submits a copy, to workers of type PTO_VECTOR or PTO_ACCELERATOR. A large copy becomes several
  * tasks, each with a view of both tensors. The parts run in parallel, and a task that reads one
  * part waits only for that part. There is one task per MiB, at most 64, and at most a sixteenth of
- * the window of the level. A managed dst without memory receives memory. Together the parts count
- * as one write: they heal memory that a failed task should have written.
+ * the task ring of the level. A managed dst without memory receives memory. Together the parts
+ * count as one write: they heal memory that a failed task should have written.
  *
  * Errors of the two tensors are returned here, not by a task. Only a stall or a cancel can come
  * between the parts; the detail says how many were submitted. pto_last_task is the last part, but

@@ -1,7 +1,8 @@
 /* atomic.cuh - atomic.h for code that runs on an NVIDIA device (sm_70 and newer), in PTX.
  *
- * The other side may be the host, so every operation has system scope. A sequentially consistent
- * operation is a fence.sc before an acquire or acquire-release one: PTX has no other.
+ * The other side may be the host, so every operation has system scope. PTX has no sequentially
+ * consistent loads and exchanges: each is a fence.sc and then an acquire, or acquire-release,
+ * operation.
  */
 #ifndef PTOI_ATOMIC_CUH
 #define PTOI_ATOMIC_CUH
@@ -51,12 +52,12 @@
         asm volatile("st.release." PTOI_SCOPE ".u" #bits " [%0], %1;" ::"l"(&a->value), reg(value) \
                      : "memory");                                                                  \
     }                                                                                              \
-    PTOI_INLINE uint##bits##_t ptoi_load_sc##bits(const ptoi_a##bits *a)                               \
+    PTOI_INLINE uint##bits##_t ptoi_load_sc##bits(const ptoi_a##bits *a)                           \
     {                                                                                              \
         asm volatile("fence.sc." PTOI_SCOPE ";" ::: "memory");                                     \
         return ptoi_acquire##bits(a);                                                              \
     }                                                                                              \
-    PTOI_INLINE uint##bits##_t ptoi_exchange##bits(ptoi_a##bits *a, uint##bits##_t value)              \
+    PTOI_INLINE uint##bits##_t ptoi_exchange##bits(ptoi_a##bits *a, uint##bits##_t value)          \
     {                                                                                              \
         uint##bits##_t before;                                                                     \
         asm volatile("fence.sc." PTOI_SCOPE ";\n\t"                                                \
@@ -82,7 +83,7 @@
 PTOI_ATOMIC_OF(32, "r")
 PTOI_ATOMIC_OF(64, "l")
 
-/* Tells the multiprocessor that we wait in a loop. */
+/* Hint to the multiprocessor: this thread spins. */
 PTOI_INLINE void ptoi_relax(void)
 {
     asm volatile("nanosleep.u32 20;" ::: "memory");

@@ -1,24 +1,27 @@
-/* atomic.h - the one place that spells memory orders.
+/* atomic.h - atomic words. This is the only file that names memory orders.
  *
- * Code elsewhere names what it needs, and the reason why an order suffices stands here or beside
- * the field. Shared fields are ptoi_a32 and ptoi_a64, so that nobody touches one by accident.
+ * A shared field has type ptoi_a32 or ptoi_a64, so a plain access to it does not compile. The name
+ * of a function says its order. The comment at the field says why that order suffices.
  *
- *   get, set          relaxed: the value alone matters, or another edge orders it
- *   acquire, release  a pair: what was written before `release` is seen after `acquire` has read it
- *   see, put, swap,   sequentially consistent, for Dekker's pattern: one side puts A and then sees
- *   add               B, the other puts B and then sees A; at least one of them sees. (An exchange
- *                     rather than a fence: it costs the same, and thread sanitizer follows it.)
- *   tell              the same pattern with all its cost on the other side: a release, for somebody
- *                     who does this often; whoever does it seldom calls ptoi_os_barrier between
- *                     his put and his see. That runs a fence on every core that runs a thread of
- *                     ours, so a store that it finds still on its way has arrived when it returns,
- *                     and whoever tells after that sees what was put before. Where the system has
- *                     no such call, tell is a put; where it stops to have it, see park.h.
- *   cas               acquire and release on success, acquire on failure
+ *   get, set           Relaxed load and store. Only the value matters, or another pair orders it.
+ *   acquire, release   An acquire that reads what a release stored also sees everything written
+ *                      before that release.
+ *   load_sc, store_sc, Sequentially consistent, for Dekker's pattern: one thread stores A and then
+ *   exchange,          loads B, the other stores B and then loads A. At least one of the two sees
+ *   fetch_add          the other's store. (store_sc is an exchange, not a store and a fence: it
+ *                      costs the same, and thread sanitizer understands it.)
+ *   store_asym         Dekker's pattern where one side runs often and the other seldom. This is the
+ *                      store of the frequent side, a plain release. The rare side pays for both: it
+ *                      calls ptoi_os_barrier between its store and its load. The barrier runs a
+ *                      fence on every core that runs a thread of this process. So a store_asym made
+ *                      before the barrier is visible when the barrier returns, and a thread that
+ *                      makes one later sees the store of the rare side. On a system without this
+ *                      barrier, store_asym is store_sc. If the system refuses it later, see
+ *                      scheduler/park.h.
+ *   cas                Compare-and-swap. Acquire and release on success, acquire on failure.
+ *   count              Raises a counter that has one writer: get and set, no locked instruction.
  *
- * Counters with a single writer are raised by get and set: no locked instruction.
- *
- * Code for an NVIDIA device has the same names from atomic.cuh.
+ * atomic.cuh has the same names for code that runs on an NVIDIA device.
  */
 #ifndef PTOI_ATOMIC_H
 #define PTOI_ATOMIC_H
@@ -32,7 +35,7 @@
 
 #include <stdatomic.h>
 
-/* A function in a header that the host and a device share. */
+/* For functions in headers that host and device code share. */
 #define PTOI_INLINE static inline
 
 #define PTOI_ATOMIC_OF(bits)                                                                       \
@@ -69,7 +72,7 @@
     {                                                                                              \
         if (asymmetric) {                                                                          \
             atomic_store_explicit(&a->value, value, memory_order_release);                         \
-            atomic_signal_fence(memory_order_seq_cst); /* for the compiler */                      \
+            atomic_signal_fence(memory_order_seq_cst); /* stops the compiler only */               \
         } else {                                                                                   \
             ptoi_store_sc##bits(a, value);                                                         \
         }                                                                                          \
@@ -88,7 +91,7 @@
         return atomic_compare_exchange_strong_explicit(                                            \
             &a->value, expected, desired, memory_order_acq_rel, memory_order_acquire);             \
     }                                                                                              \
-    /* One more, by the only writer. */                                                            \
+    /* Only for the one thread that writes the word. */                                            \
     static inline void ptoi_count##bits(ptoi_a##bits *a, uint##bits##_t amount)                    \
     {                                                                                              \
         ptoi_set##bits(a, ptoi_get##bits(a) + amount);                                             \
@@ -97,8 +100,8 @@
 PTOI_ATOMIC_OF(32)
 PTOI_ATOMIC_OF(64)
 
-/* A number that many threads raise and anybody reads. Relaxed: nothing else is published through
- * it, so a reader needs no more than that no increment is lost. */
+/* A counter that many threads raise and any thread reads. Relaxed: it publishes nothing else, so it
+ * is enough that no increment is lost. */
 typedef struct ptoi_counter {
     _Atomic uint64_t value;
 } ptoi_counter;
@@ -113,7 +116,7 @@ static inline uint64_t ptoi_counter_read(const ptoi_counter *counter)
     return atomic_load_explicit(&counter->value, memory_order_relaxed);
 }
 
-/* Tells the core that we wait in a loop. */
+/* Hint to the core: this thread spins. */
 static inline void ptoi_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -219,11 +219,11 @@ static pto_status decide_trace(const ptoi_option *o, const char *variable, ptoi_
     return path || !variable ? PTO_OK : ptoi_option_read_trace(o, variable, &s->config.trace);
 }
 
-/* New fields are only added at the end. So a program that was compiled against another version has
- * a struct of another size, and otherwise the same one. Fields that an older struct lacks are not
- * set. Fields that a newer struct has and we do not know must not be set, since we could not do
- * what they ask. (A new field must not fit into the padding at the end: then the size would not
- * show whether it exists.) */
+/* New fields are only added at the end. A program that was compiled against another version has a
+ * struct of another size, which is otherwise the same. Fields that an older struct lacks count as
+ * not set. Fields of a newer struct are unknown here: they must not be set, since this version
+ * cannot do what they ask. (A new field must not fit into the padding at the end: then the size
+ * would not show whether it exists.) */
 static pto_status take(const pto_config *given, pto_config *config)
 {
     enum {

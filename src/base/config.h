@@ -1,9 +1,9 @@
 /* config.h - the options of a runtime, with every value decided.
  *
  * For each option, the field of the program's pto_config comes first, then the environment
- * variable, then the default. For options by level: level_ring_tasks[l], else window, else the value
- * for level l in PTO_RING_TASKS, else the default. The three ways to configure workers are one option:
- * if the program uses any of them, PTO_WORKERS is ignored.
+ * variable, then the default. For options by level: level_ring_tasks[l], else ring_tasks, else the
+ * value for level l in PTO_RING_TASKS, else the default. The three ways to configure workers are
+ * one option: if the program uses any of them, PTO_WORKERS is ignored.
  *
  * An empty variable counts as not set. A variable that is ignored may have any value.
  */
@@ -21,12 +21,12 @@
  *
  * Invariants, for l < config.levels:
  *   level_ring_tasks[l], level_deps[l], level_map_entries[l]  are powers of two
- *   level_heap_bytes[l], level_arg_bytes[l]               are multiples of 64, and not 0
- *   worker_types[w] for w < n_workers                     is a set of known types, not empty
+ *   level_heap_bytes[l], level_arg_bytes[l]                   are multiples of 64, and not 0
+ *   worker_types[w] for w < n_workers                         is a set of known types, not empty
  *
- * Further levels are 0; window, heap_bytes and so on are those of level 0. The fields by which the
- * program configured workers (config.workers, type_workers, worker_types) are unchanged and must
- * not be used. */
+ * The arrays are 0 from config.levels on. ring_tasks, heap_bytes and so on have the values of level
+ * 0. The fields by which the program configured workers (config.workers, type_workers,
+ * worker_types) are unchanged and must not be used. */
 typedef struct ptoi_settings {
     pto_config config;
     uint32_t n_workers;

@@ -10,7 +10,7 @@
  *     return ptoi_fail(PTO_BAD_DIM, "slice: dim %d of a tensor with %d dims", dim, t->ndim); */
 pto_status ptoi_fail(pto_status status, const char *format, ...) PTO_PRINTF(2, 3);
 
-/* Number of failures with a detail on this thread. It tells a new detail from an old one. */
+/* Number of failures with a detail on this thread. If it has changed, the detail is new. */
 extern _Thread_local uint64_t ptoi_error_count __attribute__((tls_model("initial-exec")));
 
 static inline uint64_t ptoi_error_serial(void)

@@ -1,4 +1,4 @@
-/* likely.h - tells the compiler which way a branch mostly goes. */
+/* likely.h - branch hints for the compiler. */
 #ifndef PTOI_LIKELY_H
 #define PTOI_LIKELY_H
 

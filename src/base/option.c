@@ -27,7 +27,7 @@ const ptoi_option ptoi_options[] = {
      .help = "Ring levels. Boundary scopes that nest deeper share the last one."},
     {"PTO_RING_TASKS", LEVEL_FIELD(ring_tasks), RANGE(2, POWER(22)), .round = PTOI_ROUND_POWER,
      .otherwise = 1024, .unit = "tasks",
-     .help = "Live tasks per level. Rounded up to a power of two."},
+     .help = "Size of the task ring of each level: live tasks. Rounded up to a power of two."},
     {"PTO_HEAP", LEVEL_FIELD(heap_bytes), RANGE(PTOI_OPTION_LINE, POWER(46)),
      .round = PTOI_ROUND_LINE, .otherwise = POWER(28), .unit = "bytes",
      .help = "Memory for managed tensors, per level. Rounded up to a multiple of 64. It is only "
@@ -39,7 +39,7 @@ const ptoi_option ptoi_options[] = {
      .round = PTOI_ROUND_LINE, .per_task = 256, .otherwise = POWER(18), .unit = "bytes",
      .help =
          "Arguments of live tasks, per level. Rounded up to a multiple of 64. The default is at "
-         "least 256 bytes for each task of the window."},
+         "least 256 bytes for each slot of the task ring."},
     {"PTO_MAP_ENTRIES", LEVEL_FIELD(map_entries), RANGE(1, POWER(26)), .round = PTOI_ROUND_POWER,
      .otherwise = 4096, .unit = "accesses",
      .help = "Tracked reads and writes per level. Rounded up to a power of two."},
@@ -66,16 +66,15 @@ const ptoi_option ptoi_options[] = {
          "also applies to kernels of up to 40 times this length."},
     {"PTO_OVERLAP_BUDGET", FIELD(overlap_budget), RANGE(0, UINT64_MAX), .otherwise = 0,
      .unit = "steps",
-     .help =
-         "Search steps for one overlap test. If they do not suffice, the safe answer is used. 0 "
-         "means the default, " TEXT(PTO_OVERLAP_BUDGET) "."},
+     .help = "Search steps for one overlap test. If they do not suffice, the regions count as "
+             "overlapping. 0 means the default, " TEXT(PTO_OVERLAP_BUDGET) "."},
     {"PTO_TRACE", FIELD(trace), .kind = PTOI_OPTION_TRACE,
      .help =
          "Records the run into this file. The extension selects the format (see pto/trace.h). %p "
          "becomes the process id."},
     {"PTO_TRACE_LIMIT", FIELD(trace_limit), RANGE(1, POWER(26)), .otherwise = POWER(20),
      .unit = "tasks",
-     .help = "Number of recorded tasks, about 150 bytes each. Later tasks are counted as lost."},
+     .help = "Most tasks to record, about 150 bytes each. Later tasks are counted as lost."},
     {"PTO_FIRST_TASK", FIELD(first_task), RANGE(0, POWER(59)), .otherwise = 0, .unit = "tasks",
      .help = "For tests: first value of the task and edge counters."},
     {"PTO_MAP_TWICE", FIELD(map_twice), RANGE(0, 1), .otherwise = 0,

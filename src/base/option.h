@@ -37,15 +37,15 @@ typedef struct ptoi_option {
     ptoi_option_kind kind;
     ptoi_option_round round;
     bool may_be_none;   /* 0 is also written "none" */
-    uint32_t per_task;  /* the default is at least this many for each task of the window */
+    uint32_t per_task;  /* the default is at least this many for each slot of the task ring */
     uint64_t low, high; /* before rounding, which stays within the range; high == 0: not a number */
-    uint64_t otherwise; /* the default; for workers, the machine decides */
+    uint64_t otherwise; /* the default; that of workers depends on the machine */
     const char *unit;
     const char *help;
 } ptoi_option;
 
-/* In the order in which they are decided: the levels before options by level, the window before
- * options that depend on it. */
+/* In the order in which they are decided: the number of levels before options by level, the task
+ * ring before options that depend on its size. */
 extern const ptoi_option ptoi_options[];
 extern const size_t ptoi_n_options;
 

@@ -163,8 +163,8 @@ bool ptoi_os_barrier(void)
 
 uint64_t ptoi_os_cores(void)
 {
-    /* A set that is too small for the machine is refused, and the call does not say what size would
-     * do. */
+    /* The call fails if the set is too small for the machine, and does not say which size is
+     * needed. */
     for (size_t cores = 1024; cores <= (size_t)1 << 20; cores *= 2) {
         cpu_set_t *set = CPU_ALLOC(cores);
         if (!set) {

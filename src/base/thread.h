@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
-/* Starts a thread that no signal is delivered to: handlers run on the program's own threads. Returns
- * 0 or an error number. */
+/* Starts a thread that no signal is delivered to: handlers run on the program's own threads.
+ * Returns 0 or an error number. */
 int ptoi_os_thread(pthread_t *thread, void *(*run)(void *), void *context);
 
 #endif /* PTOI_THREADS_H */

@@ -1,13 +1,14 @@
-/* dot.c - a trace as a graph for Graphviz: a node for each task, an edge for each edge. */
+/* dot.c - writes a trace as a graph for Graphviz: a node for each task, an arrow for each edge. */
 #include <inttypes.h>
 
 #include "observe/export.h"
 
-/* Inside of quotes, UTF-8 as it is; what is no sign of its own becomes a question mark. */
+/* Writes text inside quotes. UTF-8 is kept; invalid bytes and control characters become question
+ * marks. */
 static void put_text(FILE *out, const char *text)
 {
     while (*text) {
-        const size_t n = ptoi_sign_bytes(text);
+        const size_t n = ptoi_utf8_bytes(text);
         const unsigned char c = (unsigned char)*text;
         if (n == 0 || c < 0x20 || c == 0x7f) {
             fputc('?', out);
@@ -19,7 +20,7 @@ static void put_text(FILE *out, const char *text)
     }
 }
 
-/* The same kernel has the same colour: hues by the golden ratio, which keeps them apart. */
+/* Tasks of the same kernel have the same colour. Steps of the golden ratio keep the hues apart. */
 static void put_node(const ptoi_ptrace *trace, uint64_t i, FILE *out)
 {
     static const char *const lines[] = {"solid", "bold", "dashed", "dotted"}; /* by outcome */

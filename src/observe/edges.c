@@ -1,13 +1,14 @@
-/* edges.c - who had to wait for whom, worked out from the arguments of the tasks.
+/* edges.c - computes the edges of a trace from the arguments of its tasks.
  *
- * The tasks go through a map of memory once more, in order of submission. It answers as the one of
- * the runtime does, but for one thing: the runtime forgets tasks as soon as it sees that they are
- * complete, because nobody has to wait for them any more. A reader of the trace wants to know of
- * them. So here a task is forgotten only when it was complete before the other was submitted *and*
- * many tasks lie between the two: programs of up to REMEMBER tasks get all their edges, however
- * quickly tasks ran; longer ones all that anybody could have waited for, and those among neighbours.
- * (Without an end to it there may be far too many: each of a thousand steps that writes the tiles of
- * a matrix comes after each earlier step that has read the whole of it.)
+ * The tasks go through a tensor map once more, in order of submission. It answers like the map of
+ * the runtime, with one difference. The runtime drops a task as soon as it finds it complete, since
+ * no later task has to wait for it. A reader of the trace wants these edges too. So here a task is
+ * dropped only if it was complete before the later task was submitted, and at least REMEMBER tasks
+ * lie between the two. Programs of up to REMEMBER tasks get all their edges, however fast their
+ * tasks ran. Longer programs get every edge that a task could have waited for, and all edges
+ * between tasks that are close. (Without a limit there may be far too many edges: in a program of a
+ * thousand steps, each step that writes the tiles of a matrix depends on every earlier step that
+ * read all of it.)
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,22 +21,21 @@
 #include "base/os.h"
 #include "observe/export.h"
 
-#define REMEMBER 16384 /* tasks */
-#define MOST_ENTRIES                                                                               \
-    (1u << 20) /* accesses that are kept in mind: far more than of REMEMBER tasks */
+#define REMEMBER 16384          /* tasks */
+#define MOST_ENTRIES (1u << 20) /* tracked accesses: far more than REMEMBER tasks have */
 
 typedef struct finder {
-    ptoi_built_trace *image;
+    ptoi_built_trace *built;
     ptrace_task *tasks;
     uint64_t budget;
     pto_tensormap *map;
-    uint32_t low; /* tasks before this one are forgotten */
+    uint32_t low; /* tasks before this one are dropped */
 
     ptrace_edge *edges; /* grows */
     uint64_t n_edges;
     size_t room;
 
-    /* Of one task. */
+    /* Scratch memory for one task. */
     pto_tensor *tensors;
     pto_map_param *params;
     uint32_t *args; /* which argument a parameter is */
@@ -46,8 +46,8 @@ typedef struct finder {
 
 /* ---- Memory that grows ---- */
 
-/* Makes an array at least `count` items long: where it is now; NULL, and it stays as it was, if there
- * is no memory. */
+/* Grows an array to at least `count` items and returns its new address. NULL if there is no memory:
+ * then the old array is unchanged. */
 static void *grown(void *array, size_t *room, size_t count, size_t bytes)
 {
     if (count <= *room) {
@@ -66,7 +66,7 @@ static pto_status no_memory(uint64_t count)
 
 /* ---- Arguments as tensors ---- */
 
-/* The bytes of an argument, as a tensor that needs no more storage than they span. */
+/* An argument as a tensor. Its storage is exactly the bytes that it spans. */
 static void as_tensor(const ptoi_ptrace *trace, const ptrace_arg *arg, pto_tensor *t)
 {
     const int64_t size = (int64_t)pto_dtype_size((pto_dtype)arg->dtype);
@@ -82,7 +82,7 @@ static void as_tensor(const ptoi_ptrace *trace, const ptrace_arg *arg, pto_tenso
         empty |= t->shape[d] == 0;
     }
     if (empty) {
-        return; /* it is nowhere */
+        return; /* it has no bytes */
     }
     for (int32_t d = 0; d < t->ndim; d++) {
         const int64_t reach = t->shape[d] > 1 ? (t->shape[d] - 1) * t->strides[d] : 0;
@@ -108,7 +108,7 @@ static bool takes_part(const ptrace_arg *arg)
 
 static pto_status read_params(finder *f, const ptrace_task *task)
 {
-    const ptoi_ptrace *trace = &f->image->trace;
+    const ptoi_ptrace *trace = &f->built->trace;
     if (task->args > f->max_params) {
         size_t room[3] = {f->max_params, f->max_params, f->max_params};
         void *tensors = grown(f->tensors, &room[0], task->args, sizeof *f->tensors);
@@ -136,9 +136,9 @@ static pto_status read_params(finder *f, const ptrace_task *task)
     return PTO_OK;
 }
 
-/* ---- Asking ---- */
+/* ---- Queries ---- */
 
-/* Forgets what nobody could have waited for, if it is long ago. */
+/* Drops old tasks that this task could not have waited for. */
 static void forget(finder *f, uint32_t i)
 {
     const uint32_t before = f->low;
@@ -150,7 +150,7 @@ static void forget(finder *f, uint32_t i)
     }
 }
 
-/* What the map says; more room, and again, until all of it is there. */
+/* Submits the task to the map. Repeats with more room until all hits fit. */
 static pto_status ask(finder *f, uint32_t i, size_t *n_hits)
 {
     const pto_map_task task = {i + UINT64_C(1), 0};
@@ -164,7 +164,7 @@ static pto_status ask(finder *f, uint32_t i, size_t *n_hits)
             }
             f->hits = hits;
         } else if (status == PTO_FULL && f->low < i) {
-            f->low += (i - f->low + 1) / 2; /* the older half */
+            f->low += (i - f->low + 1) / 2; /* drop the older half */
             (void)pto_tensormap_sync_validity(f->map, 0, f->low + UINT64_C(1));
             (void)pto_tensormap_cleanup_retired(f->map);
         } else {
@@ -175,7 +175,7 @@ static pto_status ask(finder *f, uint32_t i, size_t *n_hits)
 
 /* ---- Edges ---- */
 
-/* The lower, the stronger. */
+/* A lower rank is a stronger reason. */
 static int rank_of(ptrace_edge_kind kind)
 {
     static const int ranks[] = {
@@ -204,7 +204,7 @@ static int by_from(const void *a, const void *b)
     return ranks ? ranks : (x->arg_to > y->arg_to) - (x->arg_to < y->arg_to);
 }
 
-/* By the other task, the strongest first. Mostly there are few. */
+/* Sorts by the producer, with the strongest reason first. Mostly there are few edges. */
 static void sort_edges(ptrace_edge *first, uint64_t n)
 {
     if (n > 16) {
@@ -229,15 +229,15 @@ static bool same_region(const ptoi_ptrace *trace, const ptrace_arg *a, const ptr
                                          (size_t)a->ndim * 2 * sizeof *trace->dims) == 0);
 }
 
-/* Which argument of the other task it was, and how that is known. */
+/* Finds the argument of the producer that overlaps, and how the overlap was decided. */
 static void explain(const finder *f, ptrace_edge *edge)
 {
-    const ptoi_ptrace *trace = &f->image->trace;
+    const ptoi_ptrace *trace = &f->built->trace;
     const ptrace_task *from = &f->tasks[edge->from];
     const ptrace_arg *to = &trace->args[edge->arg_to];
     pto_tensor mine, other;
     as_tensor(trace, to, &mine);
-    edge->verdict = PTO_STAGE_BUDGET; /* it is so, by the map; no more is known */
+    edge->verdict = PTO_STAGE_BUDGET; /* the map has found an overlap; nothing more is known yet */
     for (uint32_t i = from->first_arg; i < from->first_arg + from->args; i++) {
         const ptrace_arg *arg = &trace->args[i];
         pto_overlap_result result;
@@ -253,7 +253,7 @@ static void explain(const finder *f, ptrace_edge *edge)
         if (edge->arg_from == PTRACE_NONE &&
             pto_tensor_overlaps_ex(&other, &mine, f->budget, &result) == PTO_OK && result.yes) {
             edge->verdict = (uint8_t)result.stage;
-            edge->arg_from = i; /* unless another one is the very same */
+            edge->arg_from = i; /* unless a later argument is the same region */
         }
     }
 }
@@ -276,7 +276,7 @@ static pto_status find_of(finder *f, uint32_t i, const uint32_t *afters, uint32_
     }
     for (size_t h = 0; h < n_hits; h++) {
         const uint32_t arg = f->args[f->hits[h].param];
-        const ptrace_edge_kind kind = kind_of(&f->image->trace.args[arg], f->hits[h].access);
+        const ptrace_edge_kind kind = kind_of(&f->built->trace.args[arg], f->hits[h].access);
         PTO_TRY(add_edge(f, (ptrace_edge){.from = (uint32_t)(f->hits[h].task.id - 1),
                                           .to = i,
                                           .kind = (uint8_t)kind,
@@ -288,7 +288,7 @@ static pto_status find_of(finder *f, uint32_t i, const uint32_t *afters, uint32_
                                           PTRACE_NONE, PTRACE_NONE}));
     }
     sort_edges(f->edges + first, f->n_edges - first);
-    uint64_t kept = first; /* one for each pair of tasks */
+    uint64_t kept = first; /* keep one edge for each pair of tasks */
     for (uint64_t e = first; e < f->n_edges; e++) {
         if (kept > first && f->edges[kept - 1].from == f->edges[e].from &&
             f->edges[e].from != PTRACE_NONE) {
@@ -315,7 +315,7 @@ static pto_status find_of(finder *f, uint32_t i, const uint32_t *afters, uint32_
 static pto_status find_all(finder *f, uint32_t n_tasks, const ptoi_afters *afters)
 {
     pto_tensormap_config config = PTO_TENSORMAP_CONFIG_INIT;
-    const uint64_t n_args = f->image->trace.n_args;
+    const uint64_t n_args = f->built->trace.n_args;
     config.levels = 1;
     config.entries = n_args < MOST_ENTRIES ? (uint32_t)n_args + 1 : MOST_ENTRIES;
     config.overlap_budget = f->budget;
@@ -329,19 +329,19 @@ static pto_status find_all(finder *f, uint32_t n_tasks, const ptoi_afters *after
     return PTO_OK;
 }
 
-pto_status ptoi_edges_find(ptoi_built_trace *image, ptrace_task *tasks, const ptoi_afters *afters,
+pto_status ptoi_edges_find(ptoi_built_trace *built, ptrace_task *tasks, const ptoi_afters *afters,
                            uint64_t budget)
 {
-    finder f = {.image = image, .tasks = tasks, .budget = budget};
-    pto_status status = find_all(&f, (uint32_t)image->trace.n_tasks, afters);
+    finder f = {.built = built, .tasks = tasks, .budget = budget};
+    pto_status status = find_all(&f, (uint32_t)built->trace.n_tasks, afters);
     if (status == PTO_OK) {
-        ptrace_edge *edges = ptoi_built_memory(image, f.n_edges * sizeof *edges);
+        ptrace_edge *edges = ptoi_built_memory(built, f.n_edges * sizeof *edges);
         if (edges && f.n_edges) {
             memcpy(edges, f.edges, f.n_edges * sizeof *edges);
         }
         status = edges ? PTO_OK : no_memory(f.n_edges);
-        image->trace.edges = edges;
-        image->trace.n_edges = f.n_edges;
+        built->trace.edges = edges;
+        built->trace.n_edges = f.n_edges;
     }
     pto_tensormap_destroy(&f.map);
     free(f.edges);

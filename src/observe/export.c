@@ -1,4 +1,4 @@
-/* export.c - a trace becomes a file: .ptrace as it is, .html, .json or .dot. */
+/* export.c - writes a trace to a file: .ptrace, .html, .json or .dot. */
 #define _GNU_SOURCE /* O_TMPFILE, linkat */
 #include "observe/export.h"
 
@@ -25,7 +25,7 @@ static uint64_t padded(uint64_t bytes)
     return (bytes + 7) & ~UINT64_C(7);
 }
 
-/* One after the other: header, table, sections. */
+/* Writes the header, the section table and the sections. */
 static void write_bytes(const ptoi_ptrace *trace, writer put, void *context)
 {
     static const char zeros[8];
@@ -78,37 +78,37 @@ int ptoi_export_ptrace(const ptoi_ptrace *trace, FILE *out)
     return 0;
 }
 
-/* ---- HTML: the page, with those bytes in it ---- */
+/* ---- HTML: the page with the bytes of the .ptrace in it ---- */
 
 typedef struct base64 {
     FILE *out;
-    unsigned char rest[3]; /* bytes that do not make three yet */
+    unsigned char rest[3]; /* fewer than three bytes, kept for the next call */
     size_t n_rest, n_text;
-    size_t n_part; /* signs in this element of the page */
+    size_t n_part; /* characters in this element of the page */
     char text[4096];
 } base64;
 
-/* A browser takes an element of the page as one piece, so a long trace comes in several: the page shows
- * the first while the others are still read. */
-#define PART_SIGNS ((size_t)16 << 20)
+/* A browser delivers an element of the page only as a whole. So a long trace is split into several
+ * elements: the page shows the first one while the others are still loading. */
+#define PART_CHARACTERS ((size_t)16 << 20)
 
 static void put_three(base64 *b, const unsigned char *in)
 {
-    static const char signs[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    if (b->n_text == sizeof b->text) { /* not sooner: the last signs may have to change */
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    if (b->n_text == sizeof b->text) { /* not earlier: end_base64 may change the last characters */
         (void)fwrite(b->text, 1, b->n_text, b->out);
         b->n_part += b->n_text;
         b->n_text = 0;
-        if (b->n_part >= PART_SIGNS) {
+        if (b->n_part >= PART_CHARACTERS) {
             (void)fputs("</script>\n<script type=\"application/octet-stream\">", b->out);
             b->n_part = 0;
         }
     }
     char *to = b->text + b->n_text;
-    to[0] = signs[in[0] >> 2];
-    to[1] = signs[(in[0] & 3) << 4 | in[1] >> 4];
-    to[2] = signs[(in[1] & 15) << 2 | in[2] >> 6];
-    to[3] = signs[in[2] & 63];
+    to[0] = digits[in[0] >> 2];
+    to[1] = digits[(in[0] & 3) << 4 | in[1] >> 4];
+    to[2] = digits[(in[1] & 15) << 2 | in[2] >> 6];
+    to[3] = digits[in[2] & 63];
     b->n_text += 4;
 }
 
@@ -186,14 +186,14 @@ static pto_status refuse(const char *what, const char *path, int why)
     return ptoi_fail(PTO_SYSTEM, "trace: cannot %s '%s': %s", what, path, strerror(why));
 }
 
-/* A device or a pipe is written to as it is: it cannot be replaced. */
+/* A device or a pipe is written directly, since it cannot be replaced. */
 static bool is_special(const char *path)
 {
     struct stat s;
     return stat(path, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode);
 }
 
-/* The folder that it lies, or will lie, in. NULL if there is no memory; else to be freed. */
+/* The folder of a path. The caller frees it. NULL if there is no memory. */
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -206,18 +206,19 @@ static char *folder_of(const char *path)
     return folder;
 }
 
-/* A file that replaces the one at `path` when it is whole. It has no name until then, so that nothing
- * is left of it if the program is ended; or one beside, where the system knows only such files. */
-typedef struct draft {
+/* A new file that replaces the one at `path` when it is completely written. It has no name until
+ * then, so that nothing is left behind if the program is killed. On systems without unnamed files
+ * it has a temporary name in the same folder. */
+typedef struct new_file {
     const char *path;
-    char *beside; /* room for a name */
+    char *beside; /* buffer for the temporary name */
     size_t room;
     int file;
     bool named;
-} draft;
+} new_file;
 
-/* Gives the new file a name beside, by `give`: 0, or an error number. */
-static int name_draft(draft *d, int (*give)(draft *d))
+/* Gives the new file a temporary name, by calling `give`. Returns 0 or an error number. */
+static int name_new_file(new_file *d, int (*give)(new_file *d))
 {
     for (int i = 0; i < 100; i++) {
         snprintf(d->beside, d->room, "%s.%ld.%d", d->path, (long)getpid(), i);
@@ -232,21 +233,21 @@ static int name_draft(draft *d, int (*give)(draft *d))
     return errno;
 }
 
-static int give_by_link(draft *d)
+static int give_by_link(new_file *d)
 {
     char self[48];
     snprintf(self, sizeof self, "/proc/self/fd/%d", d->file);
     return linkat(AT_FDCWD, self, AT_FDCWD, d->beside, AT_SYMLINK_FOLLOW);
 }
 
-/* With the rights that any file of the program gets. */
-static int give_inline(draft *d)
+/* With the default permissions of the program. */
+static int give_by_create(new_file *d)
 {
     d->file = open(d->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     return d->file;
 }
 
-static int create_draft(draft *d)
+static int create_new_file(new_file *d)
 {
     char *folder = folder_of(d->path);
     if (!folder) {
@@ -256,11 +257,12 @@ static int create_draft(draft *d)
                   ? open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666)
                   : -1;
     free(folder);
-    return d->file >= 0 ? 0 : name_draft(d, give_inline);
+    return d->file >= 0 ? 0 : name_new_file(d, give_by_create);
 }
 
-/* All of it, and under a name if it is a draft: 0, or an error number. Closes the file. */
-static int write_file(const ptoi_ptrace *trace, const format *f, int file, draft *d)
+/* Writes the whole file, and gives it a temporary name if it has none. Closes it. Returns 0 or an
+ * error number. */
+static int write_file(const ptoi_ptrace *trace, const format *f, int file, new_file *d)
 {
     FILE *out = fdopen(file, "wb");
     if (!out) {
@@ -274,7 +276,7 @@ static int write_file(const ptoi_ptrace *trace, const format *f, int file, draft
         why = errno ? errno : EIO;
     }
     if (!why && d && !d->named) {
-        why = name_draft(d, give_by_link);
+        why = name_new_file(d, give_by_link);
     }
     if (fclose(out) && !why) {
         why = errno ? errno : EIO;
@@ -282,9 +284,9 @@ static int write_file(const ptoi_ptrace *trace, const format *f, int file, draft
     return why;
 }
 
-static int replace_file(const ptoi_ptrace *trace, const format *f, draft *d)
+static int replace_file(const ptoi_ptrace *trace, const format *f, new_file *d)
 {
-    int why = create_draft(d);
+    int why = create_new_file(d);
     if (!why) {
         why = write_file(trace, f, d->file, d);
     }
@@ -309,7 +311,7 @@ pto_status ptoi_export(const ptoi_ptrace *trace, const char *path)
         const int file = open(path, O_WRONLY | O_CLOEXEC);
         why = file < 0 ? errno : write_file(trace, f, file, NULL);
     } else {
-        draft d = {.path = path, .room = strlen(path) + 32};
+        new_file d = {.path = path, .room = strlen(path) + 32};
         d.beside = malloc(d.room);
         if (!d.beside) {
             return ptoi_fail(PTO_OUT_OF_MEMORY, "trace: %zu bytes for a name", d.room);

@@ -1,12 +1,12 @@
-/* json.c - a trace as Chrome trace events, which Perfetto reads too.
+/* json.c - writes a trace as Chrome trace events, which Perfetto reads too.
  *
  *     thread     a lane                    slices: tasks; submits, waits and sleep
- *                others, beside it         tasks that were pending
+ *                a row beside it           tasks that were pending
  *     flow       an edge, from the end of one task to the start of the other
  *     counter    a ring of a level
  *
- * Slices of one thread must nest, and flows find slices of threads only: so what does not nest has a
- * row beside its lane (rows.h), which is a thread, too, to the viewer.
+ * Slices of one thread must nest, and flows connect only slices of threads. So tasks that do not
+ * nest go to a row beside their lane (rows.h), which the viewer shows as another thread.
  */
 #define _POSIX_C_SOURCE 200809L /* strtok_r */
 #include <errno.h>
@@ -17,14 +17,14 @@
 #include "observe/export.h"
 #include "observe/rows.h"
 
-/* ---- Signs ---- */
+/* ---- Strings and numbers ---- */
 
 static void put_string(FILE *out, const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
     fputc('"', out);
     while (*c) {
-        const size_t n = ptoi_sign_bytes((const char *)c);
+        const size_t n = ptoi_utf8_bytes((const char *)c);
         if (n == 0) {
             fputs("\\ufffd", out);
         } else if (*c == '"' || *c == '\\') {
@@ -39,7 +39,7 @@ static void put_string(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* Microseconds with all digits: a double would lose some. */
+/* Microseconds with all digits. A double would lose some. */
 static void put_time(FILE *out, const char *name, uint64_t ns)
 {
     fprintf(out, ",\"%s\":%" PRIu64 ".%03" PRIu64, name, ns / 1000, ns % 1000);
@@ -54,13 +54,13 @@ typedef struct chart {
     ptoi_rows rows;
 } chart;
 
-/* A lane is thread `lane + 1`, the rows beside lanes come behind all of them. */
+/* A lane is thread `lane + 1`. The rows beside lanes come after all lanes. */
 static uint64_t thread_of(const chart *c, const ptoi_task_run *r)
 {
     return r->row ? c->trace->n_lanes + c->rows.beside[r->lane] + r->row : r->lane + UINT64_C(1);
 }
 
-/* Opens an event; the caller ends it with "}". */
+/* Begins an event. The caller ends it with "}". */
 static void begin(chart *c, const char *phase, const char *category, uint64_t thread, uint64_t at)
 {
     fprintf(c->out, "%s{\"ph\":\"%s\",\"cat\":\"%s\",\"pid\":1,\"tid\":%" PRIu64, c->comma, phase,
@@ -75,7 +75,7 @@ static void put_name(const chart *c, const char *name)
     put_string(c->out, name);
 }
 
-/* The name of a thread, and its place among the others. */
+/* The name of a thread, and its position among the threads. */
 static void put_thread(const chart *c, uint32_t lane, uint32_t row)
 {
     const char *name = ptoi_ptrace_string(c->trace, c->trace->lanes[lane].name);
@@ -161,7 +161,7 @@ static void put_flows(chart *c)
         if (from == PTRACE_NONE || c->rows.run_of[e->to] == PTRACE_NONE) {
             continue;
         }
-        /* It binds to the slice that encloses it, whose end is outside. */
+        /* A flow binds to the slice that encloses its time. The end of a slice is outside of it. */
         const ptoi_task_run *a = &c->rows.runs[from], *b = &c->rows.runs[c->rows.run_of[e->to]];
         const char *kind = ptoi_ptrace_edges[e->kind];
         begin(c, "s", kind, thread_of(c, a), a->end - (a->end > a->start));
@@ -204,7 +204,7 @@ static void put_counters(chart *c)
     }
 }
 
-/* The lines of META, and what was lost. */
+/* The lines of META, and the number of lost records. */
 static void put_meta(const chart *c)
 {
     const ptoi_ptrace *trace = c->trace;

@@ -1,11 +1,11 @@
-/* log.h - what the threads of a traced runtime write down, and the clock they read for it.
+/* log.h - the logs of a traced run, and the clock of their times.
  *
- * A log belongs to one thread: it alone appends, and nobody looks before that thread has ended or
- * stands still (trace.c says how each is ordered). So there is no lock and nothing is atomic. Its
- * memory is address space, reserved when the runtime is created, that costs nothing until it is
- * written; a log that is full drops what comes and counts it.
+ * A log belongs to one thread. Only that thread appends, and other threads read it only after it
+ * has ended or has no work (trace.c says what orders this). So there is no lock and nothing is
+ * atomic. The memory of a log is reserved when the runtime is created, and costs nothing until it
+ * is written. A full log drops further records and counts them.
  *
- * The log of threads that are none of ours is the exception: sched->lock is around it.
+ * The exception is the log that all threads of the program share: sched->lock protects it.
  */
 #ifndef PTOI_LOG_H
 #define PTOI_LOG_H
@@ -19,8 +19,8 @@
 
 /* ---- The clock ---- */
 
-/* Whether the processor's counter runs evenly, everywhere and always; found out once, before the
- * first log is made, and fixed from then on. */
+/* Whether the processor's time stamp counter has a constant rate and is the same on all cores.
+ * Determined once, before the first log is made. */
 extern bool ptoi_ticks_by_counter;
 void ptoi_ticks_find_out(void);
 
@@ -31,8 +31,8 @@ static inline uint64_t ptoi_clock_ns(clockid_t clock)
     return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
-/* Now, in some unit. The counter is read when the processor gets to it, which may be a little before
- * what stands before it in the program is done: trace_build.c knows (PTOI_TICKS_BLUR_NS). */
+/* The current time, in ticks. The processor may read the counter a little before the instructions
+ * ahead of it are done. trace_build.c allows for that (PTOI_TICKS_BLUR_NS). */
 static inline uint64_t ptoi_ticks(void)
 {
 #if defined(__x86_64__)
@@ -51,13 +51,13 @@ typedef struct ptoi_log {
     _Alignas(64) char *memory;
     size_t used, room; /* bytes */
     uint64_t lost;     /* records that found no room */
-    uint64_t began;    /* of a worker: when the task that it runs began; 0: none does */
+    uint64_t began;    /* start of the task that this thread runs, in ticks; 0: none */
     uint16_t flags;    /* of that task: PTOI_RAN_INLINE, or 0 */
     char *base;        /* the reservation that `memory` lies in */
     size_t reserved;
 } ptoi_log;
 
-/* Room for `bytes`; NULL, and counted, if there is none. */
+/* Room for `bytes`. If there is none, counts a lost record and returns NULL. */
 static inline void *ptoi_log_add(ptoi_log *log, size_t bytes)
 {
     if (PTOI_UNLIKELY(log->room - log->used < bytes)) {
@@ -69,17 +69,17 @@ static inline void *ptoi_log_add(ptoi_log *log, size_t bytes)
     return at;
 }
 
-/* ---- What a thread that runs tasks writes ---- */
+/* ---- Records of threads that run tasks ---- */
 
 typedef enum ptoi_ran_kind {
-    PTOI_RAN_WHOLE, /* the task began `at`, and was complete, by `outcome`, when it `took` so long */
-    PTOI_RAN_STARTED, /* it began `at` */
-    PTOI_RAN_ENDED,   /* it was complete `at` */
-    PTOI_RAN_READY,   /* nothing it waits for was left `at` (the scheduler's thread) */
+    PTOI_RAN_WHOLE,   /* the task started at `at` and was complete, with `outcome`, `took` later */
+    PTOI_RAN_STARTED, /* it started at `at` */
+    PTOI_RAN_ENDED,   /* it was complete at `at` */
+    PTOI_RAN_READY,   /* the scheduler's thread found it ready at `at` */
     PTOI_RAN_PARKED,  /* no task: the thread slept from `at` to `task` */
 } ptoi_ran_kind;
 
-/* Small, for there is one for each task: memory that is touched first is what they cost most. */
+/* Small, since there is one for each task. Most of its cost is the first touch of memory. */
 typedef struct ptoi_ran {
     uint64_t task;
     uint64_t at;      /* ticks */
@@ -98,7 +98,7 @@ static inline void ptoi_log_ran(ptoi_log *log, ptoi_ran ran)
     }
 }
 
-/* The task has begun when log->began says, and is not complete yet. */
+/* Logs a task that started at log->began and is not complete yet. */
 static inline void ptoi_log_started(ptoi_log *log, uint64_t task)
 {
     const uint16_t kind = (uint16_t)(PTOI_RAN_STARTED | log->flags);
@@ -106,7 +106,7 @@ static inline void ptoi_log_started(ptoi_log *log, uint64_t task)
     log->began = 0;
 }
 
-/* The task is complete, now; and it began when log->began says, if it ran here. */
+/* Logs that the task is complete now. If it ran on this thread, it started at log->began. */
 static inline void ptoi_log_end(ptoi_log *log, uint64_t task, uint32_t outcome)
 {
     const uint64_t now = ptoi_ticks(), began = log->began, took = now - began;
@@ -123,7 +123,7 @@ static inline void ptoi_log_end(ptoi_log *log, uint64_t task, uint32_t outcome)
     ptoi_log_ran(log, (ptoi_ran){task, now, 0, PTOI_RAN_ENDED, how});
 }
 
-/* Before and after a thread sleeps; `log` may be NULL. */
+/* Called before and after a thread sleeps. `log` may be NULL. */
 static inline uint64_t ptoi_log_now(const ptoi_log *log)
 {
     return log ? ptoi_ticks() : 0;

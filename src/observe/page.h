@@ -1,5 +1,5 @@
-/* page.h - the HTML page that shows a trace (page.html), as the build has put it into the library:
- * with the mark where the trace goes in, and a NUL at its end. */
+/* page.h - the HTML page that shows a trace (page.html). The build embeds it into the library, with
+ * a mark where the trace is inserted, and a NUL at its end. */
 #ifndef PTOI_PAGE_H
 #define PTOI_PAGE_H
 

@@ -1,4 +1,4 @@
-/* ptrace.h - the .ptrace file: a run, as it was recorded. Version 1.
+/* ptrace.h - the .ptrace file: the recording of a run. Version 1.
  *
  *     +--------+---------------+------+---------+---------+-------+--  --+-------+-------+------+
  *     | header | section table | META | STRINGS | KERNELS | SITES |  ..  | TASKS | EDGES | ...  |
@@ -6,26 +6,26 @@
  *          |            ^ kind, item_bytes, at, count        each section begins at a multiple of 8
  *          └ sections_at
  *
- * This is the only place in C that says how it lies. Everything is little-endian and naturally
- * aligned, so that on such a machine the structs below are the file. A section is an array of items
- * of one size. Later versions of the library may add kinds of sections, which readers skip, and
- * fields at the end of an item, which readers pass over by item_bytes; items shorter than they
- * should be are refused. Anything else takes a new version number.
+ * This is the only definition of the format in C. Everything is little-endian and naturally
+ * aligned, so on such a machine the structs below are the file. A section is an array of items of
+ * one size. Later versions of the library may add kinds of sections, and fields at the end of an
+ * item. Readers skip the sections, and skip the fields by item_bytes. They refuse items that are
+ * too short. Any other change needs a new version number.
  *
- * Things refer to each other by index in their section:
+ * Items refer to each other by their index in the section:
  *
  *     EDGES.from, to ──> TASKS ──kernel──> KERNELS ──name──> STRINGS (an offset)
  *                          │  ──site────> SITES ──file─────> STRINGS
  *                          │  ──lane────> LANES
- *                          └──first_edge, edges──> EDGES (those that lead to it, in one piece)
+ *                          └──first_edge, edges──> EDGES (its incoming edges, contiguous)
  *                          └──first_arg, args────> ARGS ──dims──> DIMS (ndim sizes, ndim strides)
  *
- * Tasks stand in the order of submission, and an edge leads from an earlier task to a later one. So
- * one pass over TASKS meets every producer before its consumers.
+ * Tasks are in order of submission, and an edge leads from an earlier task to a later one. So a
+ * pass over TASKS reaches every producer before its consumers.
  *
  * Every list of kinds is a table here, or in a public header: PTO_LEVEL_RING_MAP, PTO_DTYPE_MAP,
  * PTO_PARAM_MAP, PTO_WORKER_MAP, PTO_OVERLAP_STAGE_MAP. cmake/page.cmake reads the tables for the
- * page, which has no list of its own. Numbers stay as they are: what is new goes to the end.
+ * page, which has no lists of its own. Numbers never change: new rows go to the end.
  */
 #ifndef PTOI_PTRACE_H
 #define PTOI_PTRACE_H
@@ -35,22 +35,22 @@
 #include <pto/observe.h>
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "trace files are little-endian, and read and written as they lie in memory"
+#error "trace files are little-endian, and are read and written without conversion"
 #endif
 
 #define PTRACE_MAGIC_LETTERS 'P', 'T', 'O', 'T', 'R', 'A', 'C', 'E'
 #define PTRACE_VERSION 1u
-#define PTRACE_NONE UINT32_MAX    /* of an index: none */
-#define PTRACE_UNKNOWN UINT64_MAX /* of a time: not known. Others: ns since time 0 */
+#define PTRACE_NONE UINT32_MAX    /* as an index: none */
+#define PTRACE_UNKNOWN UINT64_MAX /* as a time: not known. Other times are ns since time 0 */
 
 typedef struct ptrace_header {
     char magic[8];
     uint32_t version;
     uint32_t sections;
-    uint64_t sections_at; /* where the table lies */
-    uint64_t bytes;       /* of the whole file: a shorter one was cut off */
+    uint64_t sections_at; /* offset of the section table */
+    uint64_t bytes;       /* size of the whole file: a shorter file was cut off */
     uint64_t origin_ns;   /* CLOCK_REALTIME at time 0 */
-    uint64_t lost;        /* records that found no room, of all threads */
+    uint64_t lost;        /* records of all threads that found no room */
     uint64_t zero[2];
 } ptrace_header;
 
@@ -61,7 +61,8 @@ typedef struct ptrace_section {
     uint64_t count; /* of items */
 } ptrace_section;
 
-/* X(NAME, number, field, type, bytes): what one item of it is, and its name in a ptoi_ptrace. */
+/* X(NAME, number, field, type, bytes): the field of ptoi_ptrace, and the type and size of an
+ * item. */
 #define PTRACE_SECTION_MAP(X)                                                                      \
     X(META, 1, meta, char, 1)       /* text: lines "key=value\n" */                                \
     X(STRINGS, 2, strings, char, 1) /* each ends with a NUL; the one at offset 0 is "" */          \
@@ -82,7 +83,7 @@ enum {
     PTRACE_SECTION_MAP(PTRACE_SECTION_ENUM)
 #undef PTRACE_SECTION_ENUM
         PTRACE_SECTIONS = PTRACE_LIVES,
-    PTRACE_FIRST_SECTIONS = PTRACE_CAPS, /* every file has these; others only if not empty */
+    PTRACE_FIRST_SECTIONS = PTRACE_CAPS, /* every file has these; later ones only if not empty */
 };
 
 typedef struct ptrace_kernel {
@@ -101,7 +102,7 @@ typedef struct ptrace_site {
     X(ORCHESTRATOR, "orchestrator")                                                                \
     X(WORKER, "worker")                                                                            \
     X(SCHEDULER, "scheduler")                                                                      \
-    X(FOREIGN, "other threads") /* of the program, that complete tasks */
+    X(FOREIGN, "other threads") /* threads of the program that complete tasks */
 
 typedef enum ptrace_lane_kind {
 #define PTRACE_LANE_ENUM(name, text) PTRACE_LANE_##name,
@@ -110,7 +111,7 @@ typedef enum ptrace_lane_kind {
         PTRACE_LANE_KINDS
 } ptrace_lane_kind;
 
-/* A thread. */
+/* A thread of the run. */
 typedef struct ptrace_lane {
     uint32_t name;  /* in STRINGS */
     uint32_t kind;  /* ptrace_lane_kind */
@@ -124,7 +125,7 @@ typedef struct ptrace_lane {
     X(DONE, "done", "")                                                                            \
     X(FAILED, "failed", "failed")                                                                  \
     X(SKIPPED, "skipped", "skipped: a task it depends on failed, or the run was cancelled")        \
-    X(OPEN, "not ended", "had not ended when the trace did") /* or its end was lost */
+    X(OPEN, "unfinished", "had not ended when the trace did") /* or its end was lost */
 
 typedef enum ptrace_outcome {
 #define PTRACE_OUTCOME_ENUM(name, text, words) PTRACE_##name,
@@ -133,15 +134,15 @@ typedef enum ptrace_outcome {
         PTRACE_OUTCOMES
 } ptrace_outcome;
 
-/* Bit of ptrace_task.flags: submit ran it itself, on the orchestrating thread, so that it started
- * before it was `submitted`. Files from before there were flags have 0 there; readers pass over bits
- * that they do not know. */
+/* Bit of ptrace_task.flags: submit ran the task inline, on the orchestrating thread. So it started
+ * before it was `submitted`. Older files have flags 0, and readers ignore bits that they do not
+ * know. */
 #define PTRACE_INLINE 1u
 
 /*      called    submitted      ready                 start                end         retired
  *        |──submit──|──waits for──|──waits for a worker──|──────runs──────────|──kept──────|
  *         (blocked)     producers                                                          slot and
- *                                                                                  memory go to others
+ *                                                                                   memory recycled
  */
 typedef struct ptrace_task {
     uint64_t task; /* the program's handle, pto_task */
@@ -149,12 +150,12 @@ typedef struct ptrace_task {
     uint64_t submitted;
     uint64_t ready;
     uint64_t start;
-    uint64_t end; /* complete: after a kernel that returned PTO_PENDING, the pto_task_complete */
+    uint64_t end; /* complete; for a pending task, the time of its pto_task_complete */
     uint64_t retired;
     uint64_t blocked; /* ns of the submit spent waiting for room in rings */
     uint32_t kernel;
     uint32_t site;
-    uint32_t lane; /* it ran on; none if it did not */
+    uint32_t lane; /* on which it ran; PTRACE_NONE if it did not run */
     uint32_t first_edge, edges;
     uint32_t first_arg;
     uint16_t args;
@@ -168,7 +169,7 @@ typedef struct ptrace_task {
     X(RAW, "RAW", "reads what the other wrote")                                                    \
     X(WAR, "WAR", "overwrites what the other still had to read")                                   \
     X(WAW, "WAW", "overwrites what the other wrote")                                               \
-    X(AFTER, "after", "was told to come after it") /* pto_after */
+    X(AFTER, "after", "was ordered after it") /* pto_after */
 
 typedef enum ptrace_edge_kind {
 #define PTRACE_EDGE_ENUM(name, text, words) PTRACE_##name,
@@ -177,41 +178,41 @@ typedef enum ptrace_edge_kind {
         PTRACE_EDGE_KINDS
 } ptrace_edge_kind;
 
-#define PTRACE_SAME_REGION 255u /* as a verdict: nothing had to be compared */
+#define PTRACE_SAME_REGION 255u /* as a verdict: the regions are the same, nothing was compared */
 
-/* `to` had to come after `from`. One for each pair of tasks, with the strongest reason there is (RAW,
- * then WAW, WAR, after), and the first two arguments that share a byte for that reason. It is there
- * whether or not `from` was complete when `to` came. What one later write covers leads to nobody any
- * more: that write does. */
+/* `to` had to come after `from`. There is one edge for each pair of tasks, with the strongest
+ * reason (RAW, then WAW, WAR, after) and the first two arguments that share a byte for that reason.
+ * The edge exists even if `from` was complete when `to` was submitted. An access that a later write
+ * covers completely has no further edges: that write has them. */
 typedef struct ptrace_edge {
-    uint32_t from; /* in TASKS; none: a task that is not in the file */
+    uint32_t from; /* in TASKS; PTRACE_NONE: a task that is not in the file */
     uint32_t to;
     uint8_t kind;    /* ptrace_edge_kind */
     uint8_t verdict; /* pto_overlap_stage that proved it, or PTRACE_SAME_REGION */
     uint16_t zero;
-    uint32_t arg_from, arg_to; /* in ARGS; none for `after` */
+    uint32_t arg_from, arg_to; /* in ARGS; PTRACE_NONE for `after` */
 } ptrace_edge;
 
-#define PTRACE_USER 255u  /* as a segment: an address of the program's */
+#define PTRACE_USER 255u  /* as a segment: an address of the program */
 #define PTRACE_NODEP 128u /* bit of `access`: pto_nodep */
 
 typedef struct ptrace_arg {
     uint64_t where; /* of the first element: an address, or an offset in the heap of a level; or the
                         value of a scalar */
-    uint64_t bytes; /* of the storage it is a view of */
-    uint32_t buffer; /* which managed buffer, a number that no other has; 0: memory of the user */
-    uint8_t segment; /* PTRACE_USER, or the level whose heap `where` counts in */
+    uint64_t bytes; /* size of the storage that it is a view of */
+    uint32_t buffer; /* unique number of the managed buffer; 0: memory of the user */
+    uint8_t segment; /* PTRACE_USER, or the level whose heap `where` is in */
     uint8_t dtype;   /* pto_dtype */
     uint8_t ndim;
     uint8_t access; /* pto_param_kind, and PTRACE_NODEP */
-    uint32_t dims;  /* first of ndim sizes, then ndim strides in elements; none if ndim is 0 */
+    uint32_t dims;  /* ndim sizes, then ndim strides in elements; PTRACE_NONE if ndim is 0 */
     uint32_t zero;
 } ptrace_arg;
 
-/* X(NAME, number, text, words for the page). The numbers have no gap; below and above them are waits
- * for room: ptrace_room. */
+/* X(NAME, number, text, words for the page). The numbers have no gaps. The numbers below and above
+ * them are waits for room: ptrace_room. */
 #define PTRACE_EVENT_MAP(X)                                                                        \
-    X(WAIT, 5, "wait", "waits for tasks") /* pto_wait and the like: value is the task; 0: all */   \
+    X(WAIT, 5, "wait", "waits for tasks") /* pto_wait and similar: value is the task; 0: all */    \
     X(PARKED, 6, "asleep", "asleep")
 
 enum {
@@ -223,14 +224,14 @@ enum {
     PTRACE_EVENT_KINDS = PTRACE_EVENTS_NAMED + PTO_RINGS
 };
 
-/* The event of a submit that waits for room in a ring: rings, in their order, have the numbers that
- * the table leaves free. `value` says how much was wanted. */
+/* The event of a submit that waits for room in a ring. The rings, in order, have the numbers that
+ * the table leaves free. `value` is how much room was needed. */
 static inline uint32_t ptrace_room(uint32_t ring)
 {
     return ring < PTRACE_WAIT ? ring : ring + PTRACE_EVENTS_NAMED;
 }
 
-/* The ring of such an event; PTO_RINGS if it is another. */
+/* The ring of such an event; PTO_RINGS if the event is not a wait for room. */
 static inline uint32_t ptrace_room_ring(uint32_t kind)
 {
     return kind < PTRACE_WAIT          ? kind
@@ -247,7 +248,7 @@ typedef struct ptrace_event {
     uint64_t value;
 } ptrace_event;
 
-/* How full a ring was, by time. */
+/* Usage of a ring at a time. */
 typedef struct ptrace_ring_sample {
     uint64_t at;
     uint64_t used;
@@ -255,7 +256,7 @@ typedef struct ptrace_ring_sample {
     uint32_t ring; /* pto_ring */
 } ptrace_ring_sample;
 
-/* How much fits into a ring. */
+/* Capacity of a ring. */
 typedef struct ptrace_cap {
     uint64_t capacity;
     uint32_t level;
@@ -264,10 +265,10 @@ typedef struct ptrace_cap {
 
 /* X(NAME, text) */
 #define PTRACE_LIFE_MAP(X)                                                                         \
-    X(SCOPED, "a scope is opened where none was: tasks are held from here on")                     \
-    X(UNSCOPED, "the last scope is ended: tasks that follow are held by none")                     \
+    X(SCOPED, "the outermost scope is opened: it holds the tasks that follow")                     \
+    X(UNSCOPED, "the outermost scope is ended: no scope holds the tasks that follow")              \
     X(RELEASED, "no scope holds tasks of the level any more whose handle is below `task`")         \
-    X(MEMORY, "`bytes` for `buffer`, in the place of a task that runs nothing, `task`")
+    X(MEMORY, "`bytes` for `buffer`, owned by `task`, which has no kernel")
 
 typedef enum ptrace_life_kind {
 #define PTRACE_LIFE_ENUM(name, text) PTRACE_##name,
@@ -276,7 +277,8 @@ typedef enum ptrace_life_kind {
         PTRACE_LIFE_KINDS
 } ptrace_life_kind;
 
-/* How long memory lives, as the orchestrating thread says it, by time. Handles of a level rise. */
+/* An event in the lifetime of memory, recorded by the orchestrating thread. In order of time; the
+ * handles of a level rise. */
 typedef struct ptrace_life {
     uint64_t at;
     uint64_t task;

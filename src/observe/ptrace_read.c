@@ -1,4 +1,4 @@
-/* ptrace_read.c - reading a trace that anybody may have written, or damaged. */
+/* ptrace_read.c - reads a trace file and checks all of it: the file may be damaged or malicious. */
 #include "observe/ptrace_read.h"
 
 #include <errno.h>
@@ -29,7 +29,8 @@ static const struct {
 #undef KNOWN_SECTION
 };
 
-/* Items that are larger than we know are copied together, so that ours are an array. */
+/* If the items of the file are larger than in this version, copies the known part of each, so that
+ * they form an array. */
 static pto_status compact(reader *r, const ptrace_section *s, const void **items)
 {
     const size_t want = known[s->kind].item_bytes;
@@ -54,7 +55,7 @@ static pto_status read_section(reader *r, const ptrace_section *s, bool *seen)
 {
     const void *items = NULL;
     if (s->kind == 0 || s->kind > PTRACE_SECTIONS) {
-        return PTO_OK; /* of a later time */
+        return PTO_OK; /* a kind of a later version */
     }
     const char *name = known[s->kind].name;
     if (seen[s->kind]) {
@@ -137,7 +138,7 @@ static pto_status read_header(reader *r)
     return PTO_OK;
 }
 
-/* ---- What they say ---- */
+/* ---- Checks of the items ---- */
 
 static pto_status bad(const reader *r, const char *section, uint64_t item, const char *field,
                       uint64_t value, uint64_t most)
@@ -147,17 +148,17 @@ static pto_status bad(const reader *r, const char *section, uint64_t item, const
                     item, section, field, value, most);
 }
 
-/* A number that must be below a limit. */
+/* Checks that a number is below a limit. */
 #define BELOW(section, i, item, field, limit)                                                      \
     if ((item)->field >= (limit)) {                                                                \
         return bad(r, section, i, #field, (item)->field, (limit));                                 \
     }
-/* The same, or none. */
+/* Checks that an index is below a limit, or PTRACE_NONE. */
 #define INDEX(section, i, item, field, limit)                                                      \
     if ((item)->field != PTRACE_NONE) {                                                            \
         BELOW(section, i, item, field, limit)                                                      \
     }
-/* `count` items from `first` on. */
+/* Checks that `count` items from `first` on exist. */
 #define PIECE(section, i, first, field, count, limit)                                              \
     if ((count) != 0 && ((first) > (limit) || (count) > (limit) - (first))) {                      \
         return bad(r, section, i, field, (first) + (uint64_t)(count), (limit));                    \
@@ -201,7 +202,7 @@ static pto_status check_tasks(const reader *r)
                         " arguments: more than can be numbered",
                         r->name, t->n_tasks, t->n_edges, t->n_args);
     }
-    uint64_t args = 0; /* nobody has those of another */
+    uint64_t args = 0; /* end of the arguments so far: tasks do not share arguments */
     for (uint64_t i = 0; i < t->n_tasks; i++) {
         const ptrace_task *task = &t->tasks[i];
         INDEX("TASKS", i, task, kernel, t->n_kernels)
@@ -230,7 +231,7 @@ static pto_status check_edges(const reader *r)
     for (uint64_t i = 0; i < t->n_edges; i++) {
         const ptrace_edge *edge = &t->edges[i];
         BELOW("EDGES", i, edge, to, t->n_tasks)
-        INDEX("EDGES", i, edge, from, (uint64_t)edge->to) /* from earlier to later */
+        INDEX("EDGES", i, edge, from, (uint64_t)edge->to) /* from an earlier task to a later one */
         INDEX("EDGES", i, edge, arg_from, t->n_args)
         INDEX("EDGES", i, edge, arg_to, t->n_args)
         BELOW("EDGES", i, edge, kind, (uint64_t)PTRACE_EDGE_KINDS)
@@ -292,13 +293,13 @@ const char *const ptoi_ptrace_outcomes[] = {PTRACE_OUTCOME_MAP(TEXT)};
 const char *const ptoi_ptrace_edges[] = {PTRACE_EDGE_MAP(TEXT)};
 #undef TEXT
 
-size_t ptoi_sign_bytes(const char *text)
+size_t ptoi_utf8_bytes(const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
     size_t n = c[0] < 0x80 ? 1 : c[0] >> 5 == 6 ? 2 : c[0] >> 4 == 14 ? 3 : c[0] >> 3 == 30 ? 4 : 0;
     uint32_t code = n == 1 ? c[0] : c[0] & (0x7fu >> n);
     for (size_t i = 1; i < n; i++) {
-        if (c[i] >> 6 != 2) { /* a NUL, too */
+        if (c[i] >> 6 != 2) { /* also true for a NUL */
             return 0;
         }
         code = code << 6 | (c[i] & 63u);
@@ -309,7 +310,7 @@ size_t ptoi_sign_bytes(const char *text)
 
 /* ---- Files ---- */
 
-/* `bytes` are ours from here on, whatever comes. */
+/* Takes over `bytes`, also on failure. */
 static pto_status parse(const char *name, void *bytes, size_t n_bytes, ptoi_ptrace *out)
 {
     memset(out, 0, sizeof *out);
@@ -334,7 +335,8 @@ pto_status ptoi_ptrace_parse(const char *name, const void *bytes, size_t n_bytes
     return parse(name, copy, n_bytes, out);
 }
 
-/* What was read is enough to see that it is no trace: something else, or longer than it says. */
+/* Whether the bytes read so far show that this is not a trace: no magic, or longer than the header
+ * says. */
 static bool is_hopeless(const char *bytes, size_t n_bytes)
 {
     ptrace_header h;
@@ -345,8 +347,8 @@ static bool is_hopeless(const char *bytes, size_t n_bytes)
     return memcmp(h.magic, magic, sizeof magic) != 0 || n_bytes > h.bytes;
 }
 
-/* The whole file: read rather than mapped, so that it may change or vanish meanwhile. Of what is no
- * trace, and may have no end, only the beginning. */
+/* Reads the whole file. It is not mapped, so that it may change or vanish meanwhile. Stops early if
+ * it is not a trace, since it may have no end. */
 static pto_status load(const char *path, FILE *file, char **bytes, size_t *n_bytes)
 {
     size_t room = 0;

@@ -1,4 +1,4 @@
-/* rows.c - tells apart which tasks ran to their end on a thread, and which were pending beside it. */
+/* rows.c - finds the tasks that were pending, and assigns them to rows beside the lane. */
 #include "observe/rows.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static int by_lane_and_time(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Rows, the one with the smallest key on top. */
+/* A heap of rows, with the smallest key on top. */
 typedef struct heap {
     struct keyed {
         uint64_t key;
@@ -70,7 +70,7 @@ typedef struct maker {
     ptoi_rows *rows;
     mark *marks; /* by lane and time */
     uint64_t n_marks;
-    heap busy, idle; /* rows beside a lane: by when they end, by number */
+    heap busy, idle; /* rows beside a lane: busy ones by end time, free ones by number */
 } maker;
 
 /* The first time after the start of run i at which its lane begins or ends something else. */
@@ -94,7 +94,7 @@ static uint64_t next_of(const maker *m, uint64_t i)
     if (r->lane != 0) {
         return next;
     }
-    for (low = 0, high = m->trace->n_tasks; low < high;) { /* submits, one after the other */
+    for (low = 0, high = m->trace->n_tasks; low < high;) { /* submits are in order of time */
         const uint64_t middle = low + (high - low) / 2;
         if (tasks[middle].called <= r->start) {
             low = middle + 1;
@@ -110,9 +110,9 @@ static uint64_t next_of(const maker *m, uint64_t i)
                : next;
 }
 
-/* Runs of one lane, from `i` to before `end`. A thread does one thing at a time: if it turned to
- * something else before a task was complete then that was pending, and goes to the first row that is
- * free. Gives how many rows there are. */
+/* Assigns the runs `i` to before `end`, which are all runs of one lane. A thread does one thing at
+ * a time: if it began something else before a task was complete, the task was pending, and it goes
+ * to the first free row. Returns the number of rows. */
 static uint32_t stack(maker *m, uint64_t i, uint64_t end)
 {
     heap *busy = &m->busy, *idle = &m->idle;
@@ -122,7 +122,7 @@ static uint32_t stack(maker *m, uint64_t i, uint64_t end)
         ptoi_task_run *r = &m->rows->runs[i];
         const uint64_t next = next_of(m, i);
         if (next >= r->end || r->end - next <= PTOI_TICKS_BLUR_NS) {
-            r->end = r->end < next ? r->end : next; /* as far as the clock can tell */
+            r->end = r->end < next ? r->end : next; /* equal within the clock error */
             continue;
         }
         while (busy->n && busy->at[0].key <= r->start) {

@@ -1,8 +1,8 @@
-/* rows.h - where in a picture the tasks of a lane are drawn.
+/* rows.h - assigns the tasks of a lane to rows of a picture.
  *
- * Everything that a thread does nests: a wait holds the tasks that the caller helped with. But for
- * tasks whose kernel returned PTO_PENDING: they go on while the thread does other things. Those have
- * rows of their own beside the lane.
+ * Everything that a thread does nests: a wait contains the tasks that the caller ran during it. The
+ * exception is tasks whose kernel returned PTO_PENDING: they continue while the thread does other
+ * things. They get rows of their own beside the lane.
  */
 #ifndef PTOI_ROWS_H
 #define PTOI_ROWS_H
@@ -20,7 +20,8 @@ typedef struct ptoi_rows {
     ptoi_task_run *runs; /* by lane and start */
     uint64_t n_runs;
     uint32_t *run_of; /* by task: its run, or PTRACE_NONE */
-    uint32_t *beside; /* by lane: rows beside all lanes before it; one more, at the end, for all */
+    uint32_t *beside; /* by lane: rows beside all lanes before it; the entry after the last lane is
+                         their total */
 } ptoi_rows;
 
 /* false if there is no memory. */

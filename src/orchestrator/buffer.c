@@ -1,8 +1,8 @@
 /* buffer.c - managed memory: buffers, their versions, and tensors in them.
  *
- * Records form a stack. A lifetime that ends takes all records made in it, so a handle is good if
- * its record is still in the stack and is the same life. Lives are never counted twice: a handle
- * that outlived its scope is noticed always, whatever has become of its record.
+ * Records form a stack, and a lifetime that ends pops all records made in it. A handle is valid if
+ * its record is still on the stack and has the same `life`. No life is used twice, so a handle that
+ * has outlived its scope is always recognised, even if its record serves another buffer by then.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -35,9 +35,10 @@ pto_status ptoi_buffer_check_first(const ptoi_buffer *b, const char *who, const 
         return PTO_OK;
     }
     return ptoi_fail(PTO_NOT_CONTIGUOUS,
-                     "%s: the first to write a buffer of %" PRIu64 " bytes must write it whole and "
-                     "densely; this is %s of it",
-                     who, b->bytes, bytes != b->bytes ? "only a part" : "another layout");
+                     "%s: the first write to a buffer of %" PRIu64 " bytes must cover all of it, "
+                     "densely; this tensor %s",
+                     who, b->bytes,
+                     bytes != b->bytes ? "is only a part of it" : "has another layout");
 }
 
 pto_status ptoi_buffer_check_external(const pto_runtime *rt, const char *who, const pto_tensor *t)
@@ -61,7 +62,7 @@ bool ptoi_buffer_unpack(const pto_runtime *rt, const ptoi_slot *slot, const ptoi
 {
     const ptoi_desc *desc = ptoi_arg_layout(&rt->view, arg);
     int64_t size = (int64_t)pto_dtype_size(desc->dtype), low = 0, high = size;
-    bool empty = false; /* then it lies nowhere */
+    bool empty = false; /* an empty tensor has no address */
     memset(t, 0, sizeof *t);
     t->ndim = desc->ndim;
     t->dtype = desc->dtype;
@@ -70,13 +71,14 @@ bool ptoi_buffer_unpack(const pto_runtime *rt, const ptoi_slot *slot, const ptoi
         t->strides[d] = desc->dims[t->ndim + d];
         empty |= t->shape[d] == 0;
     }
-    for (int32_t d = 0; !empty && d < t->ndim; d++) { /* it is sound, so nothing overflows */
+    for (int32_t d = 0; !empty && d < t->ndim; d++) { /* submit has checked it: no overflow */
         int64_t reach = (t->shape[d] - 1) * t->strides[d] * size;
         *(reach < 0 ? &low : &high) += reach;
     }
     if (arg->buffer) {
         const ptoi_buffer *b = &rt->buffers[arg->buffer - 1];
-        /* A record that was in use before the task came, and still is, is what the task named. */
+        /* The record was in use before the task, and still is: it is the buffer that the task
+         * named. */
         if (arg->buffer > rt->n_buffers || b->order > ptoi_order_of(&rt->view, slot)) {
             return false;
         }
@@ -104,7 +106,7 @@ static __attribute__((noinline, cold)) pto_status refuse_buffer(pto_runtime *rt,
         (void)ptoi_stall_too_large(rt, rt->level, PTOI_SHORT_HEAP, bytes, enough);
         return ptoi_fail(PTO_TOO_LARGE,
                          "create a buffer: %" PRIu64 " bytes, but the heap of level %u has %" PRIu64
-                         ": it takes heap_bytes (PTO_HEAP) of at least %" PRIu64,
+                         ": raise heap_bytes (PTO_HEAP) to at least %" PRIu64,
                          bytes, rt->level, rt->rings[rt->level].heap.size, enough);
     }
     pto_stall_report full = {.kind = PTO_STALL_BUFFERS,
@@ -114,12 +116,13 @@ static __attribute__((noinline, cold)) pto_status refuse_buffer(pto_runtime *rt,
                              .wanted = 1};
     ptoi_stall_keep(rt, &full, 0, 0, 0);
     return ptoi_fail(PTO_STALLED,
-                     "create a buffer: %" PRIu32 " are alive in the scopes that are open, and only "
-                     "ending them makes room: use boundary scopes, or raise buffers (PTO_BUFFERS)",
+                     "create a buffer: %" PRIu32
+                     " buffers are alive in open scopes, and only ending "
+                     "these makes room: use boundary scopes, or raise buffers (PTO_BUFFERS)",
                      rt->n_buffers);
 }
 
-/* A record for a new buffer. */
+/* Pushes the record of a new buffer. */
 static inline pto_status create_buffer(pto_runtime *rt, uint64_t bytes, ptoi_buffer **made)
 {
     if (PTOI_UNLIKELY(rt->depth == 0 || bytes > rt->ring->heap.size ||
@@ -154,12 +157,12 @@ pto_status pto_create_buffer(pto_runtime *rt, uint64_t bytes, pto_buffer *buffer
     return PTO_OK;
 }
 
-/* A dense tensor in a buffer of so many bytes. */
+/* A dense tensor in a buffer. */
 static pto_status make(const pto_buffer *buffer, uint32_t version, pto_dtype dtype, int32_t ndim,
                        const int64_t *shape, pto_tensor *t)
 {
     pto_tensor made;
-    /* An address that is no memory stands in, so that the check of bounds is the usual one. */
+    /* The buffer may have no memory yet. A placeholder address lets the usual bounds check run. */
     PTO_TRY(pto_tensor_init(&made, buffer->bytes ? (void *)64 : NULL, buffer->bytes, dtype, ndim,
                             shape, NULL, 0));
     made.storage = NULL;
@@ -187,9 +190,9 @@ pto_status pto_managed_tensor(pto_runtime *rt, const pto_buffer *buffer, uint32_
     return make(&known, version, dtype, ndim, shape, t);
 }
 
-/* What pto_tensor_init makes of a shape that nothing is wrong with. False if something is, or might
- * be: then it finds the words. */
-static bool dense_quickly(pto_dtype dtype, int32_t ndim, const int64_t *shape, pto_tensor *t)
+/* The result of pto_tensor_init for an ordinary shape. False for any other: pto_tensor_init then
+ * decides, and reports what is wrong. */
+static bool dense_ordinary(pto_dtype dtype, int32_t ndim, const int64_t *shape, pto_tensor *t)
 {
     const uint64_t size = (uint32_t)dtype < 16 ? ptoi_dtype_bytes(dtype) : 0;
     if (size == 0 || (uint32_t)ndim > PTO_MAX_DIMS || (ndim && !shape)) {
@@ -205,27 +208,27 @@ static bool dense_quickly(pto_dtype dtype, int32_t ndim, const int64_t *shape, p
         }
     }
     t->storage_bytes = (uint64_t)step * size;
-    return step <= INT32_MAX; /* far from where bytes could be too many */
+    return step <= INT32_MAX; /* far below any overflow of bytes */
 }
 
-/* A dense tensor of that shape, in memory that has just the size of it and is not known yet. */
+/* A dense tensor of this shape, in memory of exactly its size. The address is not known yet. */
 static pto_status dense(pto_dtype dtype, int32_t ndim, const int64_t *shape, pto_tensor *t)
 {
-    if (dense_quickly(dtype, ndim, shape, t)) {
+    if (dense_ordinary(dtype, ndim, shape, t)) {
         return PTO_OK;
     }
-    /* As large as memory can be: what is wrong then is dtype or shape. */
+    /* With the largest possible storage only dtype or shape can be wrong. */
     PTO_TRY(pto_tensor_init(t, (void *)64, INT64_MAX - 64, dtype, ndim, shape, NULL, 0));
     uint64_t bytes = pto_dtype_size(dtype);
     for (int32_t d = 0; d < ndim; d++) {
-        bytes *= (uint64_t)shape[d]; /* fits: it was checked */
+        bytes *= (uint64_t)shape[d]; /* no overflow: checked above */
     }
     t->storage = NULL;
     t->storage_bytes = bytes;
     return PTO_OK;
 }
 
-/* A temporary is mostly like the one before: then nothing is to be checked, or worked out. */
+/* Most temporaries look like the previous one, which was checked. */
 static inline bool is_as_before(const pto_tensor *before, pto_dtype dtype, int32_t ndim,
                                 const int64_t *shape)
 {
@@ -240,7 +243,8 @@ static inline bool is_as_before(const pto_tensor *before, pto_dtype dtype, int32
     return true;
 }
 
-/* Two words at a time: as they will be read by who compares layout descriptors (ptoi_desc_matches), right after. */
+/* Copies two words at a time. ptoi_desc_matches soon reads them in the same units, and a load of
+ * the store's size is forwarded from the store buffer. */
 static inline void copy_tensor(pto_tensor *to, const pto_tensor *from)
 {
     _Static_assert(sizeof *to % sizeof(ptoi_words) == 0, "it is made of pairs of words");
@@ -266,7 +270,7 @@ pto_status pto_temp(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const int64_
         rt->temp = made;
         rt->temp_desc = 0;
     }
-    if (PTOI_UNLIKELY(rt->temp_desc == 0)) { /* it has no number before its first use */
+    if (PTOI_UNLIKELY(rt->temp_desc == 0)) { /* a layout has no number before its first use */
         rt->temp_desc = rt->temp.storage_bytes ? ptoi_desc_find(&rt->map->descs, &rt->temp) : 0;
     }
     PTO_TRY(create_buffer(rt, rt->temp.storage_bytes, &b));
@@ -288,7 +292,7 @@ pto_status pto_alloc_at(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const in
     PTO_TRY(pto_temp(rt, dtype, ndim, shape, &made));
     pto_status s = ptoi_owner_give(rt, &rt->buffers[rt->n_buffers - 1], file, line);
     if (s != PTO_OK) {
-        rt->n_buffers--; /* nobody knows of it */
+        rt->n_buffers--; /* no handle to it exists */
         ptoi_set64(&rt->view.header->buffers, rt->n_buffers);
         return s;
     }

@@ -1,20 +1,20 @@
-/* buffer.h - managed memory: buffers, their versions, and tensors in them. */
+/* buffer.h - managed memory: buffers, their versions, and tensors in them. Orchestrator's side. */
 #ifndef PTOI_BUFFER_H
 #define PTOI_BUFFER_H
 
 #include "orchestrator/runtime.h"
 
-/* The record of a managed tensor; NULL, with the failure set, if it is gone. */
+/* The record of a managed tensor. NULL, with the error set, if its buffer is gone. */
 ptoi_buffer *ptoi_buffer_find(pto_runtime *rt, const char *who, const pto_tensor *t);
 
-/* Whether the record is that of a living buffer. */
+/* Whether the buffer is alive. */
 static inline bool ptoi_buffer_is(const pto_runtime *rt, uint64_t owner, uint32_t generation)
 {
     const uint32_t record = (uint32_t)owner - 1;
     return record < rt->n_buffers && rt->buffers[record].life == (owner >> 32 << 32 | generation);
 }
 
-/* The record of a managed tensor that is alive. */
+/* The record of a managed tensor whose buffer is alive. */
 static inline ptoi_buffer *ptoi_buffer_of(const pto_runtime *rt, const pto_tensor *t)
 {
     return &rt->buffers[(uint32_t)t->owner - 1];
@@ -25,19 +25,19 @@ static inline uint64_t ptoi_buffer_owner(const pto_runtime *rt, const ptoi_buffe
     return b->life >> 32 << 32 | ((uint64_t)(b - rt->buffers) + 1);
 }
 
-/* The bytes that a buffer takes of a heap. */
+/* Bytes that a buffer takes in its heap: whole lines. */
 static inline uint64_t ptoi_buffer_block(const ptoi_buffer *b)
 {
     return (b->bytes + 63) & ~UINT64_C(63);
 }
 
-/* The tensor that an argument of the task was made from, as far as its bytes go. False for managed
- * memory that nobody can name any more. */
+/* Rebuilds a tensor with the same bytes from an argument of the task. False if the argument is
+ * managed memory whose buffer is gone. */
 bool ptoi_buffer_unpack(const pto_runtime *rt, const ptoi_slot *slot, const ptoi_arg_desc *arg,
                         pto_tensor *t);
 
-/* The first writer of a buffer brings its memory. So it must write all of it, densely:
- * PTO_NOT_CONTIGUOUS. */
+/* The first writer of a buffer brings its memory, so it must write all of it, densely.
+ * PTO_NOT_CONTIGUOUS if it does not. */
 pto_status ptoi_buffer_check_first(const ptoi_buffer *b, const char *who, const pto_tensor *t);
 
 /* PTO_BAD_MEMORY if user memory reaches into a heap. */

@@ -1,4 +1,4 @@
-/* check.c - the invariants of a runtime, all of them, as its headers state them. */
+/* check.c - checks every invariant that the headers of a runtime state. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,13 +27,14 @@ static pto_status check_level(const pto_runtime *rt, uint32_t l)
         return broken(l, "more tasks than slots", t->head - t->retired, t->mask + UINT64_C(1));
     }
     if (!ptoi_heap_check(&t->heap) || !ptoi_ring_check(&t->args) || !ptoi_ring_check(&t->deps)) {
-        return broken(l, "a ring", t->args.head, t->deps.head);
+        return broken(l, "an invariant of the heap, the argument ring or the edge ring",
+                      t->args.head, t->deps.head);
     }
     if (t->fast_until > rt->order && t->fast_until - rt->order > ptoi_fast_room(rt, l)) {
-        return broken(l, "more known tasks than there is room for", t->fast_until - rt->order,
+        return broken(l, "more fast-path tasks than there is room for", t->fast_until - rt->order,
                       ptoi_fast_room(rt, l));
     }
-    uint64_t used = 0, held = 0, args_end = 0; /* tasks that took nothing may lie before the tail */
+    uint64_t used = 0, held = 0, args_end = 0; /* pieces of length 0 may lie before the tail */
     for (uint64_t n = t->retired; n != t->head; n++) {
         const ptoi_slot *slot = &t->slots[(uint32_t)n & t->mask];
         const ptoi_record *record = ptoi_record_of(t, n);
@@ -41,24 +42,24 @@ static pto_status check_level(const pto_runtime *rt, uint32_t l)
         uint64_t waiters = ptoi_acquire64(&t->states[(uint32_t)n & t->mask].waiters);
         if (ptoi_get64(&slot->seq) != n || ptoi_slot_header_of(slot).level != l ||
             lap - (uint32_t)(waiters >> 32) > 2 * PTOI_REFRESH_LAPS) {
-            return broken(l, "a slot of another task", ptoi_get64(&slot->seq), n);
+            return broken(l, "a slot belongs to another task", ptoi_get64(&slot->seq), n);
         }
         if (n < t->completed && !ptoi_is_marked_complete(&rt->view, slot) &&
             !ptoi_list_closed(waiters, lap)) {
             return broken(l, "a task below `completed` is open", n, t->completed);
         }
         if (record->args_end < args_end) {
-            return broken(l, "ends of pieces fall", n, record->args_end);
+            return broken(l, "args_end falls", n, record->args_end);
         }
         used += record->heap_size;
         held += (record->holders & PTOI_HELD) != 0;
         args_end = record->args_end;
     }
-    if (held != t->held) {
-        return broken(l, "records that say they are held", held, t->held);
+    if (held != t->n_held) {
+        return broken(l, "records with PTOI_HELD and n_held differ", held, t->n_held);
     }
     if (used != t->heap.used || args_end > t->args.head) {
-        return broken(l, "blocks of tasks are not what the heap has given out", used, t->heap.used);
+        return broken(l, "the blocks of the tasks and heap.used differ", used, t->heap.used);
     }
     return PTO_OK;
 }
@@ -79,7 +80,7 @@ static pto_status check_buffers(const pto_runtime *rt)
         }
         const uint64_t at = ptoi_guard_unplace(rt->guarded, b->at);
         if (at > t->heap.size || b->bytes > t->heap.size - at) {
-            return broken(b->level, "a buffer outside of its heap", b->at, b->bytes);
+            return broken(b->level, "a buffer lies outside its heap", b->at, b->bytes);
         }
     }
     return PTO_OK;
@@ -91,7 +92,7 @@ static pto_status check_scopes(const pto_runtime *rt)
         const ptoi_scope *s = &rt->scopes[i];
         if (s->base > i || s->level >= rt->levels || s->buffers > rt->n_buffers ||
             (i && (s->order < s[-1].order || s->buffers < s[-1].buffers))) {
-            return broken(s->level, "a scope", i, s->base);
+            return broken(s->level, "the stack of scopes is inconsistent", i, s->base);
         }
     }
     return PTO_OK;
@@ -114,7 +115,7 @@ pto_status pto_check(pto_runtime *rt)
 }
 
 #ifdef PTO_DEBUG_CHECKS
-/* Not each time: it looks at everything. */
+/* Every 64th call: a check visits everything. */
 void ptoi_debug_check(pto_runtime *rt)
 {
     if (rt->attempt % 64 == 0 && check_all(rt) != PTO_OK) {

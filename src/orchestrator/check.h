@@ -1,4 +1,6 @@
-/* check.h - the invariants of a runtime. */
+/* check.h - the invariants of a runtime. Orchestrator's side.
+ *
+ * ptoi_debug_check does nothing unless the build has PTO_DEBUG_CHECKS. */
 #ifndef PTOI_CHECK_H
 #define PTOI_CHECK_H
 

@@ -35,7 +35,8 @@ static void collect(void *context, uint64_t seq, uint32_t level, uint32_t entry,
     rt->edges[m->count++] = ptoi_ref_make(seq, level, access == PTO_MAP_WRITE);
 }
 
-/* Waits for all tasks that the access must come after; *bad if one of the writers was. */
+/* Waits for all tasks that the access must follow. *bad: one of the writers failed or was
+ * skipped. */
 static pto_status wait_for_access(pto_runtime *rt, const pto_tensor *t, pto_map_access access,
                                   bool *bad)
 {
@@ -57,7 +58,8 @@ static pto_status wait_for_access(pto_runtime *rt, const pto_tensor *t, pto_map_
     return PTO_OK;
 }
 
-/* Checks both sides of a copy. *host is the dense memory as a tensor: tasks may touch it, too. */
+/* Checks both sides of a copy. *host is the dense memory as a tensor, because tasks may use it
+ * too. */
 static pto_status check_copy(pto_runtime *rt, const char *who, const pto_tensor *t, void *memory,
                              uint64_t bytes, pto_tensor *host)
 {
@@ -77,15 +79,15 @@ static pto_status check_copy(pto_runtime *rt, const char *who, const pto_tensor 
         PTO_TRY(ptoi_buffer_check_external(rt, who, t));
         if (pto_tensor_overlaps(t, host)) {
             return ptoi_fail(PTO_OVERLAP,
-                             "%s: the memory given, %" PRIu64 " bytes at %p, and the "
-                             "tensor share bytes",
+                             "%s: the tensor overlaps the memory given, %" PRIu64 " bytes at "
+                             "%p",
                              who, need, memory);
         }
     }
     return PTO_OK;
 }
 
-/* Moves the elements between the tensor, at `place`, and dense memory. */
+/* Copies the elements between the tensor, whose storage begins at `place`, and dense memory. */
 static void move(const pto_tensor *t, char *place, void *dense, bool out)
 {
     int64_t strides[PTO_MAX_DIMS] = {0}, step = 1;
@@ -102,7 +104,7 @@ static void move(const pto_tensor *t, char *place, void *dense, bool out)
     }
 }
 
-/* Where the storage of a tensor begins, for the orchestrator. */
+/* Where the storage of a tensor begins in the orchestrator's mapping. */
 static char *storage_of(const pto_runtime *rt, const pto_tensor *t)
 {
     if (!t->owner) {
@@ -112,7 +114,7 @@ static char *storage_of(const pto_runtime *rt, const pto_tensor *t)
     return rt->view.level[b->level].heap + b->at;
 }
 
-/* Says so, and names the first failure as far as known. */
+/* Reports that a read met poisoned memory, with the first failure if there is one. */
 static pto_status poisoned(pto_runtime *rt, const pto_tensor *t)
 {
     char text[128];
@@ -129,7 +131,7 @@ static pto_status poisoned(pto_runtime *rt, const pto_tensor *t)
                      text, f.order, f.kernel, f.file, f.line);
 }
 
-/* A managed tensor says how large its buffer is, and must be right. */
+/* A managed tensor states the size of its buffer. The statement must be true. */
 static pto_status check_bytes(const char *who, const ptoi_buffer *b, const pto_tensor *t)
 {
     return t->storage_bytes == b->bytes
@@ -200,8 +202,8 @@ pto_status pto_write_at(pto_runtime *rt, const pto_tensor *t, const void *from, 
     PTO_TRY(wait_for_access(rt, &host, PTO_MAP_READ, &other));
     PTO_TRY(wait_for_access(rt, t, PTO_MAP_WRITE, &bad));
     if (bad) {
-        ptoi_wait_all(
-            rt); /* a bad writer is written down when it is passed: then it can be covered */
+        /* A bad writer is recorded when `completed` passes it. Only then can it be covered. */
+        ptoi_wait_all(rt);
     }
     if (ptoi_poison_any(rt)) {
         ptoi_poison_cover(rt, t, rt->order);

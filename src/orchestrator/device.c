@@ -1,4 +1,4 @@
-/* device.c - the table of devices of a runtime. The host is in it from the start. */
+/* device.c - the table of devices of a runtime. It contains the host from the start. */
 #include "orchestrator/device.h"
 
 #include <inttypes.h>
@@ -62,7 +62,7 @@ void ptoi_devices_destroy(struct ptoi_devices *devices)
     }
 }
 
-/* ---- For the user ------------------------------------------------------------------------- */
+/* ---- Public functions -------------------------------------------------------------------- */
 
 static pto_status check_ops(const pto_device_ops *ops)
 {
@@ -88,7 +88,7 @@ pto_status pto_device_register(pto_runtime *rt, pto_device device, const pto_dev
     }
     PTO_TRY(ptoi_runtime_enter(rt, "device register"));
     PTO_TRY(check_ops(ops));
-    /* A tensor is what knows which devices there can be. */
+    /* pto_tensor_check knows which devices are valid. */
     PTO_TRY(pto_tensor_check(&(pto_tensor){.dtype = PTO_UINT8, .ndim = 1, .device = device}));
     return put(rt->devices, device, ops);
 }

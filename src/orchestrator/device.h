@@ -1,4 +1,4 @@
-/* device.h - the devices that a runtime knows how to use. */
+/* device.h - the table of devices that a runtime can use. Orchestrator's side. */
 #ifndef PTOI_DEVICE_H
 #define PTOI_DEVICE_H
 
@@ -9,11 +9,12 @@ typedef struct ptoi_device {
     pto_device_ops ops;
 } ptoi_device;
 
-/* One entry for each device, in no order: there are few. */
+/* One entry per device, unsorted: there are few. */
 struct ptoi_devices {
     size_t n, room;
     ptoi_device *entries;
-    const pto_device_ops *current; /* of the innermost pto_execute under way; NULL: none is */
+    const pto_device_ops
+        *current; /* device of the innermost running pto_execute; NULL: none runs */
 };
 
 /* A table with cpu:0 in it. */

@@ -1,8 +1,10 @@
-/* edge.h - whom a task waits for: one reference to each producer, however often it is met, and one
- * that poisons if it is for a RAW or an `after` at all.
+/* edge.h - the edges of a task that is being submitted. Orchestrator's side.
  *
- * A producer that is met records the attempt and the number of its reference, so that meeting it
- * again costs one look, and nothing has to be cleaned.
+ * A task has one reference to each producer, however many reasons there are to wait for it. The
+ * reference poisons if one of the reasons is a RAW or an `after`.
+ *
+ * The record of a producer holds the attempt that linked it and the index of its reference. So a
+ * second reason costs one comparison, and no mark has to be cleared.
  */
 #ifndef PTOI_EDGE_H
 #define PTOI_EDGE_H
@@ -13,16 +15,16 @@
 typedef struct ptoi_edges {
     ptoi_ref *refs;
     uint32_t count;
-    uint32_t why[PTOI_REASONS]; /* by reason; counts those that were dropped again, too */
+    uint32_t why[PTOI_REASONS]; /* by reason; includes edges that were dropped later */
 } ptoi_edges;
 
-/* To a task that was not complete when somebody last checked. */
+/* Adds an edge to a task at or above `completed`. */
 static inline void ptoi_edge_to(pto_runtime *rt, ptoi_edges *edges, uint32_t level, uint64_t seq,
                                 ptoi_reason why)
 {
     ptoi_record *record = ptoi_record_of(&rt->rings[level], seq);
     bool poisons = why == PTOI_REASON_RAW || why == PTOI_REASON_AFTER;
-    if (record->linked == rt->attempt) { /* known: at most it poisons now */
+    if (record->linked == rt->attempt) { /* it has an edge, which may have to poison now */
         edges->refs[record->link] |= poisons;
         return;
     }
@@ -40,8 +42,8 @@ static inline void ptoi_edge_add(pto_runtime *rt, ptoi_edges *edges, uint32_t le
     }
 }
 
-/* For an access of this kind that met another one, which the map says is alive: of a task that was
- * not complete when somebody last checked. */
+/* Adds the edge for an access of this kind that conflicts with an earlier access `met`. The map
+ * says that the earlier one is live: its task is at or above `completed`. */
 static inline void ptoi_edge_met(pto_runtime *rt, ptoi_edges *edges, uint32_t level, uint64_t seq,
                                  uint32_t kind, pto_map_access met)
 {
@@ -56,13 +58,13 @@ static inline void ptoi_edge_met(pto_runtime *rt, ptoi_edges *edges, uint32_t le
     ptoi_edge_to(rt, edges, level, seq, why);
 }
 
-/* Whether edges are getting short. */
-static inline bool ptoi_edges_are_few(const ptoi_rings *rings)
+/* Whether the edge ring is half full. Edges to complete tasks are dropped from then on. */
+static inline bool ptoi_edges_run_short(const ptoi_rings *rings)
 {
     return ptoi_ring_used(&rings->deps) >= rings->deps.size / 2;
 }
 
-/* Drops producers that are complete by now. Says whether one of them poisons. (room.c) */
+/* Drops edges to tasks that are complete by now. Returns whether one of them poisons. (room.c) */
 bool ptoi_edges_drop_complete(const pto_runtime *rt, ptoi_edges *edges);
 
 #endif /* PTOI_EDGE_H */

@@ -1,13 +1,13 @@
-/* execute.c - an orchestration over data of the host.
+/* execute.c - pto_execute: runs an orchestration on data of the host.
  *
  *     host                        device
  *     inputs  --(pack)--copy_in-->  dense  --+
  *                                            |  the orchestration, its tasks
  *     outputs <-(unpack)-copy_out-  dense  <-+
  *
- * A strided tensor is packed into memory of its own on the host on its way in, and unpacked on its
- * way out; a dense one goes straight. All memory is there before the first copy, so what runs out
- * runs out before anything has happened.
+ * A strided tensor is packed into temporary host memory on its way in, and unpacked on its way out.
+ * A dense one is copied directly. All memory is allocated before the first copy, so an allocation
+ * fails before anything has changed.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -23,16 +23,16 @@
 
 enum { DETAIL_BYTES = 512 }; /* longer than any detail */
 
-/* One tensor on its way. */
+/* One tensor, with its memory on both sides. */
 typedef struct passage {
     pto_tensor host;
-    void *near;     /* its elements on the host, densely: its own memory, or `packed` */
-    void *packed;   /* NULL: it is dense itself */
+    void *dense;    /* dense elements on the host: its own memory, or `packed` */
+    void *packed;   /* temporary memory; NULL: the tensor is dense */
     void *memory;   /* on the device; NULL: it has no bytes */
-    uint64_t bytes; /* */
+    uint64_t bytes; /* of the elements */
 } passage;
 
-/* What went wrong first, while the rest is tidied up. */
+/* The first error. It survives the cleanup after it. */
 typedef struct trouble {
     pto_status status;
     char detail[DETAIL_BYTES];
@@ -47,11 +47,11 @@ typedef struct run {
     size_t n_in, n;      /* inputs; inputs and outputs */
     passage *passages;   /* n of them, the inputs first */
     pto_tensor *tensors; /* the same on the device */
-    bool under_way;      /* copies begun and not known to be done */
-    trouble trouble;     /* of the orchestration, on whatever thread */
+    bool under_way;      /* a copy has begun, and synchronize has not returned since */
+    trouble trouble;     /* of the orchestration, on either thread */
 } run;
 
-static void note(trouble *first, pto_status status)
+static void keep_first(trouble *first, pto_status status)
 {
     if (status && !first->status) {
         first->status = status;
@@ -59,15 +59,16 @@ static void note(trouble *first, pto_status status)
     }
 }
 
-/* Makes it the trouble of this thread. */
-static pto_status tell(const trouble *first)
+/* Makes it the error of this thread. */
+static pto_status report(const trouble *first)
 {
     return first->status ? ptoi_fail(first->status, "%s", first->detail) : PTO_OK;
 }
 
 /* ---- The device --------------------------------------------------------------------------- */
 
-/* A device function failed: says where, and why if the function said so since `serial`. */
+/* Reports that a device function failed. The reason is the function's own text if it has set one
+ * since `serial`. */
 static pto_status device_failed(const run *r, pto_status status, uint64_t serial, const char *what,
                                 size_t i)
 {
@@ -120,7 +121,7 @@ static pto_status check_host(const run *r, size_t i, const pto_tensor *t, uint64
     return ptoi_buffer_check_external(r->rt, "execute", t);
 }
 
-/* The memory of one tensor, on both sides. */
+/* Allocates the memory of one tensor, on both sides. */
 static pto_status provide(run *r, size_t i)
 {
     passage *p = &r->passages[i];
@@ -128,17 +129,17 @@ static pto_status provide(run *r, size_t i)
         uint64_t serial = ptoi_error_serial();
         pto_status s = r->ops.alloc(r->ops.self, p->bytes, &p->memory);
         if (!s && !p->memory) {
-            s = ptoi_fail(PTO_OUT_OF_MEMORY, "it gave NULL");
+            s = ptoi_fail(PTO_OUT_OF_MEMORY, "it returned NULL");
         }
         if (s) {
             p->memory = NULL;
             return device_failed(r, s, serial, "alloc", i);
         }
         if (pto_tensor_is_contiguous(&p->host)) {
-            p->near = (char *)p->host.storage +
-                      p->host.offset * (int64_t)pto_dtype_size(p->host.dtype);
+            p->dense = (char *)p->host.storage +
+                       p->host.offset * (int64_t)pto_dtype_size(p->host.dtype);
         } else {
-            p->near = p->packed = malloc(p->bytes);
+            p->dense = p->packed = malloc(p->bytes);
             if (!p->packed) {
                 return ptoi_fail(
                     PTO_OUT_OF_MEMORY, "execute: no %" PRIu64 " bytes on the host to pack %s %zu",
@@ -152,7 +153,7 @@ static pto_status provide(run *r, size_t i)
     return PTO_OK;
 }
 
-/* Frees all there is. Nobody uses it any more: tasks are complete, and copies are done. */
+/* Frees everything. All tasks are complete, and copies that are under way are awaited first. */
 static void release(run *r)
 {
     if (r->under_way) {
@@ -168,10 +169,10 @@ static void release(run *r)
     free(r->tensors);
 }
 
-/* Where the bytes of an output lie. */
+/* The byte range of an output. */
 typedef struct span {
     uintptr_t low, end;
-    size_t i; /* which passage */
+    size_t i; /* index of the passage */
 } span;
 
 static int by_address(const void *left, const void *right)
@@ -180,8 +181,8 @@ static int by_address(const void *left, const void *right)
     return (a->low > b->low) - (a->low < b->low);
 }
 
-/* That no byte is to come from two outputs: one of them would be lost, and which one would depend
- * on the device. Sorted by address, only neighbours need a closer look. */
+/* Checks that no two outputs overlap: the result would depend on the order of the copies. Sorted by
+ * address, only neighbours have to be compared exactly. */
 static pto_status check_outputs(const run *r)
 {
     size_t n = 0;
@@ -193,7 +194,7 @@ static pto_status check_outputs(const run *r)
     for (size_t i = r->n_in; i < r->n; i++) {
         uint64_t low = 0, end = 0;
         const pto_tensor *host = &r->passages[i].host;
-        (void)pto_tensor_byte_range(host, &low, &end); /* sound: check_host has checked */
+        (void)pto_tensor_byte_range(host, &low, &end); /* cannot fail: check_host has checked it */
         if (low < end) {
             uintptr_t base = (uintptr_t)host->storage;
             spans[n++] = (span){base + low, base + end, i};
@@ -231,8 +232,8 @@ static pto_status prepare(run *r, const pto_tensor *inputs, const pto_tensor *ou
         PTO_TRY(check_host(r, i, &p->host, &p->bytes));
     }
     PTO_TRY(check_outputs(r));
-    /* What tasks submitted before have to do with the host's memory is done after this; and a
-     * failure of theirs is not taken for one of ours. */
+    /* Earlier tasks may use the host's memory, so they complete first. An earlier failure is
+     * reported here, not as one of the orchestration. */
     PTO_TRY(pto_wait(r->rt));
     PTO_TRY(set_current(r));
     for (size_t i = 0; i < r->n; i++) {
@@ -252,7 +253,7 @@ static pto_status copy_in(run *r)
         if (p->bytes) {
             uint64_t serial = ptoi_error_serial();
             r->under_way = true;
-            pto_status s = r->ops.copy_in(r->ops.self, p->memory, p->near, p->bytes);
+            pto_status s = r->ops.copy_in(r->ops.self, p->memory, p->dense, p->bytes);
             if (s) {
                 return device_failed(r, s, serial, "copy_in", i);
             }
@@ -274,14 +275,14 @@ static void call_orchestration(run *r)
         ptoi_fail(s, "execute: the orchestration returned %s (%d) and did not say why",
                   pto_status_name(s), (int)s);
     }
-    note(&r->trouble, s);
+    keep_first(&r->trouble, s);
 }
 
 static void *orchestrate_here(void *context)
 {
     run *r = context;
     ptoi_runtime_adopt(r->rt);
-    note(&r->trouble, set_current(r));
+    keep_first(&r->trouble, set_current(r));
     if (!r->trouble.status) {
         call_orchestration(r);
     }
@@ -308,25 +309,26 @@ static pto_status orchestrate(run *r, pto_orchestrator where)
     pto_runtime *rt = r->rt;
     uint32_t depth = pto_get_scope_depth(rt);
     if (where == PTO_ON_THREAD) {
-        note(&r->trouble, orchestrate_on_thread(r));
+        keep_first(&r->trouble, orchestrate_on_thread(r));
     } else {
         call_orchestration(r);
     }
     if (pto_get_scope_depth(rt) < depth) {
-        note(&r->trouble,
-             ptoi_fail(PTO_BAD_SCOPE,
-                       "execute: the orchestration ended scopes of its caller: %" PRIu32
-                       " were open, %" PRIu32 " are",
-                       depth, pto_get_scope_depth(rt)));
+        keep_first(&r->trouble,
+                   ptoi_fail(PTO_BAD_SCOPE,
+                             "execute: the orchestration ended scopes of its caller: %" PRIu32
+                             " were open, %" PRIu32 " are",
+                             depth, pto_get_scope_depth(rt)));
     }
     pto_status s = PTO_OK;
     while (!s && pto_get_scope_depth(rt) > depth) {
         s = pto_scope_end(rt);
     }
-    note(&r->trouble, s);
-    note(&r->trouble, pto_wait(rt));
-    note(&r->trouble, set_current(r)); /* the orchestration may have turned to another */
-    return tell(&r->trouble);
+    keep_first(&r->trouble, s);
+    keep_first(&r->trouble, pto_wait(rt));
+    keep_first(&r->trouble,
+               set_current(r)); /* the orchestration may have selected another device */
+    return report(&r->trouble);
 }
 
 static pto_status copy_out(run *r)
@@ -336,7 +338,7 @@ static pto_status copy_out(run *r)
         if (p->bytes) {
             uint64_t serial = ptoi_error_serial();
             r->under_way = true;
-            pto_status s = r->ops.copy_out(r->ops.self, p->near, p->memory, p->bytes);
+            pto_status s = r->ops.copy_out(r->ops.self, p->dense, p->memory, p->bytes);
             if (s) {
                 return device_failed(r, s, serial, "copy_out", i);
             }
@@ -355,7 +357,7 @@ static pto_status copy_out(run *r)
     return PTO_OK;
 }
 
-/* ---- All of it ---------------------------------------------------------------------------- */
+/* ---- pto_execute ---------------------------------------------------------------------------- */
 
 static pto_status check_arguments(const pto_runtime *rt, pto_orchestration orchestration,
                                   const pto_tensor *inputs, size_t n_in, const pto_tensor *outputs,
@@ -411,11 +413,11 @@ pto_status pto_execute_ex(pto_runtime *rt, pto_orchestration orchestration,
     if (!s) {
         s = copy_out(&r);
     }
-    note(&first, s); /* in case a function of the device talks while it frees */
+    keep_first(&first, s); /* freeing may set another error text */
     release(&r);
     rt->devices->current = outer;
     if (outer && outer->set_current) {
-        note(&first, outer->set_current(outer->self));
+        keep_first(&first, outer->set_current(outer->self));
     }
-    return tell(&first);
+    return report(&first);
 }

@@ -1,8 +1,9 @@
-/* failure.c - what went wrong first, and going on after it.
+/* failure.c - the first failure, cancelling, and clearing both.
  *
  * Each thread of the scheduler's side keeps the first failure it has seen (W14). The orchestrator
- * takes the lowest of them, and of what it has found itself. `era` counts pto_clear_error: records
- * and cancels of an earlier era mean nothing, so that neither side clears what the other wrote.
+ * takes the one with the lowest order, of these and of those it has found itself. `era` counts
+ * calls of pto_clear_error. Failures and cancels of an earlier era are ignored, so neither side has
+ * to clear what the other wrote.
  */
 #include "orchestrator/failure.h"
 
@@ -15,7 +16,7 @@
 #include "orchestrator/retire.h"
 #include "orchestrator/wait.h"
 
-/* Names kernel and site of a task. */
+/* Fills in kernel and submit site of the task. */
 static void name(const pto_runtime *rt, ptoi_slot_header header, pto_failure *f)
 {
     const ptoi_view *view = &rt->view;
@@ -39,7 +40,7 @@ void ptoi_failure_add(pto_runtime *rt, const ptoi_slot *slot, pto_status status,
     snprintf(f->message, sizeof f->message, "%s", message);
 }
 
-/* The record of one thread, if it has one of this era. Its thread may be writing it. */
+/* Reads the failure of one thread, which may be writing it. False if there is none of this era. */
 static bool read_record(const pto_runtime *rt, const ptoi_failed *r, pto_failure *f)
 {
     _Static_assert(sizeof f->message == sizeof r->message, "a record holds a whole message");
@@ -86,8 +87,8 @@ pto_status ptoi_failure_verdict(pto_runtime *rt)
 {
     pto_failure f;
     const bool failed = ptoi_failure_first(rt, &f), cancelled = ptoi_is_cancelled(&rt->view);
-    rt->told_failure = failed ? f.task : 0;
-    rt->told_cancel = cancelled;
+    rt->reported_failure = failed ? f.task : 0;
+    rt->reported_cancel = cancelled;
     if (failed) {
         return ptoi_fail(PTO_TASK_FAILED,
                          "task %" PRIu64 " (kernel '%s', submitted at %s:%d) failed: %s: %s",
@@ -100,11 +101,11 @@ pto_status ptoi_failure_verdict(pto_runtime *rt)
     return PTO_OK;
 }
 
-bool ptoi_failure_is_told(const pto_runtime *rt)
+bool ptoi_failure_is_reported(const pto_runtime *rt)
 {
     pto_failure f;
     const pto_task first = ptoi_failure_first(rt, &f) ? f.task : 0;
-    return first == rt->told_failure && rt->told_cancel == ptoi_is_cancelled(&rt->view);
+    return first == rt->reported_failure && rt->reported_cancel == ptoi_is_cancelled(&rt->view);
 }
 
 pto_status pto_get_failure(pto_runtime *rt, bool *failed, pto_failure *failure)
@@ -122,7 +123,7 @@ pto_status pto_clear_error(pto_runtime *rt)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "clear an error"));
     ptoi_wait_all(rt);
-    rt->damage.task = rt->told_failure = 0;
+    rt->damage.task = rt->reported_failure = 0;
     ptoi_poison_clear(rt);
     ptoi_count32(&rt->view.header->era, 1); /* W13: no task is unfinished */
     for (uint32_t l = 0; l < rt->levels; l++) {
@@ -131,8 +132,8 @@ pto_status pto_clear_error(pto_runtime *rt)
     return PTO_OK;
 }
 
-/* Sets a flag and no more, so that it may be called in a signal handler. Tasks are skipped as
- * workers come to them, and workers are awake while there are any. */
+/* Only sets a flag, so a signal handler may call it. Workers skip tasks as they come to them, and
+ * they are awake while there are any. */
 void pto_cancel(pto_runtime *rt)
 {
     if (rt && rt->forks == ptoi_os_forks && !ptoi_scheduler_cancel(rt->scheduler)) {

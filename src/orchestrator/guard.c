@@ -8,17 +8,17 @@
 #include "orchestrator/failure.h"
 #include "orchestrator/runtime.h"
 
-/* Recycled memory is filled with this byte: an odd small number as a float, nothing meant as an
- * integer or an address. */
+/* Recycled memory is filled with this byte. A float of such bytes is huge and negative; as an
+ * integer or an address they are recognisably meaningless. */
 #define BURIED 0xdb
 
-/* Larger buffers are left as they are: they may never have been touched. */
+/* Bytes filled in one buffer at most: the rest of a large one may never have been touched. */
 #define MOST_BURIED (UINT64_C(1) << 20)
 
-/* The sanitizer is not told about larger buffers: its own records would take memory. */
+/* Larger buffers are not hidden: the sanitizer's shadow memory would become resident. */
 #define MOST_HIDDEN (UINT64_C(1) << 20)
 
-/* Both mappings of a heap: kernels see the scheduler's. */
+/* Hides a range in both mappings of a heap: kernels use the scheduler's. */
 static void hide(pto_runtime *rt, uint32_t level, uint64_t from, uint64_t to, uint64_t bytes)
 {
     if (bytes <= MOST_HIDDEN) {
@@ -88,7 +88,7 @@ void ptoi_guard_task(pto_runtime *rt, uint32_t level, uint64_t seq, uint64_t uni
             continue;
         }
         *begin = at + 1;
-        if (b->seq == seq && b->level == level) { /* it brings the memory */
+        if (b->seq == seq && b->level == level) { /* the task brings the memory */
             arm(rt, level, at, b->bytes);
         }
     }
@@ -116,7 +116,7 @@ static void check(pto_runtime *rt, uint32_t level, uint64_t seq, bool bury)
             ptoi_guard_broken(view, level, at, &damage)) {
             char where[128], text[200];
             ptoi_guard_describe(&damage, bytes, where);
-            snprintf(text, sizeof text, "somebody who was not to write there wrote %s", where);
+            snprintf(text, sizeof text, "written by a task without write access: %s", where);
             ptoi_set64(&guard->arming, ptoi_get64(&guard->arming) | PTOI_GUARD_SEEN);
             ptoi_failure_add(rt, &t->slots[(uint32_t)seq & t->mask], PTO_OUT_OF_BOUNDS, text);
         }

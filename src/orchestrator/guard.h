@@ -1,5 +1,7 @@
-/* guard.h - guards of managed memory on the orchestrator's side (window/guard.h has the picture):
- * armed as a task takes memory, checked when everything is complete and as memory is recycled. */
+/* guard.h - guards of managed memory, orchestrator's side (window/guard.h has the picture).
+ *
+ * A guard is armed when a task takes memory. It is checked when all tasks are complete, and when
+ * the memory is recycled. */
 #ifndef PTOI_ORCHESTRATOR_GUARD_H
 #define PTOI_ORCHESTRATOR_GUARD_H
 
@@ -7,27 +9,27 @@
 
 struct ptoi_buffer;
 
-/* What the address sanitizer was told to hide lies below these, on each level. */
+/* Everything hidden by the address sanitizer lies below these offsets, on each level. */
 typedef struct ptoi_guard_hidden {
     uint64_t below[PTO_MAX_LEVELS];
-    uint64_t armings; /* numbers given out */
+    uint64_t armings; /* arming numbers given out */
 } ptoi_guard_hidden;
 
-/* A task whose buffers have their memory by now: arms the guards of what it brings, and records where
- * the buffers of its arguments begin. Its first argument is unit `unit`. */
+/* Arms the guards of the memory that the task brings, and records where the buffers of its
+ * arguments begin. All its buffers have memory. Its first argument is unit `unit`. */
 void ptoi_guard_task(pto_runtime *rt, uint32_t level, uint64_t seq, uint64_t unit,
                      const pto_param *params, size_t n_params);
 
-/* The buffer has got memory without a task that runs. */
+/* Arms the guards of a buffer whose owner task does not run. */
 void ptoi_guard_memory(pto_runtime *rt, const struct ptoi_buffer *b);
 
-/* The memory of a task is about to be recycled. */
+/* Checks the memory of a task before it is recycled, and fills it with a pattern. */
 void ptoi_guard_recycle(pto_runtime *rt, uint32_t level, uint64_t seq);
 
 /* Checks all memory. Every task is complete. */
 void ptoi_guard_sweep(pto_runtime *rt);
 
-/* Lets everybody touch the heaps again, before their addresses go to others. */
+/* Unhides the heaps before they are unmapped: the addresses may be reused. */
 void ptoi_guard_show_all(pto_runtime *rt);
 
 #endif /* PTOI_ORCHESTRATOR_GUARD_H */

@@ -1,8 +1,8 @@
-/* handle.c - is this a task of ours?
+/* handle.c - does a handle name a task of this runtime?
  *
- * The numbers of a level are given in order from `first_task` on, which differs from runtime to
- * runtime. So a handle is good exactly if its number lies between that and the head of its level;
- * it stays good when the task is recycled.
+ * The numbers of a level rise from `first_task`, which differs from runtime to runtime. A handle is
+ * valid if and only if first_task <= number < head of its level. It stays valid when the task is
+ * recycled.
  */
 #include <inttypes.h>
 

@@ -1,4 +1,4 @@
-/* handle.h - what a task handle of the user names. */
+/* handle.h - task handles of the user: checking and decoding. Orchestrator's side. */
 #ifndef PTOI_HANDLE_H
 #define PTOI_HANDLE_H
 
@@ -7,7 +7,7 @@
 /* PTO_BAD_TASK if no task of this runtime ever had the handle. */
 pto_status ptoi_handle_check(const pto_runtime *rt, const char *who, pto_task task);
 
-/* The task that a handle names, which was checked: others might lose a bit here. */
+/* The task that a checked handle names. An unchecked one might lose its top bit here. */
 static inline ptoi_ref ptoi_handle_ref(pto_task task)
 {
     return task << 1;

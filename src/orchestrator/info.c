@@ -1,4 +1,4 @@
-/* info.c - one task, and counts of everything. */
+/* info.c - pto_task_info reports on one task, pto_stats on the whole runtime. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,8 +13,8 @@ const char *pto_task_state_name(pto_task_state state)
     return (uint32_t)state < sizeof names / sizeof *names ? names[state] : "invalid";
 }
 
-/* Scopes around the task at its birth that are still open. They are nested: those that were opened
- * before it come first. */
+/* How many of the scopes that were open around the task at submit are still open. Those that were
+ * opened before the task come first in the stack. */
 static uint32_t open_scopes(const pto_runtime *rt, const ptoi_record *record, uint64_t order)
 {
     uint32_t count = 0;
@@ -53,18 +53,18 @@ pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report
     const ptoi_view *view = &rt->view;
     const ptoi_slot *slot = &t->slots[(uint32_t)seq & t->mask];
     const ptoi_record *record = ptoi_record_of(t, seq);
-    const ptoi_slot_header what = ptoi_slot_header_of(slot);
+    const ptoi_slot_header header = ptoi_slot_header_of(slot);
     const ptoi_state *state = &t->states[(uint32_t)seq & t->mask];
-    const ptoi_site *site = &view->sites[what.site];
+    const ptoi_site *site = &view->sites[header.site];
     const uint32_t lap = ptoi_lap(view, level, seq);
     uint64_t waiters = ptoi_acquire64(&state->waiters);
     uint32_t holders = 0;
     (void)ptoi_retire_holder(rt, level, seq, &holders);
     report->order = ptoi_order_of(view, slot);
-    report->kernel = ptoi_string(view, view->kernels[what.kernel].name);
+    report->kernel = ptoi_string(view, view->kernels[header.kernel].name);
     report->file = ptoi_string(view, site->file);
     report->line = site->line;
-    report->type = (pto_worker_type)what.type;
+    report->type = (pto_worker_type)header.type;
     report->fanin_count = slot->fanin;
     report->fanout_count = record->scopes + (record->holders & PTOI_HOLDERS);
     report->fanout_left = open_scopes(rt, record, report->order) + holders;
@@ -76,7 +76,7 @@ pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report
         report->skipped = !marked && state->outcome == PTOI_SKIPPED;
         return PTO_OK;
     }
-    /* Edges come back when a task and all before it are complete; this one is not. */
+    /* The task is not complete, so its edges are still in the ring. */
     report->fanin_left = fanin_left(rt, slot);
     report->state = ptoi_phase_of(ptoi_get32(&state->phase), lap) & PTOI_PHASE_RUNNING
                         ? PTO_TASK_RUNNING
@@ -89,13 +89,13 @@ pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report
 
 static void add_tally(pto_runtime_stats *stats, const ptoi_tally *tally)
 {
-    stats->completed += ptoi_acquire64(&tally->completed); /* before anything that is read after */
+    stats->completed += ptoi_acquire64(&tally->completed); /* before all loads below */
     stats->failed += ptoi_get64(&tally->failed);
     stats->skipped += ptoi_get64(&tally->skipped);
 }
 
-/* Tasks whose kernel is away, and the oldest of those that are not complete, by looking at the slots
- * as they are now. */
+/* Reads the slots as they are now: counts tasks whose kernel returned PTO_PENDING, and finds the
+ * oldest unfinished task. */
 static void read_slots(const pto_runtime *rt, pto_runtime_stats *stats)
 {
     const ptoi_view *view = &rt->view;
@@ -114,7 +114,7 @@ static void read_slots(const pto_runtime *rt, pto_runtime_stats *stats)
             stats->pending += (phase & PTOI_PHASE_RETURNED) != 0;
             const uint64_t order = ptoi_order_of(view, slot);
             const uint32_t kernel = ptoi_slot_header_of(slot).kernel;
-            /* Still not complete: then what was read is of this task. */
+            /* The task is still unfinished, so the slot was its own while it was read. */
             if (first && order < oldest &&
                 !ptoi_task_is_complete(view, ptoi_ref_make(n, l, false))) {
                 oldest = order;
@@ -133,17 +133,17 @@ pto_status pto_stats(const pto_runtime *rt, pto_runtime_stats *stats)
     }
     const ptoi_header *h = rt->view.header;
     memset(stats, 0, sizeof *stats);
-    /* Other threads see what the orchestrating one published last; itself it publishes now. */
+    /* The orchestrating thread publishes first. Other threads see what it published last. */
     for (uint32_t l = 0; ptoi_get64(&rt->thread) == ptoi_os_self() && l < rt->levels; l++) {
         ptoi_retire_publish((pto_runtime *)(uintptr_t)rt, l);
     }
-    /* Completions first: a task is never complete before it was submitted. */
+    /* Completions are read before submissions, so completed <= submitted holds. */
     for (uint32_t i = 0; i < rt->settings.n_workers + PTOI_LINES_MORE; i++) {
         const ptoi_worker_line *line = &rt->view.workers[i];
         add_tally(stats, &line->tally);
         stats->parks += ptoi_get64(&line->parks);
     }
-    /* Read once, before the rest of what was submitted. */
+    /* Part of both sums, so read once, before the rest of the submissions. */
     const uint64_t inlined = ptoi_acquire64(&h->inlined), kept = ptoi_get64(&h->inlined_kept);
     stats->completed += inlined;
     stats->submitted = ptoi_acquire64(&h->inbox_head) + inlined + kept;

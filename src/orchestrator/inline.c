@@ -1,15 +1,16 @@
+/* inline.c - inline execution: catching up with blocked tasks, and checking the clock. */
 #include "orchestrator/inline.h"
 
 #include "observe/log.h"
 #include "orchestrator/retire.h"
 #include "orchestrator/wait.h"
 
-#define CATCH_UP_TICKS 10000 /* to wait for other brief tasks: some microseconds */
-#define WARY 64              /* calls that are timed if there is reason to */
-#define LEARN_NS 20000       /* since the runtime was created: enough to learn what a tick is */
+#define CATCH_UP_TICKS 10000 /* longest wait for other short tasks: some microseconds */
+#define WARY 64              /* calls that are timed after a suspicious delay */
+#define LEARN_NS 20000       /* since the runtime was created: enough to calibrate ticks */
 
-/* Runs brief tasks until all of the level are complete, or that takes too long. Returns whether they
- * are. */
+/* Runs short tasks until all tasks of the level are complete, or it takes too long. Returns whether
+ * all are. */
 static bool catch_up(pto_runtime *rt)
 {
     const ptoi_rings *t = rt->ring;
@@ -22,9 +23,10 @@ static bool catch_up(pto_runtime *rt)
     return t->completed == t->head;
 }
 
-/* One offloaded task would force its whole chain off this thread. So if the others are brief as
- * well, catch up with them; not too often, and ever more seldom if it is in vain. A short task is not
- * tried again. But others have enough to do, so one of theirs is run. */
+/* One offloaded task would force its whole chain off this thread. So submit runs the other tasks
+ * first if they are short, too. After each failed attempt the distance to the next one doubles, up
+ * to a limit. A medium task is not tried again; since workers have enough to do, one of their tasks
+ * is run here. */
 bool ptoi_inline_blocked(pto_runtime *rt, ptoi_inline_wish wish)
 {
     if (wish == PTOI_INLINE_MEDIUM) {
@@ -43,10 +45,9 @@ bool ptoi_inline_blocked(pto_runtime *rt, ptoi_inline_wish wish)
 
 void ptoi_inline_check_clock(pto_runtime *rt)
 {
-    const uint64_t now = ptoi_ticks(), brief = ptoi_get32(&rt->view.header->inline_ticks);
-    if (now - rt->inlining.checked > brief * PTOI_CLOCK_EVERY * PTOI_MEDIUM) {
-        rt->calls->wary = WARY;
-        rt->calls->untimed = 0;
+    const uint64_t now = ptoi_ticks(), limit = ptoi_get32(&rt->view.header->inline_ticks);
+    if (now - rt->inlining.checked > limit * PTOI_CLOCK_EVERY * PTOI_MEDIUM) {
+        ptoi_call_be_wary(rt->calls, WARY);
     }
     rt->inlining.checked = now;
 }

@@ -1,10 +1,11 @@
-/* link.c - whom does the task wait for? The map is asked, and told.
+/* link.c - slow path: which tasks does this one wait for?
  *
- * The map answers with tasks that touched the same bytes; each becomes an edge (edge.h). Edges are
- * only written down: whoever looks at the task joins the lists (scheduler/step.c).
+ * The map returns the tasks that conflict with an access. Each becomes an edge (edge.h). Edges are
+ * only stored here. The thread that resolves the task adds it to the waiter lists
+ * (scheduler/step.h).
  *
- * A task asks about all its accesses before it tells of the first, so it never meets itself. Once
- * the first is told nothing can fail.
+ * All accesses are looked up before the first is recorded, so a task never waits for itself. After
+ * the first is recorded nothing can fail.
  */
 #include <string.h>
 
@@ -45,7 +46,7 @@ static void emit(void *context, uint64_t seq, uint32_t level, uint32_t entry, pt
     }
 }
 
-/* The parameter that an access belongs to: the first with that tensor. */
+/* The parameter of an access: the first one with its tensor. */
 static size_t param_of(const ptoi_slow *d, size_t access)
 {
     size_t i = 0;
@@ -56,8 +57,9 @@ static size_t param_of(const ptoi_slow *d, size_t access)
     return i;
 }
 
-/* All is asked, then all is recorded. Regions may come and go meanwhile, so each is found twice. */
-static pto_status ask_and_tell(ptoi_slow *d)
+/* Looks up all accesses, then records all. Waiting for edges in between may add and remove regions,
+ * so each region is found twice. */
+static pto_status find_and_record(ptoi_slow *d)
 {
     pto_runtime *rt = d->rt;
     ptoi_found found;
@@ -74,11 +76,12 @@ static pto_status ask_and_tell(ptoi_slow *d)
     add_after(d);
     ptoi_slow_reserve_edges(d);
     if (!d->barrier && entries) {
-        /* There is room for as many, and what is complete by now has only made more. */
+        /* ptoi_slow_reserve has found room for them, and room only grows as tasks complete. */
         PTO_TRY(ptoi_entry_reserve(rt->map, d->level, entries));
         const pto_map_task task = {d->seq, d->level};
         for (size_t i = 0; i < d->n_accesses; i++) {
-            (void)ptoi_access_find(rt->map, d->accesses[i].tensor, &found); /* sound, as before */
+            (void)ptoi_access_find(rt->map, d->accesses[i].tensor,
+                                   &found); /* cannot fail: it succeeded above */
             if (!found.empty) {
                 ptoi_access_record(rt->map, &found, d->accesses[i].access, task);
             }
@@ -90,7 +93,8 @@ static pto_status ask_and_tell(ptoi_slow *d)
     return PTO_OK;
 }
 
-/* What the task brings itself: nobody has to be asked, everybody has to know. */
+/* Records the memory that the task brings. No earlier task can conflict with it, so it was not
+ * looked up. */
 static void record_fresh(const ptoi_slow *d)
 {
     const pto_runtime *rt = d->rt;
@@ -100,16 +104,16 @@ static void record_fresh(const ptoi_slow *d)
             continue;
         }
         ptoi_buffer *b = ptoi_buffer_of(d->rt, p->tensor);
-        if (b->fresh == rt->attempt && b->told) {
-            b->told = false; /* once, if it is named twice */
+        if (b->fresh == rt->attempt && b->maps_whole) {
+            b->maps_whole = false; /* recorded once, even if two parameters name it */
             left--;
             ptoi_access_record_fresh(rt->map, p->tensor, (pto_map_task){d->seq, d->level});
         }
     }
 }
 
-/* Reading what went bad makes the task bad; writing it makes it good, or the writer is bad itself
- * and says so when it is passed. */
+/* A task that reads bad memory is poisoned. Memory that it writes is no longer bad on account of
+ * older tasks: if this task turns out bad, it is recorded when `completed` passes it. */
 static __attribute__((noinline, cold)) void judge(ptoi_slow *d)
 {
     for (size_t i = 0; i < d->n_accesses; i++) {
@@ -126,7 +130,7 @@ static __attribute__((noinline, cold)) void judge(ptoi_slow *d)
 
 pto_status ptoi_slow_link(ptoi_slow *d)
 {
-    PTO_TRY(ask_and_tell(d));
+    PTO_TRY(find_and_record(d));
     if (d->n_fresh && !d->barrier) {
         record_fresh(d);
     }

@@ -7,7 +7,7 @@
 
 #define SITE_BUCKETS (UINT32_C(2) * PTOI_MAX_SITES)
 
-/* The offset of a copy of the text; of "" if there is no room for more. */
+/* The offset of a copy of the text. 0, the offset of "", if the table is full. */
 static uint32_t add_string(pto_runtime *rt, const char *text)
 {
     size_t bytes = strlen(text) + 1;
@@ -20,8 +20,8 @@ static uint32_t add_string(pto_runtime *rt, const char *text)
     return at;
 }
 
-/* A place that the cache does not have: it is new, or the cache has lost it. A table of all, hashed by
- * the text, has the answer. */
+/* A site that is not in the cache: it is new, or was evicted. The table of all sites, hashed by the
+ * text, decides. */
 static __attribute__((noinline)) uint32_t find_site(pto_runtime *rt, const char *file, int line)
 {
     const ptoi_view *view = &rt->view;
@@ -44,7 +44,7 @@ static __attribute__((noinline)) uint32_t find_site(pto_runtime *rt, const char 
     }
     if (!known && rt->n_sites > 1 &&
         strcmp(ptoi_string(view, view->sites[rt->n_sites - 1].file), file) == 0) {
-        known = view->sites[rt->n_sites - 1].file; /* mostly the same as last time */
+        known = view->sites[rt->n_sites - 1].file; /* usually the same file as last time */
     }
     view->sites[rt->n_sites] = (ptoi_site){known ? known : add_string(rt, file), line};
     rt->site_table[at] = rt->n_sites;
@@ -101,7 +101,7 @@ pto_status ptoi_names_reserve(pto_runtime *rt)
 
 void ptoi_names_create(pto_runtime *rt)
 {
-    rt->n_sites = 1; /* 0: not known, at line 0 of "" */
+    rt->n_sites = 1; /* site 0: unknown, line 0 of "" */
     rt->string_bytes = 1;
     rt->view.kernels[0] = (ptoi_kernel_entry){add_string(rt, "alloc"), 0};
     rt->n_kernels = 1;

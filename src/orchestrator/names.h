@@ -1,16 +1,17 @@
-/* names.h - submit sites, kernels and their strings, in the window. */
+/* names.h - submit sites, kernels and their strings, in the window. Orchestrator's side. */
 #ifndef PTOI_NAMES_H
 #define PTOI_NAMES_H
 
 #include "orchestrator/runtime.h"
 
-/* Strings, and site 0: not known. */
+/* Creates the string table, with site 0 (unknown) and kernel 0 ("alloc"). */
 void ptoi_names_create(pto_runtime *rt);
 pto_status ptoi_names_reserve(pto_runtime *rt);
 
-/* The number of a place in the program, which is put into entry `at` of the cache. */
+/* The number of a site in the program. Stores it in entry `at` of the cache. */
 uint32_t ptoi_site_find(pto_runtime *rt, const char *file, int line, uint32_t at);
 
+/* The same, through the cache. */
 static inline uint32_t ptoi_site_of(pto_runtime *rt, const char *file, int line)
 {
     const uint32_t at = ((uint32_t)((uintptr_t)file >> 3) ^ (uint32_t)line) % 256;

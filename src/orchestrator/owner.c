@@ -1,11 +1,12 @@
-/* owner.c - owner tasks: memory whose owner is no running task.
+/* owner.c - owner tasks: they own memory and run nothing.
  *
- * A task owns the memory of the buffers that it is the first to write, and memory goes when its
- * owner does. So a buffer of an outer lifetime, or one that is to have memory before anybody writes
- * it, gets another owner: a task that runs nothing and is complete from the start, on the level and
- * in the lifetime of the buffer.
+ * A task owns the memory of the buffers that it is the first to write, and the memory is recycled
+ * with its owner. That owner would be recycled too early for a buffer of an outer lifetime, and it
+ * does not exist for a buffer that needs memory before a task writes it. Such a buffer gets an
+ * owner task: it runs nothing, is complete from the start, and is on the level and in the lifetime
+ * of the buffer.
  *
- * As always there is room for all of it before any of it is taken.
+ * Room for everything is found before anything is taken.
  */
 #include "orchestrator/owner.h"
 
@@ -19,22 +20,22 @@
 #include "orchestrator/trace.h"
 #include "orchestrator/write.h"
 
-/* Gives the buffer an owner. There is room. */
+/* Gives the buffer an owner task. There is room for it. */
 static void take_memory(pto_runtime *rt, ptoi_buffer *b, uint32_t site)
 {
     ptoi_slow d;
-    ptoi_scope *home = &rt->scopes[b->base];
-    ptoi_slow_begin(&d, rt, home->level, NULL, 0);
+    ptoi_scope *lifetime = &rt->scopes[b->base];
+    ptoi_slow_begin(&d, rt, lifetime->level, NULL, 0);
     d.base = b->base;
     d.scopes = 1;
     while (d.base + d.scopes < rt->depth && rt->scopes[d.base + d.scopes].base == d.base) {
         d.scopes++;
     }
     d.heap_bytes = ptoi_buffer_block(b);
-    (void)ptoi_slow_shortage(&d); /* where it lies */
-    if (d.base + d.scopes < rt->depth && home->level == rt->level && !home->pinned) {
-        home->pinned = d.seq;
-        rt->rings[home->level].pins++;
+    (void)ptoi_slow_shortage(&d); /* sets heap_at: there is room */
+    if (d.base + d.scopes < rt->depth && lifetime->level == rt->level && !lifetime->pinned) {
+        lifetime->pinned = d.seq;
+        rt->rings[lifetime->level].pins++;
     }
     (void)ptoi_slow_write(&d, 0, 0, site);
     ptoi_write_complete(d.rings, d.seq, rt->order);
@@ -62,7 +63,8 @@ pto_status ptoi_owner_give(pto_runtime *rt, ptoi_buffer *b, const char *file, in
 
 /* ---- The first writer of a buffer of an outer lifetime ---- */
 
-/* Whether this parameter brings memory to such a buffer: the record, once for each mark. */
+/* The buffer, if this parameter is the first write to one of an outer lifetime; else NULL. Each
+ * buffer is returned once per mark. */
 static ptoi_buffer *needs_owner(const ptoi_slow *d, size_t i, uint64_t mark)
 {
     const pto_param *p = &d->params[i];
@@ -77,8 +79,9 @@ static ptoi_buffer *needs_owner(const ptoi_slow *d, size_t i, uint64_t mark)
     return b;
 }
 
-/* Whether all blocks and the task itself fit, each taken after the other: what is short, and where.
- * The heaps are played through on copies. *wanted is all that it takes there so far. */
+/* Finds out whether all blocks and the task itself fit, taken one after the other. Returns the ring
+ * without room, and its level. The heaps are tried on copies. *wanted is the number of bytes asked
+ * of that heap or ring in all. */
 static ptoi_shortage find_all_room(ptoi_slow *d, uint32_t *level, uint64_t *wanted)
 {
     pto_runtime *rt = d->rt;
@@ -115,14 +118,14 @@ pto_status ptoi_slow_give_owners(ptoi_slow *d, const char *file, int line)
 {
     pto_runtime *rt = d->rt;
     for (size_t i = 0; i < d->n_params; i++) {
-        /* Now, not by the map: after this the task must not be refused any more. */
+        /* Checked here, not by the map: once an owner has memory the task must not be refused. */
         if (d->params[i].kind <= PTO_PARAM_INOUT) {
             PTO_TRY(ptoi_slow_blame(i, pto_tensor_check(d->params[i].tensor)));
         }
     }
     uint32_t level = d->level;
     uint64_t wanted;
-    PTO_TRY(ptoi_slow_reserve(d)); /* what it needs itself, first */
+    PTO_TRY(ptoi_slow_reserve(d)); /* first what the task itself needs */
     while (find_all_room(d, &level, &wanted) != PTOI_SHORT_NOTHING) {
         ptoi_retire(rt, level);
         ptoi_shortage what = find_all_room(d, &level, &wanted);

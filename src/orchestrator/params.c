@@ -1,14 +1,14 @@
-/* params.c - reading the parameters of a task: are they sound, and what do they need?
+/* params.c - slow path: are the parameters valid, and what do they need?
  *
- * Nothing is changed here but the draft, and two marks in the records of buffers that the task is
- * the first to write. They are the number of this call of submit, so that one which is refused
- * later leaves nothing behind:
+ * Nothing changes here but the ptoi_slow, and three fields of buffers that the task is the first to
+ * write. They are valid only while `fresh` equals `attempt`, so a task that is refused later leaves
+ * nothing behind:
  *
- *   fresh  the task brings its memory, `at` this place in its block
- *   told   (with it) the map will be told of all of it at once, so nobody is to be asked about it
+ *   fresh       the attempt that brings its memory
+ *   at          offset of the buffer in the block of the task
+ *   maps_whole  the whole buffer will be recorded in the map (link.c), so it is not looked up
  *
- * How a tensor lies in its memory is not checked at if the map will do so (link.c): each is checked
- * once.
+ * Each tensor is checked once: here, or by the map if it looks the tensor up (link.c).
  */
 #include <inttypes.h>
 #include <string.h>
@@ -26,7 +26,7 @@ pto_status ptoi_slow_accuse(size_t param, pto_status status)
     return ptoi_fail(status, "submit: parameter %zu: %s", param, words);
 }
 
-/* *fresh: nobody is to be asked about this parameter. */
+/* *fresh: the map does not look this parameter up, for no earlier task can conflict with it. */
 static pto_status read_managed(ptoi_slow *d, const pto_param *p, size_t i, bool *fresh)
 {
     pto_runtime *rt = d->rt;
@@ -50,9 +50,9 @@ static pto_status read_managed(ptoi_slow *d, const pto_param *p, size_t i, bool 
     }
     d->managed = true;
     if (b->seq || (b->fresh == rt->attempt && p->kind == PTO_PARAM_OUTPUT)) {
-        *fresh = !b->seq && b->told;
+        *fresh = !b->seq && b->maps_whole;
         return *fresh ? ptoi_slow_blame(i, pto_tensor_check(t))
-                      : PTO_OK; /* the map will not look */
+                      : PTO_OK; /* the map does not check it */
     }
     if (p->kind != PTO_PARAM_OUTPUT) {
         return ptoi_fail(PTO_NOT_WRITTEN,
@@ -62,26 +62,26 @@ static pto_status read_managed(ptoi_slow *d, const pto_param *p, size_t i, bool 
     }
     PTO_TRY(ptoi_slow_blame(i, ptoi_buffer_check_first(b, "submit", t)));
     if (b->base != rt->base) {
-        /* The buffer will outlive this task's lifetime: the memory must not be the task's own. */
+        /* The buffer outlives the lifetime of this task, so the task must not own its memory. */
         d->needs_owner = true;
         return PTO_OK;
     }
     b->fresh = rt->attempt;
-    b->told = false;
-    b->at = d->heap_bytes; /* in the block; where that lies is not known yet */
+    b->maps_whole = false;
+    b->at = d->heap_bytes; /* offset in the block, which has no place yet */
     d->heap_bytes += ptoi_buffer_block(b);
     if (b->bytes && !p->nodep) {
-        b->told = true;
+        b->maps_whole = true;
         d->n_fresh++;
         *fresh = true;
     }
     return PTO_OK;
 }
 
-/* Whether the memory of a user's tensor may reach into a heap; to be checked at closely if so. */
-static bool near_heap(const pto_runtime *rt, const pto_tensor *t)
+/* Whether a tensor in user memory may reach into a heap. If so it is checked exactly. */
+static bool may_reach_heap(const pto_runtime *rt, const pto_tensor *t)
 {
-    /* A sum that wraps is of an unsound tensor, which the map refuses. */
+    /* The sum wraps only for an invalid tensor, which the map refuses. */
     uintptr_t low = (uintptr_t)t->storage;
     return low < rt->heap_end && low + t->storage_bytes > rt->heap_begin;
 }
@@ -98,10 +98,10 @@ static inline pto_status read_tensor(ptoi_slow *d, const pto_param *p, size_t i)
     bool fresh = false;
     if (t->owner) {
         PTO_TRY(read_managed(d, p, i, &fresh));
-    } else if (PTOI_UNLIKELY(near_heap(d->rt, t))) {
+    } else if (PTOI_UNLIKELY(may_reach_heap(d->rt, t))) {
         PTO_TRY(ptoi_slow_blame(i, ptoi_buffer_check_external(d->rt, "submit", t)));
     }
-    d->units += PTOI_UNLIKELY(d->crowded) && !ptoi_desc_find(&d->rt->map->descs, t)
+    d->units += PTOI_UNLIKELY(d->descs_may_run_out) && !ptoi_desc_find(&d->rt->map->descs, t)
                     ? ptoi_arg_units(t->ndim)
                     : 1;
     d->n_args++;

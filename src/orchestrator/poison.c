@@ -1,15 +1,15 @@
-/* poison.c - what went bad: numbers of failed and skipped tasks, and the memory they were to write.
+/* poison.c - failed and skipped ("bad") tasks, and the memory they were to write.
  *
- * While a bad task is in its slot, its consumers see there that it is (CLOSED_BAD). Before the map
- * forgets it, as it is passed by the watermark of its level, it is written down here, where submits
- * and reads look from then on. So the answer does not depend on when anybody checked:
+ * While a bad task is in its slot, its consumers see that it is bad (CLOSED_BAD). When `completed`
+ * passes it, the map forgets it, so it is recorded here first. Submits and reads check these lists
+ * from then on. So the answer does not depend on when it is asked for:
  *
- *   a task is bad if it failed, or reads memory that a bad task was the last to cover, or comes after
- *   a bad task; memory is bad until one good write covers the whole of what the bad task wrote.
+ *   A task is bad if it failed, or reads memory that a bad task was the last to cover, or comes
+ *   after a bad task. Memory is bad until one good write covers all that the bad task wrote.
  *
- * Memory that a later task covers, submitted before the bad one was passed, is not written down: the
- * map knows that the later one took its place. (Only where a budget of search runs out may the map,
- * which knows more, answer more exactly than the lists here.) All of it is private to the orchestrating thread.
+ * An output is not recorded if a later task, submitted before the bad one was passed, covers it:
+ * the map knows that the later task is its writer. (Only where a search exceeds its budget may the
+ * map be more exact than the lists here.) Only the orchestrating thread uses this.
  */
 #include <string.h>
 
@@ -46,14 +46,15 @@ void ptoi_poison_destroy(pto_runtime *rt)
     }
 }
 
-/* ---- Numbers ---- */
+/* ---- Tasks ---- */
 
 static void remember_task(ptoi_poison *p, uint32_t level, uint64_t seq)
 {
     ptoi_bad_range *ranges = p->bad[level];
     uint32_t n = p->n_bad[level];
     if (n && (ranges[n - 1].last + 1 == seq || n == MAX_RANGES)) {
-        ranges[n - 1].last = seq; /* too many: those between count as bad, too */
+        ranges[n - 1].last =
+            seq; /* adjacent, or the list is full: tasks in between then count as bad, too */
     } else {
         ranges[p->n_bad[level]++] = (ptoi_bad_range){seq, seq};
     }
@@ -76,7 +77,7 @@ bool ptoi_poison_is_bad(const pto_runtime *rt, uint32_t level, uint64_t seq)
 
 /* ---- Memory ---- */
 
-/* With the budget of the map, so that both give the same answers. */
+/* The budget is that of the map, so that both give the same answers. */
 static bool overlaps(const pto_runtime *rt, const pto_tensor *a, const pto_tensor *b)
 {
     pto_overlap_result result;
@@ -92,7 +93,7 @@ static bool covers(const pto_runtime *rt, const pto_tensor *a, const pto_tensor 
 static void remember_memory(pto_runtime *rt, const pto_tensor *t, uint64_t order)
 {
     ptoi_poison *p = &rt->poison;
-    ptoi_poison_cover(rt, t, order + 1); /* it takes the place of its parts */
+    ptoi_poison_cover(rt, t, order + 1); /* it replaces regions that it covers */
     if (p->count == p->capacity) {
         p->all = true;
     } else {
@@ -108,7 +109,7 @@ void ptoi_poison_record(pto_runtime *rt, uint32_t level, uint64_t seq)
     bool mapped = rt->unmapped != ptoi_ref_task(ptoi_ref_make(seq, level, false));
     remember_task(&rt->poison, level, seq);
     for (uint32_t l = 0; l < rt->levels; l++) {
-        rt->rings[l].fast_until = 0; /* what follows is to be checked at */
+        rt->rings[l].fast_until = 0; /* later tasks must be checked on the slow path */
     }
     for (uint32_t i = 0; i < slot->n_args; i++) {
         const ptoi_arg_desc *this = arg;
@@ -120,7 +121,7 @@ void ptoi_poison_record(pto_runtime *rt, uint32_t level, uint64_t seq)
             continue;
         }
         if (mapped) {
-            /* Is it still the last to have written it? */
+            /* Is the task still the last writer? */
             if (ptoi_access_find(rt->map, &t, &found) != PTO_OK || found.empty ||
                 found.region == PTOI_NONE) {
                 continue;
@@ -137,7 +138,7 @@ void ptoi_poison_record(pto_runtime *rt, uint32_t level, uint64_t seq)
     }
 }
 
-/* Regions of managed memory that is gone take themselves out as they are met. */
+/* Regions in managed memory that is gone are removed when a search meets them. */
 static bool is_alive(const pto_runtime *rt, const pto_tensor *t)
 {
     return !t->owner || ptoi_buffer_is(rt, t->owner, t->generation);

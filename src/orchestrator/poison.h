@@ -1,4 +1,4 @@
-/* poison.h - memory and tasks that went bad. */
+/* poison.h - bad tasks and bad memory. Orchestrator's side; poison.c defines "bad". */
 #ifndef PTOI_POISON_H
 #define PTOI_POISON_H
 
@@ -12,17 +12,19 @@ static inline bool ptoi_poison_any(const pto_runtime *rt)
     return rt->poison.count || rt->poison.all;
 }
 
-/* A bad task is passed: keeps its number, and its outputs that nobody has written since. */
+/* `completed` passes a bad task: records its number, and those outputs that no later task
+ * covers. */
 void ptoi_poison_record(pto_runtime *rt, uint32_t level, uint64_t seq);
 
-/* Whether reading the tensor meets something bad; whether the task was bad. */
+/* Whether the tensor overlaps bad memory. Whether a task below `completed` was bad. */
 bool ptoi_poison_meets(pto_runtime *rt, const pto_tensor *t);
 bool ptoi_poison_is_bad(const pto_runtime *rt, uint32_t level, uint64_t seq);
 
-/* The task of that order will write the tensor: what it covers of older ones is bad no longer (or
- * the writer will be). */
+/* The task of this order writes the tensor: forgets bad regions of older tasks that it covers. If
+ * the writer fails, it is recorded itself. */
 void ptoi_poison_cover(pto_runtime *rt, const pto_tensor *t, uint64_t order);
 
+/* Forgets everything. */
 void ptoi_poison_clear(pto_runtime *rt);
 
 #endif /* PTOI_POISON_H */

@@ -1,7 +1,7 @@
-/* rearrange.c - Rearrange as tasks: a large copy is cut into parts that wait, and are waited for, one
- * by one.
+/* rearrange.c - pto_submit_rearrange: a copy between layouts, as tasks.
  *
- * What a task is given: the destination, the source, and a scalar that says which device they are on.
+ * A large copy is cut into parts. Each part is a task with dependences of its own. Its arguments
+ * are the destination, the source, and a scalar that names their device.
  */
 #include <inttypes.h>
 
@@ -25,24 +25,24 @@ pto_status ptoi_rearrange_register(pto_runtime *rt)
 
 /* ---- Cutting ------------------------------------------------------------------------------- */
 
-/* A part takes some hundred microseconds: far longer than a task costs, and short enough that workers
- * come to an end together. */
+/* A part takes some hundred microseconds. That is far longer than the overhead of a task, and short
+ * enough that workers finish at about the same time. */
 #define PART_BYTES (UINT64_C(1) << 20)
 
 enum {
     MOST_PARTS = 64,
-    WINDOW_SHARE = 16, /* of a ring of so many tasks the parts take no more than one */
+    WINDOW_SHARE = 16, /* the parts take at most 1/16 of the task ring */
 };
 
-/* Both tensors are cut along one dim, in the same way: part i has elements at[i] .. at[i + 1]. */
+/* Both tensors are cut along the same dim. Part i has elements at[i] .. at[i + 1] of it. */
 typedef struct cuts {
     int32_t dim;
     uint32_t parts;
     int64_t at[MOST_PARTS + 1];
 } cuts;
 
-/* The dim that keeps a part together in the memory of the destination: of those that can be cut into
- * as many parts as wanted, the one with the longest way from one element to the next. */
+/* The dim that keeps a part contiguous in the destination: the one with the largest stride, of
+ * those that can be cut into `parts` parts. If there is none, the longest dim. */
 static int32_t dim_to_cut(const pto_tensor *dst, uint64_t parts)
 {
     int32_t longest = 0, best = -1;
@@ -59,13 +59,13 @@ static int32_t dim_to_cut(const pto_tensor *dst, uint64_t parts)
     return best >= 0 ? best : longest;
 }
 
-/* Whether no line of the destination has elements of dim `dim` both before and from `at` on, as far as
- * those are neighbours in memory. Blocks of managed memory begin with a line. */
+/* Whether a cut at `at` falls on a cache line boundary of the destination, so that two parts share
+ * no line there. Blocks of managed memory are aligned to lines. */
 static bool is_between_lines(const pto_tensor *dst, int32_t dim, int64_t at)
 {
     uint64_t size = pto_dtype_size(dst->dtype), step = (uint64_t)dst->strides[dim] * size;
     uint64_t first = (uint64_t)(uintptr_t)dst->storage + (uint64_t)dst->offset * size;
-    /* Downwards, it is the one before that begins where the others end. */
+    /* With a negative stride, element at - 1 begins where the later elements end. */
     uint64_t border = dst->strides[dim] < 0 ? (uint64_t)at - 1 : (uint64_t)at;
     return (first + border * step) % PTOI_LINE == 0;
 }
@@ -99,7 +99,7 @@ static void cut(const pto_runtime *rt, const pto_tensor *dst, cuts *c)
 
 /* ---- Submitting ---------------------------------------------------------------------------- */
 
-/* Whether a task could read the tensor now, as far as its buffer goes. */
+/* Whether the buffer of the tensor permits a task to read it now. */
 static bool is_readable(const pto_runtime *rt, const pto_tensor *t)
 {
     if (!t->owner) {
@@ -112,9 +112,9 @@ static bool is_readable(const pto_runtime *rt, const pto_tensor *t)
     return b->seq && b->bytes == t->storage_bytes && b->version == t->version;
 }
 
-/* Parts need memory to be parts of, so a destination without any gets it ahead of them. False: it
- * has to be one task after all, which brings the memory, or has words for what is wrong. So nothing is
- * given before it is certain that there is nothing to refuse. */
+/* Parts can only write a destination that has memory, so it gets some before them. *given is false
+ * if the copy must be a single task: that task brings the memory, or is refused with the right
+ * error. So no memory is given for a copy that is refused. */
 static pto_status give_memory(pto_runtime *rt, const pto_tensor *dst, const pto_tensor *src,
                               pto_worker_type type, const char *file, int line, bool *given)
 {
@@ -123,7 +123,7 @@ static pto_status give_memory(pto_runtime *rt, const pto_tensor *dst, const pto_
         return PTO_OK;
     }
     if (dst->owner == src->owner && dst->version != src->version) {
-        *given = false; /* the first part would begin the next version, and end the source's */
+        *given = false; /* the first part would begin a version that makes the source stale */
         return PTO_OK;
     }
     if (!ptoi_buffer_is(rt, dst->owner, dst->generation)) {
@@ -157,7 +157,7 @@ pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst, const
     PTO_TRY(ptoi_rearrange_check(&who, dst, src, &same));
     const pto_tensor *both[] = {dst, src};
     for (int side = 0; side < 2; side++) {
-        if (!both[side]->owner) { /* all of it, for a part looks only at itself */
+        if (!both[side]->owner) { /* the whole tensor: a part checks only itself */
             PTO_TRY(ptoi_buffer_check_external(rt, who.op, both[side]));
         }
     }
@@ -190,7 +190,7 @@ pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst, const
         }
         PTO_TRY(s);
     }
-    if (c.parts > 1) { /* what no part covers, all of them together do */
+    if (c.parts > 1) { /* together the parts cover what no single one does */
         ptoi_access_cover(rt->map, dst, first);
         if (ptoi_poison_any(rt)) {
             ptoi_poison_cover(rt, dst, order); /* parts may have failed by now */

@@ -1,13 +1,13 @@
-/* retire.c - recycling, in order: who is complete, who is done with.
+/* retire.c - recycling tasks in order.
  *
- * The scheduler's side says that a task is complete by closing its list (W2). The orchestrator looks
- * when it needs room, and now and then: so the two sides share nothing but that word, and recycling
- * takes no lock and no atomic operation beyond reading it.
+ * The scheduler's side reports that a task is complete by closing its waiter list (W2). The
+ * orchestrator reads that word when it needs room, and every few tasks. The two sides share nothing
+ * else, so recycling takes no lock and no atomic read-modify-write.
  *
- * A task goes when it is complete, no scope holds it (released), and no unfinished task uses its
- * memory. For the last, its row in held_until says for each level below which number all who use it
- * are. If all of those are complete it is free; if not, somebody between may be slow rather than
- * who uses it, and only then, when room is short, all tasks are checked at one by one.
+ * A task is recycled when it is complete, no scope holds it (released), and no unfinished task uses
+ * its memory. Its row of held_until bounds the users: held_until[l] is one past the last one on
+ * level l. If held_until[l] <= completed on every level, it is free. Otherwise the unfinished task
+ * may be one that does not use the memory. Only if room is short are all tasks checked one by one.
  */
 #include "orchestrator/retire.h"
 #include "base/mutant.h"
@@ -26,7 +26,7 @@ void ptoi_retire_completed(pto_runtime *rt, uint32_t level)
         if (((n - rt->view.first) & t->mask) == 0) {
             lap = ptoi_lap(&rt->view, level, n);
         }
-        if (ptoi_get64(&t->orders[(uint32_t)n & t->mask]) & 1) { /* submit completed it */
+        if (ptoi_get64(&t->orders[(uint32_t)n & t->mask]) & 1) { /* complete when submit returned */
             continue;
         }
         const uint64_t waiters = ptoi_acquire64(&state->waiters); /* pairs W2 */
@@ -45,7 +45,7 @@ void ptoi_retire_completed(pto_runtime *rt, uint32_t level)
     if (PTOI_MUTANT(DEPS_EARLY) && n != t->head) {
         ptoi_ring_give_back(&t->deps, ptoi_record_of(t, n)->deps_end);
     }
-    (void)pto_tensormap_sync_validity(rt->map, level, n); /* it only rises */
+    (void)pto_tensormap_sync_validity(rt->map, level, n); /* cannot fail: n only rises */
 }
 
 ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq, uint32_t *count)
@@ -80,7 +80,7 @@ ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq,
     return found;
 }
 
-/* Whether an unfinished task uses the memory of the oldest one, as far as the rows say. */
+/* Whether an unfinished task may use the memory of the task, judged by held_until alone. */
 static bool seems_held(const pto_runtime *rt, const ptoi_rings *t, uint64_t seq)
 {
     if (!(ptoi_record_of(t, seq)->holders & PTOI_HELD)) {
@@ -107,7 +107,7 @@ bool ptoi_retire_is_held(pto_runtime *rt, uint32_t level, uint64_t seq)
     return t->blocker != 0;
 }
 
-/* Bad tasks stay until nobody can ask any more whether they were. */
+/* Whether an unfinished task may still ask if this one was bad. Bad tasks are kept until then. */
 static bool is_asked_about(const pto_runtime *rt, uint32_t level, uint64_t seq)
 {
     const ptoi_rings *t = &rt->rings[level];
@@ -132,12 +132,12 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
     for (uint32_t l = 0; l < rt->levels; l++) {
         ptoi_retire_completed(rt, l);
     }
-    const ptoi_record *block = NULL; /* the last that has one */
+    const ptoi_record *block = NULL; /* the last recycled task with a heap block */
     uint64_t n = t->retired;
     uint64_t end = t->completed < t->released || PTOI_MUTANT(NO_SCOPE_REF) ? t->completed
                                                                            : t->released;
-    if (t->held == 0 && !rt->poison.n_bad[level] && !rt->guarded && n < end) {
-        /* Nothing keeps any of them; and with the last block go all before it. */
+    if (t->n_held == 0 && !rt->poison.n_bad[level] && !rt->guarded && n < end) {
+        /* Nothing holds any of them. Returning the last block returns all blocks before it. */
         for (uint64_t last = end; t->heap.used && !block && last-- != n;) {
             block = ptoi_record_of(t, last)->heap_size ? ptoi_record_of(t, last) : NULL;
         }
@@ -153,7 +153,7 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
             break;
         }
         t->blocker = 0;
-        t->held -= (ptoi_record_of(t, n)->holders & PTOI_HELD) != 0;
+        t->n_held -= (ptoi_record_of(t, n)->holders & PTOI_HELD) != 0;
         if (ptoi_record_of(t, n)->heap_size) {
             block = ptoi_record_of(t, n);
             if (PTOI_UNLIKELY(rt->guarded)) {
@@ -166,10 +166,11 @@ static void retire(pto_runtime *rt, uint32_t level, bool exactly)
         block = ptoi_record_of(t, n);
     }
     if (block) {
-        ptoi_heap_give_back(&t->heap, block->heap_at, block->heap_size); /* and all before it */
+        ptoi_heap_give_back(&t->heap, block->heap_at,
+                            block->heap_size); /* and all blocks before it */
     }
     ptoi_a64 *peak = &t->progress->ring[PTO_RING_TASKS].peak;
-    if (t->head - t->retired > ptoi_get64(peak)) { /* it only falls here */
+    if (t->head - t->retired > ptoi_get64(peak)) { /* before head - retired falls */
         ptoi_set64(peak, t->head - t->retired);
     }
     if (n != t->retired) {

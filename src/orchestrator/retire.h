@@ -1,26 +1,26 @@
-/* retire.h - recycling what is complete, in order. */
+/* retire.h - recycling tasks in order. Orchestrator's side. */
 #ifndef PTOI_RETIRE_H
 #define PTOI_RETIRE_H
 
 #include "orchestrator/runtime.h"
 
-/* Finds how far tasks are complete on one level. Edges and map entries come back. */
+/* Advances `completed` on one level. Returns edges and map entries of the tasks it passes. */
 void ptoi_retire_completed(pto_runtime *rt, uint32_t level);
 
-/* The same on all levels, and recycles what can be on one. */
+/* Advances `completed` on all levels, then recycles tasks of one level as far as possible. */
 void ptoi_retire(pto_runtime *rt, uint32_t level);
 
-/* The same, and if the oldest task seems to be held finds out whether it is. */
+/* The same, but where held_until says that a task may be held, visits all tasks to find out. */
 void ptoi_retire_exactly(pto_runtime *rt, uint32_t level);
 
-/* Whether an unfinished task uses the memory of the oldest one; which one is in rings.blocker. */
+/* Whether an unfinished task uses the memory of the oldest one. rings.blocker names it. */
 bool ptoi_retire_is_held(pto_runtime *rt, uint32_t level, uint64_t seq);
 
-/* An unfinished task that uses the memory of this one, 0 if there is none; and, if `count` is given,
- * how many there are. Visits all tasks. */
+/* An unfinished task that uses the memory of this one; 0 if there is none. If `count` is given,
+ * adds how many there are. Visits all tasks. */
 ptoi_ref ptoi_retire_holder(const pto_runtime *rt, uint32_t level, uint64_t seq, uint32_t *count);
 
-/* Publishes how full the rings of a level are. */
+/* Publishes the state of a level and its rings, and the counts of edges, for outside readers. */
 void ptoi_retire_publish(pto_runtime *rt, uint32_t level);
 
 #endif /* PTOI_RETIRE_H */

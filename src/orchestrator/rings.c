@@ -1,4 +1,4 @@
-/* rings.c - see rings.h. */
+/* rings.c - sizes and names of the rings: rings.h. */
 #include "orchestrator/rings.h"
 
 void ptoi_rings_publish_sizes(pto_runtime *rt, uint32_t level)
@@ -9,7 +9,7 @@ void ptoi_rings_publish_sizes(pto_runtime *rt, uint32_t level)
     }
 }
 
-/* ---- Words ---- */
+/* ---- Names ---- */
 
 const ptoi_ring_words *ptoi_rings_words(pto_ring ring)
 {

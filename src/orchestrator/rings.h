@@ -1,7 +1,7 @@
-/* rings.h - the rings of a level: how full they are, what they are called. Orchestrator's side.
+/* rings.h - the rings of a level: their fill and their names. Orchestrator's side.
  *
- * PTO_LEVEL_RING_MAP (pto/observe.h) lists them. A new ring takes a row there and a case in
- * ptoi_rings_read: statistics, reports, tools and traces loop over the table.
+ * PTO_LEVEL_RING_MAP (pto/observe.h) lists them. A new ring needs a row there and a case
+ * in ptoi_rings_read. Statistics, reports, tools and traces loop over the table.
  */
 #ifndef PTOI_RINGS_H
 #define PTOI_RINGS_H
@@ -20,7 +20,7 @@ static inline ptoi_ring_fill ptoi_rings_read(const pto_runtime *rt, uint32_t lev
     const uint64_t unit = sizeof(ptoi_arg_desc);
     ptoi_ring_fill fill = {0, 0, 0};
     switch (ring) {
-    case PTO_RING_TASKS: /* retire.c keeps its peak, in the window alone */
+    case PTO_RING_TASKS: /* retire.c keeps the peak, only in the window */
         fill = (ptoi_ring_fill){t->head - t->retired,
                                 ptoi_get64(&t->progress->ring[PTO_RING_TASKS].peak),
                                 t->mask + UINT64_C(1)};
@@ -37,16 +37,16 @@ static inline ptoi_ring_fill ptoi_rings_read(const pto_runtime *rt, uint32_t lev
     case PTO_RING_MAP:
         fill = (ptoi_ring_fill){ptoi_entry_used(map), map->peak, map->mask + UINT64_C(1)};
         break;
-    case PTO_RING_BUFFERS: /* no ring of a level */
+    case PTO_RING_BUFFERS: /* not a ring of a level */
         break;
     }
-    /* A ring records its peak as room comes back: since then more may have been taken. */
+    /* The stored peak dates from the last time room came back. More may have been taken since. */
     fill.peak = fill.used > fill.peak ? fill.used : fill.peak;
     return fill;
 }
 
-/* Stores used and peak of a ring in the window. Not of the task ring: readers see it in head and
- * retired. */
+/* Stores used and peak of a ring in the window. For the task ring, readers compute them from head
+ * and retired. */
 static inline void ptoi_ring_publish(pto_runtime *rt, uint32_t level, pto_ring ring)
 {
     ptoi_progress *p = rt->rings[level].progress;
@@ -57,7 +57,8 @@ static inline void ptoi_ring_publish(pto_runtime *rt, uint32_t level, pto_ring r
     }
 }
 
-/* Of all rings. It runs every 32 tasks: hence code without a loop, with no case left to decide. */
+/* Stores them for all rings. This runs every 32 tasks, so the macro unrolls the loop and resolves
+ * the switch at compile time. */
 static inline void ptoi_rings_publish(pto_runtime *rt, uint32_t level)
 {
 #define PTOI_PUBLISH_RING(NAME, ...) ptoi_ring_publish(rt, level, PTO_RING_##NAME);
@@ -65,23 +66,23 @@ static inline void ptoi_rings_publish(pto_runtime *rt, uint32_t level)
 #undef PTOI_PUBLISH_RING
 }
 
-/* Stores the sizes, which do not change. */
+/* Stores the sizes, which never change. */
 void ptoi_rings_publish_sizes(pto_runtime *rt, uint32_t level);
 
-/* A submit has to wait for room. */
+/* Counts a submit that waits for room. */
 static inline void ptoi_rings_count_wait(pto_runtime *rt, uint32_t level, ptoi_shortage what)
 {
     ptoi_count64(&rt->view.header->progress[level].ring[what].waits, 1);
 }
 
-/* ---- Words: columns of the table, and the option that makes the ring larger ---- */
+/* ---- Names: columns of the table, and the option that makes the ring larger ---- */
 
 typedef struct ptoi_ring_words {
     const char *name, *unit, *field, *variable;
     const char *option; /* "ring_tasks (PTO_RING_TASKS)" */
 } ptoi_ring_words;
 
-/* Of any number: a ring that does not exist is an "unknown ring". */
+/* The names of a ring. Any number is allowed: one that does not exist is an "unknown ring". */
 const ptoi_ring_words *ptoi_rings_words(pto_ring ring);
 
 #endif /* PTOI_RINGS_H */

@@ -1,11 +1,11 @@
-/* room.c - room for a task: a slot, a block of heap, arguments, map entries; and edges, later.
+/* room.c - slow path: room for a slot, a heap block, arguments, map entries, and later edges.
  *
- * Nothing is taken here, only found. So a wait for room, here or in home.c, happens with nothing
- * half done, and with everything submitted so far in the hands of workers.
+ * Room is found here, not taken. So a wait for room, here or in owner.c, happens with nothing half
+ * done, and with all earlier tasks published.
  *
- * Slots, heap and arguments come back in order, and an open scope may hold them: whether waiting
- * helps is for orchestrator/stall.c to prove. Edges and map entries come back as tasks complete, so there
- * it always does.
+ * Slots, heap and arguments come back in order, and an open scope may hold them. stall.c proves
+ * whether waiting can help. Edges and map entries come back as tasks complete, so there waiting
+ * always helps.
  */
 #include <inttypes.h>
 
@@ -55,21 +55,22 @@ static __attribute__((noinline, cold)) pto_status refuse_size(const ptoi_slow *d
     if (d->heap_bytes > t->heap.size) {
         (void)ptoi_stall_too_large(d->rt, d->level, PTOI_SHORT_HEAP, d->heap_bytes, d->heap_bytes);
         return ptoi_fail(PTO_TOO_LARGE,
-                         "submit: outputs of %" PRIu64 " bytes for the heap of level %u, which has "
-                         "%" PRIu64 ": it takes heap_bytes (PTO_HEAP) of at least %" PRIu64,
+                         "submit: outputs of %" PRIu64
+                         " bytes do not fit into the heap of level %u, "
+                         "which has %" PRIu64 ": raise heap_bytes (PTO_HEAP) to at least %" PRIu64,
                          d->heap_bytes, d->level, t->heap.size, d->heap_bytes);
     }
     (void)ptoi_stall_too_large(d->rt, d->level, PTOI_SHORT_ARGS, d->units * 16, d->units * 16);
     return ptoi_fail(PTO_TOO_LARGE,
                      "submit: %u arguments take %" PRIu64 " bytes of the %" PRIu64 " that level %u "
-                     "has for them: it takes arg_bytes (PTO_ARGS) of at least %" PRIu64,
+                     "has for them: raise arg_bytes (PTO_ARGS) to at least %" PRIu64,
                      d->n_args, d->units * 16, t->args.size * 16, d->level, d->units * 16);
 }
 
 /* ---- Map entries ---- */
 
-/* Whether the map may forget a task of the level: it is complete, and not bad (bad ones are written
- * down when they are passed, and the map is asked then). */
+/* Whether the map may forget a task of the level: it is complete and not bad. A bad one is recorded
+ * when `completed` passes it, and that needs the map. */
 static bool is_over(const void *context, uint64_t seq)
 {
     const ptoi_slow *d = context;
@@ -79,21 +80,22 @@ static bool is_over(const void *context, uint64_t seq)
     return seq < t->completed || waiters == ptoi_list_word(lap, PTOI_LIST_CLOSED);
 }
 
-/* They come back as tasks complete: in order for nothing, and behind a slow task by closing gaps,
- * which takes time; so only when there is nothing better to do. */
+/* In-order recycling of entries is free. Entries behind an unfinished task come back only by
+ * compaction, which is not free: it happens only when there is no task to run. */
 static void wait_for_entries(ptoi_slow *d)
 {
     pto_runtime *rt = d->rt;
     ptoi_wait_reason_room(rt, d->level, PTOI_SHORT_MAP, d->n_accesses + d->n_fresh);
     if (d->n_accesses + d->n_fresh > (size_t)rt->map->level[d->level].mask + 1) {
-        /* It could never be remembered. So it runs alone: nobody has to know of it. */
+        /* The map can never hold it. It runs alone, so no other task has to find it in the map. */
         for (uint32_t l = 0; l < rt->levels; l++) {
             ptoi_wait_level(rt, l);
         }
         d->barrier = true;
         return;
     }
-    uint64_t complete = ptoi_count_complete(rt); /* before looking: what comes after is news */
+    uint64_t complete = ptoi_count_complete(
+        rt); /* read first, so that no later completion is missed */
     ptoi_retire(rt, d->level);
     ptoi_entry_recycle(rt->map, d->level);
     if (ptoi_slow_shortage(d) != PTOI_SHORT_MAP ||
@@ -150,7 +152,7 @@ pto_status ptoi_slow_reserve(ptoi_slow *d)
     return ptoi_slow_shortage(d) == PTOI_SHORT_NOTHING ? PTO_OK : wait_for_room(d);
 }
 
-/* ---- Edges: how many is known when the map has been asked ---- */
+/* ---- Edges: their number is known after the lookup in the map ---- */
 
 bool ptoi_edges_drop_complete(const pto_runtime *rt, ptoi_edges *edges)
 {
@@ -163,7 +165,7 @@ bool ptoi_edges_drop_complete(const pto_runtime *rt, ptoi_edges *edges)
         if (!ptoi_is_complete(view, ref, &waiters)) {
             edges->refs[left++] = ref;
         } else {
-            /* The slot is still its own: nothing retires meanwhile. */
+            /* The slot is still that of the task: nothing is recycled meanwhile. */
             poisoned |= ptoi_ref_poisons(ref) && ptoi_list_bad(waiters, ptoi_lap_of_ref(view, ref));
         }
     }
@@ -171,17 +173,18 @@ bool ptoi_edges_drop_complete(const pto_runtime *rt, ptoi_edges *edges)
     return poisoned;
 }
 
-/* Nothing is recycled but edges, so that every reference keeps its meaning. */
+/* Recycles nothing but edges, so that every reference stays valid. */
 void ptoi_slow_reserve_edges(ptoi_slow *d)
 {
     ptoi_rings *t = d->rings;
     bool counted = false;
-    if (ptoi_edges_are_few(t)) {
+    if (ptoi_edges_run_short(t)) {
         d->poisoned |= ptoi_edges_drop_complete(d->rt, &d->edges);
     }
     while (!ptoi_ring_fits(&t->deps, d->edges.count, &d->deps)) {
         uint64_t complete = ptoi_count_complete(d->rt);
-        /* In this order: a bad task that is passed now stays only for those submitted before. */
+        /* In this order. A bad task that is passed now is kept for submitted tasks, not for this
+         * one. */
         ptoi_retire_completed(d->rt, d->level);
         d->poisoned |= ptoi_edges_drop_complete(d->rt, &d->edges);
         if (ptoi_ring_fits(&t->deps, d->edges.count, &d->deps)) {
@@ -191,10 +194,10 @@ void ptoi_slow_reserve_edges(ptoi_slow *d)
             counted = true;
             ptoi_rings_count_wait(d->rt, d->level, PTOI_SHORT_DEPS);
         }
-        /* Older tasks of the level give edges back, or fewer are needed. */
+        /* As tasks complete, older ones return edges and this one needs fewer. */
         ptoi_wait_reason_room(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count);
         const uint64_t since = ptoi_trace_now(d->rt);
-        /* Many at once: each look at what is complete goes through all tasks. */
+        /* Many tasks per round: each check for complete tasks visits all of them. */
         if (!ptoi_help(d->rt, 1 + (t->mask + 1) / 16, PTOI_LENGTH_LONG, NULL)) {
             ptoi_wait_any(d->rt, complete);
         }

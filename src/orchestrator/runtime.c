@@ -1,4 +1,4 @@
-/* runtime.c - the life of a runtime: create, destroy. */
+/* runtime.c - creating and destroying a runtime. */
 #include "orchestrator/runtime.h"
 
 #include <inttypes.h>
@@ -20,8 +20,8 @@
 #include "orchestrator/work.h"
 
 #define MOST_PARAMS (UINT64_C(1) << 20) /* of one task */
-#define AHEAD 8 /* tasks for each thread that keep it busy for a while, if they are not brief */
-#define EVERYTHING_NS 1000000 /* of inline_ns: who says so much wants everything at once */
+#define AHEAD 8 /* tasks per thread that keep it busy for a while, if they are not short */
+#define EVERYTHING_NS 1000000 /* from this inline_ns on, everything runs inline */
 
 pto_status ptoi_runtime_refuse(const pto_runtime *rt, const char *who)
 {
@@ -59,7 +59,7 @@ static void *reserve(size_t bytes, size_t *kept)
     return ptoi_os_reserve(bytes);
 }
 
-/* The window, and both mappings of it. */
+/* Creates the window and its mappings. */
 static pto_status create_window(pto_runtime *rt)
 {
     const pto_config *c = &rt->settings.config;
@@ -83,8 +83,8 @@ static pto_status create_window(pto_runtime *rt)
     return PTO_OK;
 }
 
-/* Numbers of tasks, lives of buffers and kernels of each runtime begin elsewhere, so that what is one
- * runtime's is not taken for another's. Far more follow than a program lives to see. */
+/* Numbers of tasks, buffers and kernels start at another value in each runtime. So a handle of one
+ * runtime is not valid in another. No program lives long enough to use up such a range. */
 static void choose_numbers(pto_runtime *rt)
 {
     static ptoi_a32 created;
@@ -96,7 +96,7 @@ static void choose_numbers(pto_runtime *rt)
     }
 }
 
-/* All of it, before any is used. */
+/* Reserves all memory before any is used. */
 static pto_status reserve_rings(pto_runtime *rt)
 {
     const pto_config *c = &rt->settings.config;
@@ -141,7 +141,7 @@ static pto_status create_rings(pto_runtime *rt)
         t->refs = rt->view.level[l].deps;
         t->records = rt->records + h->level[l].first_slot;
         t->held_until = rt->held_until + (size_t)h->level[l].first_slot * rt->levels;
-        /* Twice as many as tasks: a power of two, and more than there are blocks. */
+        /* Twice as many runs as tasks: a power of two, and more than there are blocks. */
         ptoi_heap_init(&t->heap, h->level[l].heap_bytes, PTOI_HEAP_WARM,
                        rt->runs + 2 * (size_t)h->level[l].first_slot, 2 * h->level[l].slots);
         ptoi_ring_init(&t->args, h->level[l].arg_units);
@@ -171,7 +171,7 @@ static pto_status create_map(pto_runtime *rt)
     return PTO_OK;
 }
 
-/* What submit may run itself. */
+/* Decides what submit may run inline. */
 static void create_inline(pto_runtime *rt)
 {
     const uint32_t inline_ns = rt->settings.config.inline_ns, workers = rt->settings.n_workers;
@@ -218,7 +218,7 @@ static void stop(pto_runtime *rt)
     }
 }
 
-/* Frees whatever of a runtime there is. */
+/* Frees a runtime, which may be incomplete. */
 static void dismantle(pto_runtime *rt)
 {
     stop(rt);
@@ -289,7 +289,7 @@ pto_status pto_runtime_create(pto_runtime **rt, const pto_config *config)
 
 /* ---- Destroy ---- */
 
-/* Writes the trace. That a task failed comes first, in words too; the trace is not lost for it. */
+/* Writes the trace, even if a task failed. `status` takes precedence over an error of the trace. */
 static pto_status add_trace(pto_runtime *rt, pto_status status)
 {
     char words[512];
@@ -298,7 +298,7 @@ static pto_status add_trace(pto_runtime *rt, pto_status status)
     if (status == PTO_OK || written == PTO_OK) {
         return status == PTO_OK ? written : status;
     }
-    return ptoi_fail(status, "%s; and the trace is not written: %s", words, pto_error_detail());
+    return ptoi_fail(status, "%s; and the trace was not written: %s", words, pto_error_detail());
 }
 
 pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending)
@@ -335,10 +335,10 @@ pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending)
     if (old->guarded) {
         ptoi_guard_sweep(old);
     }
-    const bool told = ending == PTO_CANCEL || ptoi_failure_is_told(old);
+    const bool told = ending == PTO_CANCEL || ptoi_failure_is_reported(old);
     pto_status s = told ? PTO_OK : pto_wait(old);
     ptoi_release32(&old->view.header->orchestrator_done, 1);
-    stop(old); /* a trace is written when nobody adds to it any more */
+    stop(old); /* no thread adds to the trace after this */
     s = add_trace(old, s);
     dismantle(old);
     *rt = NULL;

@@ -1,20 +1,20 @@
-/* runtime.h - the orchestrator's side: everything that only the orchestrating thread touches.
+/* runtime.h - the orchestrator's side: the state that only the orchestrating thread writes.
  *
- *   submit ──> map: whom must it wait for        (map/)
- *          ──> rings: slot, heap, arguments, edges   one of each for every level
+ *   submit ──> map: which tasks must it wait for     (map/)
+ *          ──> rings: slot, heap, arguments, edges   one of each per level
  *          ──> window: written, then published in the inbox
- *   retire ──> closed slots are recycled in order, and the rings with them
+ *   retire ──> complete tasks are recycled in order, and the rings with them
  *
- * The scheduler's side writes nothing here, so nothing here is locked or atomic. What the two sides
- * share is in the window.
+ * The scheduler's side writes nothing here, so nothing is locked. The few atomic fields are read by
+ * other threads of the program. What the two sides share is in the window.
  *
  * For each level
  *
- *      retired <= completed <= head,  retired <= released <= head,  head - retired <= window
+ *      retired <= completed <= head,  retired <= released <= head,  head - retired <= ring_tasks
  *
- *   all tasks below `completed` are complete; all below `released` have no scope left that holds
- *   them; all below `retired` are recycled: complete, released, and no unfinished task uses their
- *   memory.
+ *   Tasks below `completed` are complete. Tasks below `released` are held by no open scope. Tasks
+ *   below `retired` are recycled: they were complete and released, and no unfinished task used
+ *   their memory.
  */
 #ifndef PTOI_RUNTIME_H
 #define PTOI_RUNTIME_H
@@ -30,26 +30,26 @@
 
 #include "base/likely.h"
 
-/* What the orchestrator records about a task, beside its slot: one line of cache. */
+/* Task record: what the orchestrator knows about a task beside its slot. One cache line. */
 typedef struct ptoi_record {
-    uint64_t heap_at;   /* where its block lies */
-    uint64_t heap_size; /* 0: it has none */
-    uint64_t args_end;  /* heads of the rings after it */
+    uint64_t heap_at;   /* offset of its block */
+    uint64_t heap_size; /* 0: it has no block */
+    uint64_t args_end;  /* heads of the two rings after this task took its pieces */
     uint64_t deps_end;
-    uint64_t linked;  /* the last submit that has an edge from it, as its number `link` */
-    uint64_t held;    /* the last submit that names its memory */
-    uint32_t holders; /* tasks that ever named its memory; with PTOI_HELD if any was handed over */
-    uint32_t scopes;  /* scopes around it at its birth, of its lifetime */
-    uint32_t base;    /* place of the outermost of them in the stack */
+    uint64_t linked;   /* the last attempt with an edge from it, at index `link` */
+    uint64_t named_by; /* the last attempt that names its memory */
+    uint32_t holders;  /* tasks that ever named its memory; PTOI_HELD if one was offloaded */
+    uint32_t scopes;   /* open scopes of its lifetime when it was submitted */
+    uint32_t base;     /* index of the outermost of them in the stack */
     uint32_t link;
 } ptoi_record;
 
 #define PTOI_HELD 0x80000000u
 #define PTOI_HOLDERS 0x7fffffffu
 
-_Static_assert(sizeof(ptoi_record) == PTOI_LINE, "a note is one line of cache");
+_Static_assert(sizeof(ptoi_record) == PTOI_LINE, "a task record is one cache line");
 
-/* Why one task waits for another; in the order of `edges` in the header of the window. */
+/* Why one task waits for another. The order is that of `edges` in the header of the window. */
 typedef enum ptoi_reason {
     PTOI_REASON_RAW,
     PTOI_REASON_WAR,
@@ -59,14 +59,12 @@ typedef enum ptoi_reason {
 } ptoi_reason;
 
 typedef struct ptoi_rings {
-    uint64_t
-        fast_until; /* tasks of orders below this may come as known ones (orchestrator/known.h): there is
-                       room, and nothing else to look at; set as a submit ends, 0 if room is taken
-                       by others */
-    bool
-        edges_short; /* edges are getting short: none is kept for a producer that is complete already */
+    uint64_t fast_until;     /* tasks of lower order may take the fast path (submit.c): there is
+                                room in all rings. Set as a submit ends; 0 after the slow path has
+                                taken room, and after a failure */
+    bool edges_short;        /* the edge ring is half full: drop edges to complete tasks */
     uint64_t head;           /* the number of the next task */
-    ptoi_progress *progress; /* what is told of the level */
+    ptoi_progress *progress; /* published state of the level, in the window */
     uint64_t completed;
     uint64_t retired;
     uint64_t released;
@@ -75,19 +73,20 @@ typedef struct ptoi_rings {
     ptoi_state *states;
     ptoi_a64 *orders;
     ptoi_record *records;
-    uint64_t *held_until; /* a row for each slot: below these numbers are all who hold its memory;
-                             valid with PTOI_HELD */
+    /* A row per slot, valid with PTOI_HELD. held_until[l] is one past the last task on level l that
+     * uses the memory of the slot's task. */
+    uint64_t *held_until;
     ptoi_heap heap;
     ptoi_ring args, deps;
-    ptoi_arg_desc *arg_descs; /* the arguments themselves, in the window */
-    ptoi_ref *refs;           /* and the edges */
-    ptoi_ref blocker;   /* an unfinished task that holds the memory of the oldest; 0: none known */
-    uint32_t pins;      /* open lifetimes that have `pinned` something here */
-    uint32_t held;      /* records that have PTOI_HELD */
-    uint32_t fresh_lap; /* no word of state.waiters is of a lap before the one before this */
+    ptoi_arg_desc *arg_descs; /* memory of the argument ring, in the window */
+    ptoi_ref *refs;           /* memory of the edge ring, in the window */
+    ptoi_ref blocker;   /* an unfinished task that uses the memory of the oldest; 0: none known */
+    uint32_t pins;      /* open lifetimes on this level with `pinned` set */
+    uint32_t n_held;    /* records that have PTOI_HELD */
+    uint32_t fresh_lap; /* every word of state.waiters is of lap fresh_lap - 1 or later */
 } ptoi_rings;
 
-/* Why a submit has to wait. */
+/* Which ring has no room for a submit. */
 typedef enum ptoi_shortage {
 #define PTOI_SHORT_ENUM(NAME, ...) PTOI_SHORT_##NAME = PTO_RING_##NAME,
     PTO_LEVEL_RING_MAP(PTOI_SHORT_ENUM)
@@ -98,35 +97,35 @@ typedef enum ptoi_shortage {
 /* An open scope. */
 typedef struct ptoi_scope {
     uint64_t order;   /* tasks submitted before it */
-    uint64_t seq;     /* head of the level of its tasks, when it began */
-    uint32_t buffers; /* records in use before it */
+    uint64_t seq;     /* head of its level when it began */
+    uint32_t buffers; /* buffer records in use when it began */
     uint32_t site;
-    uint32_t level;      /* of tasks inside */
-    uint32_t base;       /* place in the stack where the lifetime it belongs to begins */
-    uint32_t boundaries; /* how many are open, with it */
-    uint64_t pinned; /* where a lifetime begins: its first task that was submitted while others were
-                        open inside of it on the same level; 0: none */
+    uint32_t level;      /* of tasks submitted inside it */
+    uint32_t base;       /* index in the stack of the scope that begins its lifetime */
+    uint32_t boundaries; /* open boundary scopes, including this one */
+    uint64_t pinned;     /* in the scope that begins a lifetime: the first task of that lifetime
+                            submitted while an inner lifetime was open on the same level; 0: none */
 } ptoi_scope;
 
-/* A managed buffer. Records form a stack: a lifetime that ends takes all that were made in it. */
+/* A managed buffer. Records form a stack: a lifetime that ends pops all that were made in it. */
 typedef struct ptoi_buffer {
-    uint64_t life;  /* which buffer it is; never used twice */
+    uint64_t life;  /* identity of the buffer; never used twice */
     uint64_t order; /* tasks submitted before it was created */
-    uint64_t bytes; /* */
-    uint64_t at;    /* where its memory lies in the heap of `level` */
-    uint64_t seq;   /* the task that owns the memory; 0: it has none yet */
-    uint64_t fresh; /* the submit that is about to give it memory */
+    uint64_t bytes; /* size that the program asked for */
+    uint64_t at;    /* offset of its memory in the heap of `level` */
+    uint64_t seq;   /* the task that owns the memory; 0: it has no memory yet */
+    uint64_t fresh; /* the attempt that is about to give it memory */
     uint32_t version;
-    uint32_t base; /* the lifetime it belongs to: place in the stack where that begins */
-    uint16_t desc; /* of all of it, in order: the number, if it is known; else 0 */
-    uint8_t level; /* of the owner */
-    bool told;     /* the submit that `fresh` says tells the map of all of it, as of fresh memory */
-    bool unmapped; /* the map has never heard of it: all who used it were run at once */
+    uint32_t base;   /* index in the stack of the scope that begins its lifetime */
+    uint16_t desc;   /* layout of the whole buffer, densely: its number, or 0 if it has none */
+    uint8_t level;   /* of the owner task */
+    bool maps_whole; /* attempt `fresh` records the whole buffer in the map, as fresh memory */
+    bool unmapped;   /* the map has no entry for it: all tasks that used it ran inline */
 } ptoi_buffer;
 
-_Static_assert(sizeof(ptoi_buffer) == PTOI_LINE, "a record of a buffer is one line of cache");
+_Static_assert(sizeof(ptoi_buffer) == PTOI_LINE, "a buffer record is one cache line");
 
-/* Memory and tasks that went bad; orchestrator/poison.c. */
+/* Bad tasks and the memory they were to write: orchestrator/poison.c. */
 typedef struct ptoi_bad_range {
     uint64_t first, last;
 } ptoi_bad_range;
@@ -139,47 +138,51 @@ typedef struct ptoi_bad_region {
 typedef struct ptoi_poison {
     ptoi_bad_region *regions;
     uint32_t count, capacity;
-    bool all;                            /* too many to know: everything */
+    bool all;                            /* the list overflowed: all memory counts as bad */
     ptoi_bad_range *bad[PTO_MAX_LEVELS]; /* numbers of bad tasks, rising */
     uint32_t n_bad[PTO_MAX_LEVELS];
-    uint64_t fence[PTO_MAX_LEVELS]; /* bad tasks stay until all below these are complete */
+    uint64_t fence
+        [PTO_MAX_LEVELS]; /* bad tasks are not recycled before all tasks below these are complete */
     size_t region_bytes, bad_bytes;
 } ptoi_poison;
 
 struct pto_runtime {
     /* hot */
-    ptoi_a64 thread;            /* the orchestrating one; others look whether it is them */
-    ptoi_view view;             /* the orchestrator's own */
-    uint64_t order;             /* tasks submitted */
-    uint64_t attempt;           /* calls of submit, for marks that need no cleaning */
-    uint64_t why[PTOI_REASONS]; /* edges, by reason; told when the rest is (ptoi_retire_publish) */
-    uint64_t retire_at;         /* the order at which submit looks next what has become of tasks */
-    uint32_t depth;             /* of scopes */
+    ptoi_a64 thread;  /* the orchestrating thread; other threads compare themselves with it */
+    ptoi_view view;   /* the orchestrator's mapping of the window */
+    uint64_t order;   /* tasks submitted */
+    uint64_t attempt; /* counts submits; marks that hold an older value are void */
+    uint64_t why[PTOI_REASONS]; /* edges, by reason; published by ptoi_retire_publish */
+    uint64_t retire_at;         /* the order at which submit next retires tasks */
+    uint32_t depth;             /* open scopes */
     uint32_t level;             /* of tasks submitted now */
-    uint32_t base;    /* of the lifetime that they belong to: place in the stack of scopes */
-    ptoi_rings *ring; /* that of the level */
+    uint32_t base;              /* index of the scope that begins their lifetime */
+    ptoi_rings *ring;           /* &rings[level] */
     uint32_t levels;
-    uint32_t n_kernels;    /* with number 0, which is none */
-    uint32_t first_kernel; /* added to their numbers */
-    uintptr_t heap_low[2]; /* all heaps, as the orchestrator and as the scheduler sees them */
+    uint32_t n_kernels;    /* including number 0, which is no kernel */
+    uint32_t first_kernel; /* xored with the number of a kernel to make its handle */
+    uintptr_t
+        heap_low[2]; /* start of all heaps, in the orchestrator's and the scheduler's mapping */
     uintptr_t heap_bytes;
-    uintptr_t heap_begin, heap_end; /* around both; far more than they are, if mapped twice */
+    uintptr_t heap_begin,
+        heap_end; /* a range that contains both mappings, and possibly much more */
     pto_tensormap *map;
     ptoi_buffer *buffers;
     uint32_t n_buffers, max_buffers;
-    uint32_t temp_desc; /* of the last temporary: the number, or 0 */
-    pto_tensor temp;    /* itself, but for its memory */
-    uint32_t served;    /* types that anybody serves */
+    uint32_t temp_desc; /* number of the layout of `temp`, or 0 */
+    pto_tensor temp;    /* the last temporary, without its memory */
+    uint32_t served;    /* worker types that some thread serves */
     ptoi_scheduler *scheduler;
-    ptoi_calls *calls;        /* for tasks that submit runs itself */
-    const ptoi_a32 *sleepers; /* idle or resting, in the window: who might sleep while tasks come */
-    uint32_t forks;           /* ptoi_os_forks as it was created */
-    bool inside;              /* this thread is in a call of window/caller.h, where kernels run */
+    ptoi_calls *calls; /* for tasks that submit runs itself */
+    const ptoi_a32
+        *sleepers;  /* `idle` or `resting` in the window: threads that may sleep while tasks come */
+    uint32_t forks; /* ptoi_os_forks when the runtime was created */
+    bool inside; /* the orchestrating thread is in a call of window/caller.h, which runs kernels */
     bool asymmetric;
     bool watched; /* there is a watcher, or the run is traced */
     bool guarded; /* managed memory has guards */
     pto_task last;
-    pto_task unmapped; /* the task that runs alone, because the map could not hold it; 0: none */
+    pto_task unmapped; /* the task that runs alone because the map cannot hold it; 0: none */
     ptoi_poison poison;
     ptoi_rings rings[PTO_MAX_LEVELS];
 
@@ -189,61 +192,63 @@ struct pto_runtime {
     pto_map_param *accesses;
     uint32_t max_accesses;
 
-    struct { /* of sites, found by pointer and line */
+    struct { /* sites, by pointer of the file name and line */
         const char *file;
         int line;
         uint32_t site;
     } site_cache[256];
     uint32_t n_sites;
-    uint32_t *site_table; /* their numbers, hashed by file and line; 0: free */
+    uint32_t *site_table; /* numbers of sites, hashed by file and line; 0: free */
     size_t site_bytes;
     uint32_t string_bytes;
 
-    pto_kernel work_kernel; /* work requests: worker/work.h */
+    pto_kernel work_kernel; /* work requests: window/builtin.h */
     pto_kernel rearrange_vector, rearrange_accelerator;
     struct ptoi_devices *devices;
 
-    struct {                  /* of tasks that submit runs itself: orchestrator/inlined.h */
-        uint32_t types;       /* that it may run */
-        uint32_t ahead;       /* so many tasks that nobody has claimed keep the workers busy */
-        uint64_t claimed;     /* out of the inbox, when it was last checked */
-        uint64_t claimed_at;  /* the order at which to look again */
-        uint64_t catch_at;    /* the order at which to catch up, if a brief one has to wait */
-        uint64_t patience;    /* in tasks, until it is tried again */
-        uint64_t most, least; /* bounds of that */
-        uint64_t checked;     /* ticks: when it last checked at the clock */
-        uint64_t created_ticks, created_ns; /* so that it can be found out what a tick is */
+    struct {                  /* inline execution: orchestrator/inline.h */
+        uint32_t types;       /* worker types that submit may run */
+        uint32_t ahead;       /* this many unclaimed tasks keep the workers busy */
+        uint64_t claimed;     /* inbox_claimed, as last read */
+        uint64_t claimed_at;  /* the order at which to read it again */
+        uint64_t catch_at;    /* the order from which a blocked short task may catch up */
+        uint64_t patience;    /* tasks between two attempts to catch up */
+        uint64_t most, least; /* bounds of `patience` */
+        uint64_t checked;     /* ticks: when the clock was last checked */
+        uint64_t created_ticks, created_ns; /* to calibrate the tick counter */
     } inlining;
 
-    struct ptoi_trace *trace; /* of a run that is recorded (observe/trace.h); NULL: none is */
+    struct ptoi_trace *trace; /* NULL: the run is not traced (orchestrator/trace.h) */
 
     pto_watcher watcher;
-    pto_failure damage;    /* the first failure that this side has found itself; task 0: none */
-    pto_task told_failure; /* the failure that the program was last told of; 0: none */
-    bool told_cancel;      /* it was told of the cancel */
-    ptoi_a64 helped;       /* tasks that the orchestrating thread ran */
+    pto_failure damage; /* the first failure that the orchestrator has found itself; task 0: none */
+    pto_task reported_failure; /* the failure last reported to the program; 0: none */
+    bool reported_cancel;      /* the cancel was reported */
+    ptoi_a64 helped;           /* tasks that the orchestrating thread ran */
     ptoi_guard_hidden hidden;
 
     ptoi_settings settings;
     int file;
-    void *memory, *memory_s; /* both mappings; the same unless it is mapped twice */
+    void *memory, *memory_s; /* both mappings of the window; equal unless config.map_twice */
     size_t bytes;
     size_t scope_bytes, buffer_bytes, edge_bytes, access_bytes, record_bytes, held_bytes;
     ptoi_record *records;
-    ptoi_heap_run *runs; /* of the heaps, and as many to try things on */
+    ptoi_heap_run *runs; /* of the heaps, and the same again for trial copies */
     size_t run_bytes;
     uint64_t *held_until;
 };
 
 #define PTOI_MAX_SCOPES (UINT32_C(1) << 22)
 
-/* Parameters and edges that a task of the fast path has at most: submit.c. */
+/* Most parameters and edges of a task on the fast path: submit.c. */
 #define PTOI_FAST_PARAMS 16
 #define PTOI_FAST_EDGES 64
 
-/* Whether this thread may orchestrate now: PTO_WRONG_THREAD otherwise. */
+/* The error of a call that ptoi_runtime_enter refuses: PTO_NULL_ARGUMENT, PTO_WRONG_THREAD, or that
+ * of a forked process. */
 pto_status ptoi_runtime_refuse(const pto_runtime *rt, const char *who);
 
+/* Checks that this thread may orchestrate now. */
 static inline pto_status ptoi_runtime_enter(const pto_runtime *rt, const char *who)
 {
     if (PTOI_LIKELY(rt && ptoi_get64(&rt->thread) == ptoi_os_self() && !rt->inside &&
@@ -253,7 +258,7 @@ static inline pto_status ptoi_runtime_enter(const pto_runtime *rt, const char *w
     return ptoi_runtime_refuse(rt, who);
 }
 
-/* The calling thread is the orchestrating one from now on. */
+/* Makes the calling thread the orchestrating one. */
 void ptoi_runtime_adopt(pto_runtime *rt);
 
 static inline ptoi_record *ptoi_record_of(const ptoi_rings *rings, uint64_t seq)

@@ -1,9 +1,9 @@
-/* scope.c - scopes: how long managed memory lives.
+/* scope.c - scopes: the lifetime of managed memory.
  *
- * The scopes around a task, from the nearest boundary inwards, are its lifetime. All of them must
- * have ended before its memory can go, so what counts is the outermost: when that one ends, every
- * task of the lifetime is released at once, by one store, however many there are and however deep
- * they were. The counts of references that pto_task_info tells are worked out when asked for.
+ * The scopes around a task, from the innermost boundary inwards, are its lifetime. The memory of
+ * the task stays until all of them have ended, so only the outermost matters. When it ends, one
+ * store releases every task of the lifetime, however many there are and however deep. pto_task_info
+ * computes its reference counts on demand.
  */
 #include <inttypes.h>
 
@@ -51,8 +51,8 @@ pto_status pto_scope_begin_at(pto_runtime *rt, uint32_t flags, const char *file,
     return PTO_OK;
 }
 
-/* The first task that an open lifetime still holds on the level, in the ring that it shares with
- * the one that has just ended; the head if there is none. */
+/* The first task on the level that an open lifetime still holds, where it shares the ring with the
+ * lifetime that has just ended. The head of the level if there is none. */
 static uint64_t first_pinned(const pto_runtime *rt, uint32_t level)
 {
     uint64_t first = rt->rings[level].head;
@@ -69,8 +69,8 @@ static uint64_t first_pinned(const pto_runtime *rt, uint32_t level)
     return first;
 }
 
-/* What a lifetime that ended leaves to be held, if anything, for a trace. */
-static __attribute__((noinline, cold)) void tell(pto_runtime *rt, uint32_t level)
+/* Records in the trace up to which task the end of a lifetime has released the level. */
+static __attribute__((noinline, cold)) void trace_release(pto_runtime *rt, uint32_t level)
 {
     const uint64_t released = rt->rings[level].released;
     ptoi_trace_life(rt, PTRACE_RELEASED, level,
@@ -88,7 +88,8 @@ pto_status pto_scope_end(pto_runtime *rt)
     }
     const ptoi_scope *scope = &rt->scopes[--rt->depth];
     if (scope->base == rt->depth) {
-        /* The lifetime ends. Tasks of an outer one that shares the ring, if any, go first. */
+        /* The lifetime ends. Its tasks wait for older tasks of an outer lifetime on the same
+         * ring. */
         ptoi_rings *t = &rt->rings[scope->level];
         t->pins -= scope->pinned != 0;
         if (t->released >= scope->seq) {
@@ -101,7 +102,7 @@ pto_status pto_scope_end(pto_runtime *rt)
         rt->rings[scope->level].released = rt->rings[scope->level].head;
     }
     if (rt->trace && scope->base == rt->depth) {
-        tell(rt, scope->level);
+        trace_release(rt, scope->level);
     }
     rt->level = rt->base = 0;
     if (rt->depth) {

@@ -1,9 +1,9 @@
 /* stall.c - is waiting for room hopeless?
  *
- * A ring gives room back in order, so its oldest task A decides. Waiting is hopeless exactly when an
- * open scope holds A: only the caller could end that scope, and the caller is here. (Whether A is
- * complete does not matter: it would still be held.) In every other case a task that was submitted can
- * still end, and that makes room: we run tasks until it has.
+ * A ring returns room in order, so its oldest task A decides. Waiting is hopeless if and only if an
+ * open scope holds A: only the caller could end that scope, and the caller is here. (It does not
+ * matter whether A is complete: the scope would still hold it.) In every other case some submitted
+ * task can still end and make room, so we run tasks until it has.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "orchestrator/stall_report.h"
 #include "orchestrator/wait.h"
 
-/* The proof is complete: says so. */
+/* Reports the stall, which is proved. */
 static pto_status hopeless(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted)
 {
     const ptoi_rings *t = &rt->rings[level];
@@ -45,15 +45,15 @@ static pto_status hopeless(pto_runtime *rt, uint32_t level, ptoi_shortage what, 
     }
     const ptoi_site *site = &view->sites[small.site], *opened = &view->sites[scope->site];
     return ptoi_fail(PTO_STALLED,
-                     "submit: the %s of level %u is full (%" PRIu64 " %s%s) for ever: its oldest "
-                     "task %" PRIu64 " (kernel '%s', submitted at %s:%d) is held by "
-                     "the scope opened at %s:%d. End that scope, %s, or raise %s",
+                     "submit: the %s of level %u is full (%" PRIu64 " %s%s), and no task that ends "
+                     "can make room: its oldest task %" PRIu64 " (kernel '%s', submitted at %s:%d) "
+                     "is held by the scope opened at %s:%d. End that scope, %s, or raise %s",
                      ring->name, level, r.size, ring->unit, need, r.order,
                      ptoi_string(view, view->kernels[small.kernel].name),
                      ptoi_string(view, site->file), site->line, ptoi_string(view, opened->file),
                      opened->line,
                      shared ? "raise levels (PTO_LEVELS): boundary scopes share the last ring here"
-                            : "put what repeats into PTO_BOUNDARY scopes",
+                            : "put repeated work into PTO_BOUNDARY scopes",
                      ring->option);
 }
 
@@ -78,8 +78,8 @@ pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint6
     }
     if (oldest == t->completed) {
         ptoi_wait_for(rt, ptoi_ref_make(oldest, level, false));
-        /* Room for one task alone would bring us back here at once. There is work: let there be
-         * more room. (Running, not waiting: what is not needed is not waited for.) */
+        /* Room for one task would bring the next submit straight back here. So run a few more
+         * tasks, if there are any, but wait for none. */
         (void)ptoi_help(rt, (t->mask + 1) / 16, PTOI_LENGTH_LONG, NULL);
         return PTO_OK;
     }
@@ -87,12 +87,12 @@ pto_status ptoi_stall(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint6
         ptoi_wait_for(rt, t->blocker);
         return PTO_OK;
     }
-    /* It is bad, and tasks that might ask about it are not complete. */
+    /* The oldest is bad, and unfinished tasks may still ask about it. */
     for (uint32_t l = 0; l < rt->levels; l++) {
         if (rt->rings[l].completed < rt->poison.fence[l]) {
             ptoi_wait_for(rt, ptoi_ref_make(rt->rings[l].completed, l, false));
             return PTO_OK;
         }
     }
-    return PTO_OK; /* what held it has ended just now */
+    return PTO_OK; /* the task that held it has just ended */
 }

@@ -1,7 +1,7 @@
-/* stall_report.c - the last stall, kept for programs and for people.
+/* stall_report.c - the last stall, as a record for programs and as text.
  *
- * It lies in the window, so that a tool can report it as well. Only the
- * orchestrating thread writes it, when it has been proved; nothing here is on anybody's fast path.
+ * It lies in the window, so that a tool can report it as well. Only the orchestrating thread writes
+ * it, after it has proved the stall.
  */
 #include <inttypes.h>
 
@@ -16,29 +16,30 @@ const char *pto_stall_kind_name(pto_stall_kind kind)
     return (uint32_t)kind < sizeof names / sizeof *names ? names[kind] : "PTO_STALL_UNKNOWN";
 }
 
-/* ---- Keeping ---- */
+/* ---- Storing ---- */
 
 void ptoi_stall_keep(pto_runtime *rt, pto_stall_report *report, uint32_t kernel, uint32_t site,
                      uint32_t scope)
 {
     ptoi_stalled *s = &rt->view.header->stalled;
     const uint64_t serial = ptoi_get64(&s->serial);
-    /* An exchange each: what lies between is neither seen before the first nor after the second. */
+    /* Sequentially consistent stores: no store in between moves before the first or after the
+     * second. */
     ptoi_store_sc64(&s->serial, serial + 1);
-    ptoi_set32(&s->kind, report->kind);
-    ptoi_set32(&s->ring, report->ring);
-    ptoi_set32(&s->level, report->level);
-    ptoi_set64(&s->size, report->size);
-    ptoi_set64(&s->used, report->used);
-    ptoi_set64(&s->wanted, report->wanted);
-    ptoi_set64(&s->enough, report->enough);
-    ptoi_set64(&s->task, report->oldest);
-    ptoi_set64(&s->order, report->order);
-    ptoi_set32(&s->kernel, kernel);
-    ptoi_set32(&s->site, site);
-    ptoi_set32(&s->scope, scope);
-    ptoi_set64(&s->submitted, rt->order);
-    ptoi_set64(&s->when, ptoi_os_clock());
+    ptoi_release32(&s->kind, report->kind);
+    ptoi_release32(&s->ring, report->ring);
+    ptoi_release32(&s->level, report->level);
+    ptoi_release64(&s->size, report->size);
+    ptoi_release64(&s->used, report->used);
+    ptoi_release64(&s->wanted, report->wanted);
+    ptoi_release64(&s->enough, report->enough);
+    ptoi_release64(&s->task, report->oldest);
+    ptoi_release64(&s->order, report->order);
+    ptoi_release32(&s->kernel, kernel);
+    ptoi_release32(&s->site, site);
+    ptoi_release32(&s->scope, scope);
+    ptoi_release64(&s->submitted, rt->order);
+    ptoi_release64(&s->when, ptoi_os_clock());
     ptoi_store_sc64(&s->serial, serial + 2);
 }
 
@@ -99,7 +100,7 @@ pto_status pto_last_stall(const pto_runtime *rt, pto_stall_report *report)
     return PTO_OK;
 }
 
-/* ---- As text ---- */
+/* ---- Text ---- */
 
 void pto_stall_print(const pto_stall_report *report, FILE *out)
 {
@@ -112,7 +113,7 @@ void pto_stall_print(const pto_stall_report *report, FILE *out)
         snprintf(where, sizeof where, " of level %u", report->level);
     }
     if (report->kind == PTO_STALL_TOO_LARGE) {
-        fprintf(out, "too large: it would not fit if nothing else were there\n");
+        fprintf(out, "too large: it would not fit into an empty ring\n");
     } else {
         fprintf(out, "stalled: no task that ends can make room\n");
     }
@@ -132,21 +133,21 @@ void pto_stall_print(const pto_stall_report *report, FILE *out)
         fprintf(out,
                 "%sraise levels (PTO_LEVELS): boundary scopes that nest this deep share the "
                 "ring of the scope\n"
-                "%send that scope before so much is submitted\n",
+                "%send that scope earlier\n",
                 first, more);
         break;
     case PTO_STALL_SCOPE:
         fprintf(out,
-                "%send that scope before so much is submitted\n"
-                "%sput what repeats into boundary scopes: PTO_BOUNDARY(rt) { ... }\n",
+                "%send that scope earlier\n"
+                "%sput repeated work into boundary scopes: PTO_BOUNDARY(rt) { ... }\n",
                 first, more);
         break;
     case PTO_STALL_BUFFERS:
-        fprintf(out, "%send scopes: only that gives records back, boundary scopes their own\n",
+        fprintf(out, "%send scopes: only that frees records; a boundary scope frees its own\n",
                 first);
         break;
     case PTO_STALL_TOO_LARGE:
-        fprintf(out, "%ssplit it into tasks with less\n", first);
+        fprintf(out, "%ssplit it into smaller tasks\n", first);
         break;
     }
     fprintf(out, "%sraise %s", more, ring->option);

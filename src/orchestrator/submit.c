@@ -1,17 +1,17 @@
 /* submit.c - one task, from the call to the inbox.
  *
- *     check ──> walk over the parameters ──┬── run inline   it waits for nobody, and is short
+ *     check ──> walk over the parameters ──┬── run inline   it waits for no task, and is short
  *                                          ├── publish      it goes to the scheduler
  *                                          └── slow path    anything unusual: slow.h
  *
- * Most tasks of a program that runs for a while have few parameters. Each is a region that the map
- * knows and that nothing else overlaps, or a buffer that the task brings itself; and there is room
- * in every ring. For these one walk finds everything: region, layout, address, and whom the task
- * waits for. Edges and arguments go straight to where they stay, which counts only if the task does.
+ * Fast path for the common task: few parameters, room in every ring, and each parameter is a region
+ * that the map knows and that overlaps no other, or a buffer whose memory the task brings. One walk
+ * finds everything: region, layout, address, and the tasks to wait for. Edges and arguments are
+ * written to their final place. They are taken from the rings only when the task is committed.
  *
- * During the walk nothing changes but marks that mean nothing to the next call (`attempt`). So
- * whatever is unusual (a first use, a part of something, an `after`, an error) leaves the walk, and
- * the slow path does it. Room is checked for many tasks ahead: rings.fast_until says up to which order.
+ * The walk changes nothing but marks that are void in the next call (`attempt`). So anything
+ * unusual (a first use, a part of a region, an `after`, an error) can abandon the walk and start
+ * the slow path. Room is checked for many tasks ahead: rings.fast_until says up to which order.
  */
 #include <inttypes.h>
 
@@ -30,10 +30,10 @@
 #include "orchestrator/watch.h"
 #include "orchestrator/write.h"
 
-#define RETIRE_EVERY                                                                               \
-    32 /* tasks between two retires, if nothing is short: what comes back is warm */
+/* Tasks between two retires, if all rings have room. Recycled memory is then still in cache. */
+#define RETIRE_EVERY 32
 
-/* What is submitted: kernel and type are right. */
+/* What is submitted. Kernel and type are checked. */
 typedef struct request {
     const pto_param *params;
     size_t n_params;
@@ -44,19 +44,19 @@ typedef struct request {
 
 /* ---- The walk ---- */
 
-/* In place of a region, of which there are at most 2^29. */
+/* In found[], for a scalar. Region numbers are below 2^29. */
 #define SCALAR 0xffffffffu
 
-/* What the walk finds. A bit of the sets is a parameter. */
+/* What the walk finds. Bit i of a set stands for parameter i. */
 typedef struct resolved {
-    uint64_t heap_at, heap_bytes; /* its block */
-    uint32_t fresh;               /* set: buffers that it brings */
-    uint32_t managed;             /* set: buffers of other tasks */
-    uint32_t n_args;              /* descriptors that are written */
+    uint64_t heap_at, heap_bytes; /* heap block of the task */
+    uint32_t fresh;               /* set: buffers whose memory it brings */
+    uint32_t managed;             /* set: buffers whose memory other tasks own */
+    uint32_t n_args;              /* argument descriptors written */
 } resolved;
 
-/* Kind, nodep and dtype of a parameter in one word. It equals the kind for a tensor that is ordered
- * by the map: neither a scalar nor an `after`. */
+/* Kind, nodep and dtype of a parameter in one word. For a tensor that the map orders the word
+ * equals the kind, 1 to 3. */
 _Static_assert(offsetof(pto_param, nodep) == 4 && offsetof(pto_param, dtype) == 6 &&
                    offsetof(pto_param, tensor) == 8 && PTO_PARAM_INPUT == 1 && PTO_PARAM_INOUT == 3,
                "one word says that a parameter is an ordinary tensor");
@@ -78,9 +78,9 @@ static __attribute__((noinline)) uint32_t find_whole(const pto_runtime *rt, cons
     return ptoi_desc_at(rt->map->descs.records, desc)->dense == b->bytes ? desc : 0;
 }
 
-/* The layout of a tensor that is all of its buffer, in order; 0 if it is anything else, or has no
- * number. The tensor may be any nonsense. */
-static inline uint32_t whole_form(const pto_runtime *rt, const ptoi_buffer *b, const pto_tensor *t)
+/* The layout number of a tensor that is its whole buffer, densely. 0 if it is not, or if its layout
+ * has no number. The tensor is not checked before. */
+static inline uint32_t whole_desc(const pto_runtime *rt, const ptoi_buffer *b, const pto_tensor *t)
 {
     if (PTOI_UNLIKELY(t->storage_bytes != b->bytes || t->offset != 0 || t->storage)) {
         return 0;
@@ -110,8 +110,8 @@ static inline void meet_reader(void *context, uint64_t seq, uint32_t level, uint
     }
 }
 
-/* The readers that a write waits for. Out of line: it leaves the walk all its registers. Returns
- * whether they fit. */
+/* Adds edges to the readers that a write waits for. Out of line, so that the walk keeps its
+ * registers. Returns whether they fit into PTOI_FAST_EDGES. */
 static __attribute__((noinline)) bool meet_readers(pto_runtime *rt, const ptoi_region *r,
                                                    ptoi_edges *edges, uint32_t kind)
 {
@@ -120,22 +120,23 @@ static __attribute__((noinline)) bool meet_readers(pto_runtime *rt, const ptoi_r
     return !m.many;
 }
 
-/* A buffer that the task is the first to write: its layout, or 0 if it is unusual. */
+/* A buffer that the task is the first to write. Returns its layout, or 0 if the case is unusual. */
 static inline uint32_t resolve_fresh(const pto_runtime *rt, const pto_tensor *t, ptoi_buffer *b,
-                                     uint64_t kind, resolved *f)
+                                     uint64_t kind, uint64_t block_at, resolved *f)
 {
-    const uint32_t desc = whole_form(rt, b, t);
+    const uint32_t desc = whole_desc(rt, b, t);
     if (PTOI_UNLIKELY(kind != PTO_PARAM_OUTPUT || b->fresh == rt->attempt || b->base != rt->base)) {
         return 0;
     }
     b->fresh = rt->attempt;
     b->desc = (uint16_t)desc;
-    b->at = f->heap_bytes; /* in the block */
+    b->at = block_at + f->heap_bytes;
+    b->level = (uint8_t)rt->level;
     f->heap_bytes += ptoi_buffer_block(b);
     return desc;
 }
 
-/* An argument of a task to be run that is written, as others may ask for it later. */
+/* Stores an output of an inline task: pto_task_get_output may ask for it later. */
 static inline ptoi_arg_desc *keep_output(ptoi_arg_desc *at, uint64_t kind, const uint64_t words[2])
 {
     if (kind == PTO_PARAM_INPUT) {
@@ -146,7 +147,14 @@ static inline ptoi_arg_desc *keep_output(ptoi_arg_desc *at, uint64_t kind, const
     return at + 1;
 }
 
-/* Whether a task that is not complete reads the region. If not, the next one need not ask. */
+/* Whether a task that is not complete writes the region. */
+static inline bool is_written(const pto_tensormap *map, const ptoi_region *r)
+{
+    return r->writer >= map->level[r->writer_level].watermark;
+}
+
+/* Whether an unfinished task reads the region. If none does, clears read_levels to spare the next
+ * task the check. */
 static inline bool is_read(const pto_tensormap *map, ptoi_region *r)
 {
     if (!ptoi_region_idle(map, r)) {
@@ -158,14 +166,14 @@ static inline bool is_read(const pto_tensormap *map, ptoi_region *r)
 
 typedef enum verdict { RESOLVED, UNUSUAL, BLOCKED } verdict;
 
-/* The walk. It comes in two layout descriptors, one for each ending; `run` is a constant wherever it is called.
+/* The walk. It is compiled twice, once for each ending: `run` is a constant in every call.
  *
- *   to publish  edges, argument descriptors and found[] are written: the region of a parameter, the
+ *   to publish  writes edges, argument descriptors and found[]: the region of a parameter, the
  *               layout of a fresh buffer, or SCALAR
- *   to run      arguments are made for the kernel, and outputs are kept. BLOCKED: the task would
- *               have to wait for another one
+ *   to run      prepares the arguments of the kernel, and stores outputs. BLOCKED: the task waits
+ *               for another one
  *
- * UNUSUAL: the slow path has to do it, or there is no room. Only marks have changed then. */
+ * UNUSUAL: the task needs the slow path, or there is no room. Only marks have changed then. */
 static inline __attribute__((always_inline)) verdict resolve(pto_runtime *rt, const request *q,
                                                              const bool run, resolved *f,
                                                              uint32_t *found, ptoi_edges *edges)
@@ -174,7 +182,7 @@ static inline __attribute__((always_inline)) verdict resolve(pto_runtime *rt, co
     ptoi_rings *rings = rt->ring;
     ptoi_arg_desc *out = rings->arg_descs + rings->args.at;
     pto_arg *arg = rt->calls->args;
-    const uint64_t block_at = ptoi_heap_newest(&rings->heap)->end; /* where a block mostly goes */
+    const uint64_t block_at = ptoi_heap_newest(&rings->heap)->end; /* the usual place of a block */
     rt->attempt++;
     *f = (resolved){.heap_at = block_at};
     for (size_t i = 0; i < q->n_params; i++, arg++) {
@@ -197,7 +205,7 @@ static inline __attribute__((always_inline)) verdict resolve(pto_runtime *rt, co
             return UNUSUAL;
         }
         const ptoi_buffer *managed = NULL;
-        uint64_t words[2]; /* the argument descriptor, but for its access */
+        uint64_t words[2]; /* the argument descriptor, without its access */
         if (t->owner) {
             ptoi_buffer *b = ptoi_buffer_of(rt, t);
             if (PTOI_UNLIKELY(!ptoi_buffer_is(rt, t->owner, t->generation) ||
@@ -207,8 +215,8 @@ static inline __attribute__((always_inline)) verdict resolve(pto_runtime *rt, co
             managed = b;
             if (!b->seq || b->unmapped) {
                 const bool fresh = !b->seq;
-                const uint32_t desc = fresh ? resolve_fresh(rt, t, b, kind, f)
-                                            : whole_form(rt, b, t);
+                const uint32_t desc = fresh ? resolve_fresh(rt, t, b, kind, run ? block_at : 0, f)
+                                            : whole_desc(rt, b, t);
                 if (PTOI_UNLIKELY(!desc || (!run && !fresh))) {
                     return UNUSUAL;
                 }
@@ -216,15 +224,14 @@ static inline __attribute__((always_inline)) verdict resolve(pto_runtime *rt, co
                 f->managed |= (uint32_t)!fresh << i;
                 if (!run) {
                     found[i] = desc;
-                    out++; /* written when the block has its place */
+                    out++; /* written once the block has its place */
                     continue;
                 }
-                const uint64_t segment = fresh ? rt->level : b->level;
-                words[0] = fresh ? block_at + b->at : b->at;
+                words[0] = b->at;
                 words[1] = (uint32_t)t->owner | (uint64_t)desc << PTOI_ARG_DESC_SHIFT |
-                           segment << PTOI_ARG_SEGMENT_SHIFT;
+                           (uint64_t)b->level << PTOI_ARG_SEGMENT_SHIFT;
                 ptoi_arg_tensor(arg, ptoi_desc_at(map->descs.records, desc),
-                                rt->calls->view->level[segment].heap + words[0]);
+                                rt->calls->view->level[b->level].heap + b->at);
                 out = keep_output(out, kind, words);
                 continue;
             }
@@ -238,21 +245,22 @@ static inline __attribute__((always_inline)) verdict resolve(pto_runtime *rt, co
         if (PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)) {
             return UNUSUAL;
         }
-        const bool written = r->writer >= map->level[r->writer_level].watermark;
-        const bool read = kind != PTO_PARAM_INPUT && r->read_levels;
         if (run) {
-            if (PTOI_UNLIKELY((written || (read && is_read(map, r))) && !PTOI_MUTANT(INLINE))) {
+            if (PTOI_UNLIKELY((is_written(map, r) ||
+                               (kind != PTO_PARAM_INPUT && r->read_levels && is_read(map, r))) &&
+                              !PTOI_MUTANT(INLINE))) {
                 return BLOCKED;
             }
         } else {
             found[i] = region;
-            if (written) {
+            if (is_written(map, r)) {
                 if (PTOI_UNLIKELY(edges->count == PTOI_FAST_EDGES)) {
                     return UNUSUAL;
                 }
                 ptoi_edge_met(rt, edges, r->writer_level, r->writer, (uint32_t)kind, PTO_MAP_WRITE);
             }
-            if (read && PTOI_UNLIKELY(!meet_readers(rt, r, edges, (uint32_t)kind))) {
+            if (kind != PTO_PARAM_INPUT && r->read_levels &&
+                PTOI_UNLIKELY(!meet_readers(rt, r, edges, (uint32_t)kind))) {
                 return UNUSUAL;
             }
         }
@@ -278,21 +286,20 @@ static inline __attribute__((always_inline)) verdict resolve(pto_runtime *rt, co
     if (PTOI_UNLIKELY(!ptoi_heap_fits(&rings->heap, f->heap_bytes, &f->heap_at))) {
         return UNUSUAL;
     }
-    /* Arguments of a task to be run count on the usual place of the block. */
+    /* The arguments of an inline task assume the usual place of the block. */
     return PTOI_UNLIKELY(run && f->heap_at != block_at) ? UNUSUAL : RESOLVED;
 }
 
-/* The block has its place: so have the buffers in it. */
+/* The block of a task to be published has its place: so have the fresh buffers in it. */
 static inline void place_fresh(pto_runtime *rt, const request *q, const resolved *f)
 {
     for (uint32_t left = f->fresh; left; left &= left - 1) {
         ptoi_buffer *b = ptoi_buffer_of(rt, q->params[__builtin_ctz(left)].tensor);
         b->at = ptoi_guard_place(rt->guarded, b->at + f->heap_at);
-        b->level = (uint8_t)rt->level;
     }
 }
 
-/* The task in the slot is submitted. */
+/* Counts a task whose slot is written. */
 static inline void count_task(pto_runtime *rt, uint32_t level, uint64_t seq)
 {
     rt->last = ptoi_task_make(seq, level);
@@ -301,16 +308,16 @@ static inline void count_task(pto_runtime *rt, uint32_t level, uint64_t seq)
 
 /* ---- Ending 1: run inline ----
  *
- * When submit returns the task is complete. So nobody will ever wait for it, and the map need not
- * hear of it: no entries, no edges, no place in the inbox. It has a number, and its slot says that
- * it is complete. If it brings a buffer it owns the memory, as ever; the map does not hear of that
- * buffer before it is used in another way (`unmapped`).
+ * The task is complete when submit returns. So no task ever waits for it, and it needs no map
+ * entries, no edges and no cell of the inbox. It has a number, and its slot says that it is
+ * complete. It owns the memory of the buffers it brings, like any task. Such a buffer is
+ * `unmapped`: it is not in the map before an offloaded task uses it.
  */
 
-/* The task ran well. It is gone, if all before it are and no scope holds it; else it stays for as
- * long as that. */
+/* Commits a task whose kernel returned PTO_OK. It is recycled immediately if all before it are and
+ * no scope is open. Otherwise it keeps its slot, arguments and memory until retire. */
 static inline void commit_inline(pto_runtime *rt, const request *q, const resolved *f,
-                                 ptoi_slot *slot, uint32_t n_args)
+                                 uint32_t n_args)
 {
     ptoi_rings *rings = rt->ring;
     const uint64_t seq = rings->head;
@@ -326,8 +333,6 @@ static inline void commit_inline(pto_runtime *rt, const request *q, const resolv
         }
         return;
     }
-    slot->args = (uint32_t)rings->args.at; /* somebody may ask for its outputs */
-    slot->n_args = n_args;
     for (uint32_t left = f->fresh; left; left &= left - 1) {
         ptoi_buffer *b = ptoi_buffer_of(rt, q->params[__builtin_ctz(left)].tensor);
         b->seq = seq;
@@ -341,7 +346,8 @@ static inline void commit_inline(pto_runtime *rt, const request *q, const resolv
     ptoi_write_record(rt, rings, seq, rt->base, rt->depth - rt->base, f->heap_at, f->heap_bytes);
 }
 
-/* Writes all arguments of the task, and not its outputs alone: a trace wants them. */
+/* Writes all arguments of an inline task, not only its outputs: watchers and the trace need
+ * them. */
 static __attribute__((noinline, cold)) uint32_t describe_all(pto_runtime *rt,
                                                              const pto_param *params, size_t n)
 {
@@ -359,7 +365,7 @@ static __attribute__((noinline, cold)) uint32_t describe_all(pto_runtime *rt,
     return (uint32_t)n;
 }
 
-/* The kernel of a task that submit ran did not return PTO_OK. */
+/* The kernel of an inline task did not return PTO_OK. */
 static __attribute__((noinline, cold)) void
 ran_badly(pto_runtime *rt, uint32_t task, uint32_t kernel, uint32_t phase, pto_status status)
 {
@@ -367,12 +373,12 @@ ran_badly(pto_runtime *rt, uint32_t task, uint32_t kernel, uint32_t phase, pto_s
     if (status != PTO_PENDING) {
         ptoi_call_over(rt->calls, task, phase);
     }
-    /* Not inline again, for a while. */
+    /* The kernel counts as long until it is timed again: not inline. */
     ptoi_call_set_length(rt->calls, kernel, PTOI_LENGTH_LONG);
 }
 
-/* Runs the task. False: its kernel did not return PTO_OK, and *end says how the task ends once it is
- * recorded like an offloaded one. */
+/* Runs the task. False: its kernel did not return PTO_OK. Then the slow path records the task like
+ * an offloaded one, and *end says how it ends. */
 static inline bool run_inline(pto_runtime *rt, const request *q, const resolved *f,
                               ptoi_inline_end *end)
 {
@@ -381,11 +387,11 @@ static inline bool run_inline(pto_runtime *rt, const request *q, const resolved 
     const uint64_t header = ptoi_slot_header_word(q->kernel, ptoi_site_of(rt, q->file, q->line),
                                                   rt->level, q->type, false);
     const pto_task self = ptoi_task_make(seq, rt->level);
-    place_fresh(rt, q, f);
-    ptoi_slot *slot = ptoi_write_slot(rings, seq, rt->order, header, rings->args.at, 0, 0, 0);
-    uint32_t n_args = f->n_args;
+    const uint32_t n_args = PTOI_UNLIKELY(rt->watched) ? describe_all(rt, q->params, q->n_params)
+                                                       : f->n_args;
+    const ptoi_slot *slot = ptoi_write_slot(rings, seq, rt->order, header, rings->args.at, n_args,
+                                            0, 0);
     if (PTOI_UNLIKELY(rt->watched)) {
-        n_args = describe_all(rt, q->params, q->n_params);
         ptoi_watch_submitted(rt, slot, q->params, q->n_params);
     }
     rt->inside = true;
@@ -402,7 +408,7 @@ static inline bool run_inline(pto_runtime *rt, const request *q, const resolved 
     }
     rt->inside = false;
     ptoi_write_complete(rings, seq, rt->order);
-    commit_inline(rt, q, f, slot, n_args);
+    commit_inline(rt, q, f, n_args);
     rt->last = self;
     rt->order++;
     ptoi_header *h = rt->view.header;
@@ -438,8 +444,8 @@ static inline void publish(pto_runtime *rt, const request *q, const resolved *f,
             ptoi_write_hold(rt, &rt->buffers[(uint32_t)r->a - 1], level, seq);
         }
     }
-    /* New regions after all known ones, which have live entries by now: a new one may take the place
-     * of an idle region. */
+    /* A new region may replace an idle one. So new regions come last: the other regions of this
+     * task have live entries by then. */
     entries->head = entry;
     for (uint32_t left = f->fresh; left; left &= left - 1) {
         const uint32_t i = (uint32_t)__builtin_ctz(left);
@@ -482,17 +488,17 @@ static inline void publish(pto_runtime *rt, const request *q, const resolved *f,
 
 /* ---- Ending 3: the slow path ---- */
 
-#define FEW 32 /* parameters that need no memory beyond the stack */
+#define FEW 32 /* parameters that the stack has room for */
 
-/* More accesses than the stack should hold: the runtime keeps memory for one such task. */
+/* Too many accesses for the stack: the runtime has memory for one such task. */
 static __attribute__((noinline, cold)) pto_status borrow_accesses(ptoi_slow *d)
 {
     pto_runtime *rt = d->rt;
     if (d->n_params > rt->max_accesses) {
         return ptoi_fail(PTO_TOO_LARGE,
                          "submit: %zu parameters for the %" PRIu64 " bytes of arguments of level "
-                         "%u: it takes arg_bytes (PTO_ARGS) of at least %zu, and a task has at "
-                         "most a million",
+                         "%u: raise arg_bytes (PTO_ARGS) to at least %zu; a task has at most a "
+                         "million parameters",
                          d->n_params, d->rings->args.size * 16, d->level, d->n_params * 16);
     }
     d->accesses = rt->accesses;
@@ -500,7 +506,7 @@ static __attribute__((noinline, cold)) pto_status borrow_accesses(ptoi_slow *d)
     return PTO_OK;
 }
 
-/* Any task, step by step. `ran`: it was run inline, and did not end well. */
+/* Any task, step by step. `ran`: it ran inline, and its kernel did not return PTO_OK. */
 static __attribute__((noinline)) pto_status submit_slowly(pto_runtime *rt, request q,
                                                           const ptoi_inline_end *ran)
 {
@@ -525,7 +531,7 @@ static __attribute__((noinline)) pto_status submit_slowly(pto_runtime *rt, reque
         ptoi_watch_submitted(rt, slot, q.params, q.n_params);
     }
     ptoi_publish(rt, slot, &d.edges, ran);
-    if (PTOI_UNLIKELY(d.barrier)) { /* the map does not know it: none may follow before it ends */
+    if (PTOI_UNLIKELY(d.barrier)) { /* it is not in the map: it must end before the next submit */
         rt->unmapped = rt->last;
         ptoi_wait_level(rt, d.level);
         rt->unmapped = 0;
@@ -535,14 +541,14 @@ static __attribute__((noinline)) pto_status submit_slowly(pto_runtime *rt, reque
 
 /* ---- Submit ---- */
 
-/* Whether there is room for a task of the fast path, and nothing else to be checked at. */
+/* Whether the task may try the fast path: few parameters, and room in every ring. */
 static inline bool is_fast(const pto_runtime *rt, const request *q)
 {
     return PTOI_LIKELY(q->n_params <= PTOI_FAST_PARAMS && rt->order < rt->ring->fast_until);
 }
 
-/* One way: the walk, and one of the three endings. A task that submit wishes to run and that turns out
- * to wait for others is walked over again, to be published. */
+/* The walk, then one of the three endings. A task that should run inline but turns out to wait for
+ * others is walked again, to be published. */
 static inline pto_status submit(pto_runtime *rt, const request *q)
 {
     const ptoi_inline_wish wish = ptoi_inline_wanted(rt, q->kernel);
@@ -558,7 +564,7 @@ static inline pto_status submit(pto_runtime *rt, const request *q)
         } while (v == BLOCKED && ptoi_inline_blocked(rt, wish));
     }
     uint32_t found[PTOI_FAST_PARAMS];
-    ptoi_edges edges = {.refs = rt->ring->refs + rt->ring->deps.at}; /* whom it waits for */
+    ptoi_edges edges = {.refs = rt->ring->refs + rt->ring->deps.at}; /* in their final place */
     if (!is_fast(rt, q) || resolve(rt, q, false, &f, found, &edges) != RESOLVED) {
         return submit_slowly(rt, *q, NULL);
     }
@@ -566,7 +572,7 @@ static inline pto_status submit(pto_runtime *rt, const request *q)
     return PTO_OK;
 }
 
-/* No word of state.waiters gets 2^32 laps old: see ptoi_scheduler_refresh. */
+/* Renews state.waiters before a word is 2^32 laps old: see ptoi_scheduler_refresh. */
 static inline void refresh(pto_runtime *rt, ptoi_rings *rings)
 {
     const uint32_t lap = ptoi_lap(&rt->view, rt->level, rings->head);
@@ -576,8 +582,9 @@ static inline void refresh(pto_runtime *rt, ptoi_rings *rings)
     }
 }
 
-/* Now and then, after a task: what is complete comes back, and the next ones may take the fast path.
- * The first tasks of a program are published to outside readers more and more seldom. */
+/* Runs after a submit once fast_until is reached: retires tasks, and finds room for the next
+ * fast-path tasks. During the first RETIRE_EVERY tasks the state is published at orders that are
+ * powers of two, so that outside readers see a short program, too. */
 static __attribute__((noinline)) void refill(pto_runtime *rt)
 {
     ptoi_rings *rings = rt->ring;
@@ -596,7 +603,7 @@ static __attribute__((noinline)) void refill(pto_runtime *rt)
     }
     const uint64_t until = rt->order + ptoi_fast_room(rt, rt->level);
     rings->fast_until = until < rt->retire_at ? until : rt->retire_at;
-    rings->edges_short = ptoi_edges_are_few(rings);
+    rings->edges_short = ptoi_edges_run_short(rings);
 }
 
 static __attribute__((noinline, cold)) pto_status
@@ -637,7 +644,7 @@ pto_status pto_submit_task_at(pto_runtime *rt, pto_kernel kernel, pto_worker_typ
         return refuse_kernel(rt, number, type);
     }
     if (PTOI_UNLIKELY(!params && n_params)) {
-        return ptoi_fail(PTO_NULL_ARGUMENT, "submit: %zu parameters at NULL", n_params);
+        return ptoi_fail(PTO_NULL_ARGUMENT, "submit: %zu parameters, but params is NULL", n_params);
     }
     if (PTOI_UNLIKELY(ptoi_is_cancelled(&rt->view))) {
         return ptoi_fail(PTO_CANCELLED, "submit: the runtime was cancelled");

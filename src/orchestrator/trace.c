@@ -1,4 +1,4 @@
-/* trace.c - recording: the logs of a traced runtime, and what the orchestrating thread writes. */
+/* trace.c - the logs of a traced runtime, and what the orchestrating thread records in them. */
 #include "orchestrator/trace.h"
 #include "orchestrator/retire.h"
 
@@ -17,14 +17,14 @@
 #include "observe/export.h"
 #include "orchestrator/rings.h"
 
-#define SAMPLE_EVERY 64 /* tasks that come or go */
+#define SAMPLE_EVERY 64 /* tasks submitted or recycled between two samples */
 #define LARGE_PAGE ((size_t)2 << 20)
 
 /* ---- The clock ---- */
 
 bool ptoi_ticks_by_counter;
 
-static void look_at_counter(void)
+static void detect_counter(void)
 {
 #if defined(__x86_64__)
     unsigned a = 0, b = 0, c = 0, d = 0;
@@ -35,13 +35,13 @@ static void look_at_counter(void)
 void ptoi_ticks_find_out(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, look_at_counter);
+    pthread_once(&once, detect_counter);
 }
 
 /* ---- Life ---- */
 
-/* Room for so many records. What first touches a page pays for it, so those that come with every task
- * lie in large ones, from the very start. */
+/* Reserves room for `records` records. The first touch of a page is expensive, so logs that grow
+ * with every task lie in large pages. */
 static bool reserve(ptoi_log *log, uint64_t records, size_t record_bytes, bool large)
 {
     log->room = records * record_bytes;
@@ -61,7 +61,8 @@ static void release(ptoi_log *log)
     log->base = NULL;
 }
 
-/* For each task there is room for what most tasks need, and a little for short traces. */
+/* There is room for what most tasks need, times the limit of tasks, and a little more for short
+ * traces. */
 static bool reserve_all(ptoi_trace *trace)
 {
     const uint64_t limit = trace->limit, few = 4096;
@@ -79,8 +80,8 @@ static bool reserve_all(ptoi_trace *trace)
     return good;
 }
 
-/* The name of the file: %p is the process; a runtime after the first of the process, if they all
- * have the name from the environment, is told apart by a number before the extension. */
+/* Builds the name of the file. %p stands for the process id. If all runtimes of the process share
+ * the name from the environment, those after the first get a number before the extension. */
 static bool name_file(ptoi_trace *trace, const char *given, bool shared)
 {
     static ptoi_a32 created;
@@ -160,7 +161,7 @@ void ptoi_trace_free(pto_runtime *rt)
 
 /* ---- Submit ---- */
 
-/* Whether the layout descriptor has these dims, and all else as wanted. */
+/* Whether the descriptor equals `want` with the shape and strides of `t`. */
 static bool is_desc(const ptoi_trace *trace, const ptrace_arg *desc, const ptrace_arg *want,
                     const pto_tensor *t)
 {
@@ -218,12 +219,13 @@ static __attribute__((noinline)) uint32_t search_desc(ptoi_trace *trace, const p
         return *known - 1;
     }
     const uint32_t desc = add_desc(trace, *want, t);
-    *known = desc + 1; /* none is 0 again */
+    *known = desc + 1; /* PTRACE_NONE becomes 0 */
     return desc;
 }
 
-/* All about an argument that mostly stays the same from task to task: programs have few shapes, and
- * this one is mostly as it was when the kernel was submitted last. `t` is NULL if it has no shape. */
+/* The descriptor of an argument: all that usually stays the same from task to task. Programs have
+ * few shapes, and an argument usually looks as it did in the last submit of the kernel. `t` is NULL
+ * if it has no shape. */
 static inline uint32_t find_desc(ptoi_trace *trace, const ptrace_arg *want, const pto_tensor *t,
                                  size_t at)
 {
@@ -252,7 +254,7 @@ static void take_sample(pto_runtime *rt, uint32_t level, uint64_t at)
     }
 }
 
-/* So many tasks came to a level, or left it. */
+/* Counts n tasks that were submitted to a level or recycled. */
 static void count_moved(pto_runtime *rt, uint32_t level, uint64_t n, uint64_t at)
 {
     uint32_t *moved = &rt->trace->moved[level];
@@ -262,7 +264,7 @@ static void count_moved(pto_runtime *rt, uint32_t level, uint64_t n, uint64_t at
     }
 }
 
-/* Of the levels where anything has changed. */
+/* Samples the levels where anything has changed. */
 static void take_samples(pto_runtime *rt, uint64_t at)
 {
     for (uint32_t l = 0; l < rt->levels; l++) {
@@ -280,7 +282,7 @@ static void add_event(ptoi_trace *trace, ptrace_event event)
     }
 }
 
-/* The arguments, from the parameters and what the window has of them. */
+/* Writes the arguments, from the parameters and their descriptors in the window. */
 static void write_args(ptoi_trace *trace, const ptoi_arg_desc *from, const pto_param *params,
                        ptoi_traced_arg *arg, size_t n, uint32_t kernel)
 {
@@ -315,8 +317,8 @@ void ptoi_trace_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_para
                           size_t n_params)
 {
     ptoi_trace *trace = rt->trace;
-    const ptoi_slot_header what = ptoi_slot_header_of(slot);
-    /* More than a record can count are cut; nobody writes such a task by hand. */
+    const ptoi_slot_header header = ptoi_slot_header_of(slot);
+    /* A record counts at most UINT16_MAX arguments. The rest is counted as lost. */
     const size_t n = n_params < UINT16_MAX ? n_params : UINT16_MAX;
     ptoi_traced *task = NULL;
     if (trace->n_tasks < trace->limit) {
@@ -329,12 +331,12 @@ void ptoi_trace_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_para
     }
     *task = (ptoi_traced){.task = ptoi_task_of(slot),
                           .called = trace->called,
-                          .site = what.site,
-                          .kernel = what.kernel,
+                          .site = header.site,
+                          .kernel = header.kernel,
                           .args = (uint16_t)n,
-                          .level = what.level};
+                          .level = header.level};
     trace->tasks.lost += n_params - n;
-    write_args(trace, rt->view.level[what.level].args + slot->args, params,
+    write_args(trace, rt->view.level[header.level].args + slot->args, params,
                (ptoi_traced_arg *)(void *)(task + 1), n, task->kernel);
     const uint64_t now = ptoi_ticks(), took = now - trace->called;
     task->took = (uint32_t)took;
@@ -343,7 +345,7 @@ void ptoi_trace_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_para
                   (ptrace_event){trace->called, now, 0, PTOI_TRACED_LONG, 0, trace->n_tasks});
     }
     trace->n_tasks++;
-    count_moved(rt, what.level, 1, now);
+    count_moved(rt, header.level, 1, now);
 }
 
 /* ---- Events ---- */
@@ -412,11 +414,11 @@ pto_status ptoi_trace_finish(pto_runtime *rt)
         ptoi_retire(rt, l);
     }
     take_samples(rt, ptoi_ticks());
-    ptoi_built_trace image;
-    pto_status status = ptoi_trace_build(rt, &image);
+    ptoi_built_trace built;
+    pto_status status = ptoi_trace_build(rt, &built);
     if (status == PTO_OK) {
-        status = ptoi_export(&image.trace, rt->trace->path);
-        ptoi_built_free(&image);
+        status = ptoi_export(&built.trace, rt->trace->path);
+        ptoi_built_free(&built);
     }
     return status;
 }

@@ -1,20 +1,20 @@
-/* trace.h - recording a run: the places where the runtime calls in.
+/* trace.h - recording a traced run. Orchestrator's side: submit, waits, scopes and retire call it.
  *
  *     orchestrator   called ─> submitted         tasks, descs, dims: what was submitted
  *                    room, wait, retired         events, retires
  *                    scopes, memory              lives
- *                    every so often, at waits    samples of the rings
+ *                    periodically, at waits      samples of the rings
  *     workers, scheduler, others                 a log each (log.h): started, ended, ready, parked
  *                       │
- *                       v  pto_runtime_destroy, when all threads have ended
+ *                       v  pto_runtime_destroy, after all threads have ended
  *                    trace_build.c: one ptrace (ptrace.h), with edges (edges.c) ──> export.c: a file
  *
- * Edges are not recorded. They follow from the arguments, by the rules that submit itself goes by;
- * so working them out afterwards costs the run nothing, and they do not depend on which tasks
- * happened to be complete when another was submitted.
+ * Edges are not recorded. They follow from the arguments by the rules of submit, and are computed
+ * at the end. So they cost the run nothing, and they do not depend on which tasks happened to be
+ * complete at a submit.
  *
- * A runtime is traced from its creation to its end, or never: rt->trace does not change. Everything
- * in here but the logs of other threads belongs to the orchestrating thread.
+ * A runtime is traced from creation to destruction, or never: rt->trace does not change. Everything
+ * here but the logs of other threads belongs to the orchestrating thread.
  */
 #ifndef PTOI_TRACE_H
 #define PTOI_TRACE_H
@@ -23,28 +23,28 @@
 #include "observe/ptrace.h"
 #include "orchestrator/runtime.h"
 
-/* A task as it is submitted; its arguments follow. */
+/* A task at submit. Its arguments follow in the log. */
 typedef struct ptoi_traced {
     uint64_t task;
     uint64_t called; /* ticks */
-    uint32_t took;   /* ticks from then until it was submitted; if they do not fit there is an
-                        event of PTOI_TRACED_LONG */
+    uint32_t took;   /* ticks until it was submitted; if they do not fit, an event
+                        PTOI_TRACED_LONG has the times */
     uint32_t site;
     uint16_t kernel;
     uint16_t args;
     uint8_t level;
 } ptoi_traced;
 
-/* An argument: what changes from task to task. `after` is one, too. */
+/* What changes in an argument from task to task. An `after` is an argument here, too. */
 typedef struct ptoi_traced_arg {
     uint64_t where;
-    uint32_t desc; /* in the log of descriptors: the rest of it, as of a ptrace_arg */
+    uint32_t desc; /* index in `descs` of the rest: a ptrace_arg */
     uint32_t buffer;
 } ptoi_traced_arg;
 
 _Static_assert(sizeof(ptoi_traced) == 32 && sizeof(ptoi_traced_arg) == 16 &&
                    PTOI_MAX_KERNELS <= UINT16_MAX + 1,
-               "what is written for each task is small");
+               "the records of a task are small");
 
 static inline const ptoi_traced_arg *ptoi_traced_args(const ptoi_traced *task)
 {
@@ -56,10 +56,10 @@ static inline const ptoi_traced *ptoi_traced_next(const ptoi_traced *task)
     return (const ptoi_traced *)(const void *)(ptoi_traced_args(task) + task->args);
 }
 
-/* As the kind of an event: the submit of `value` took from `begin` to `end`. */
+/* Kind of an event: the submit of task `value` took from `begin` to `end`. */
 #define PTOI_TRACED_LONG PTRACE_EVENT_KINDS
 
-/* Tasks of a level from `begin` to before `end` were recycled. */
+/* Tasks `begin` to `end` - 1 of a level were recycled. */
 typedef struct ptoi_traced_retire {
     uint64_t begin, end, at;
     uint32_t level;
@@ -72,10 +72,10 @@ typedef struct ptoi_traced_sample {
 } ptoi_traced_sample;
 
 #define PTOI_TRACE_DESCS 1024  /* a power of two */
-#define PTOI_TRACE_GUESSES 256 /* likewise */
+#define PTOI_TRACE_GUESSES 256 /* a power of two */
 
 typedef struct ptoi_trace {
-    uint64_t called;                    /* ticks: when the submit under way began */
+    uint64_t called;                    /* ticks: when the current submit began */
     ptoi_log tasks;                     /* ptoi_traced and ptoi_traced_arg */
     ptoi_log descs;                     /* ptrace_arg; where and buffer are not set */
     ptoi_log dims;                      /* int64_t */
@@ -83,24 +83,24 @@ typedef struct ptoi_trace {
     ptoi_log retires;                   /* ptoi_traced_retire */
     ptoi_log samples;                   /* ptoi_traced_sample */
     ptoi_log lives;                     /* ptrace_life, times in ticks */
-    uint32_t known[PTOI_TRACE_DESCS];   /* by hash: such a descriptor, plus one */
+    uint32_t known[PTOI_TRACE_DESCS];   /* by hash: a descriptor with that hash, plus one */
     uint32_t guess[PTOI_TRACE_GUESSES]; /* by kernel and argument: its last descriptor, plus one */
     uint32_t n_tasks;
     uint32_t moved[PTO_MAX_LEVELS]; /* tasks submitted and recycled since the last sample */
 
-    ptoi_log *ran; /* by worker, then the scheduler's thread, then all others */
+    ptoi_log *ran; /* logs by worker, then of the scheduler's thread, then of all others */
     uint32_t n_ran;
     uint64_t limit;
     uint64_t begin_ticks, begin_ns; /* the same moment on both clocks */
-    uint64_t origin_ns;             /* and on the one on the wall */
-    char *path;                     /* where it shall go */
+    uint64_t origin_ns;             /* and in wall-clock time */
+    char *path;                     /* of the file */
     size_t path_bytes;
 } ptoi_trace;
 
-/* Begins a trace if the settings ask for one. Before any thread is started. */
+/* Begins a trace if the settings ask for one. Called before any thread starts. */
 pto_status ptoi_trace_create(pto_runtime *rt);
 
-/* Writes the file, when all other threads have ended. */
+/* Writes the file. All other threads have ended. */
 pto_status ptoi_trace_finish(pto_runtime *rt);
 
 void ptoi_trace_free(pto_runtime *rt);
@@ -115,32 +115,32 @@ static inline void ptoi_trace_called(pto_runtime *rt)
     }
 }
 
-/* It is written down, and about to be published. */
+/* Its task is written, and not yet published. */
 void ptoi_trace_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_param *params,
                           size_t n_params);
 
-/* ---- Around waits; `since` is what ptoi_trace_now, or ptoi_trace_waits, gave before ---- */
+/* ---- Around waits; `since` is the result of ptoi_trace_now or ptoi_trace_waits before ---- */
 
 static inline uint64_t ptoi_trace_now(const pto_runtime *rt)
 {
     return rt->trace ? ptoi_ticks() : 0;
 }
 
-/* The same before the program itself waits, so that a short run, too, shows how full the rings were. */
+/* The same before the program waits. Takes samples, so that a short run shows its rings, too. */
 uint64_t ptoi_trace_waits(pto_runtime *rt);
 
 void ptoi_trace_room(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64_t wanted,
                      uint64_t since);
 void ptoi_trace_wait(pto_runtime *rt, pto_task task, uint64_t since);
 
-/* ---- Called by scopes, and where memory is given an owner of its own ---- */
+/* ---- Called by scopes and for owner tasks ---- */
 
 void ptoi_trace_life(pto_runtime *rt, ptrace_life_kind kind, uint32_t level, pto_task task,
                      uint32_t buffer, uint64_t bytes);
 
 /* ---- Called by retire ---- */
 
-/* Tasks of a level from `begin` to before `end` are recycled by now. */
+/* Tasks `begin` to `end` - 1 of a level are recycled. */
 void ptoi_trace_retired(pto_runtime *rt, uint32_t level, uint64_t begin, uint64_t end);
 
 #endif /* PTOI_TRACE_H */

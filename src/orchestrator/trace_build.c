@@ -1,7 +1,8 @@
-/* trace_build.c - the logs of a runtime become one trace.
+/* trace_build.c - builds one trace from the logs of a runtime.
  *
- * All threads but this one have ended, and were joined; threads of the program that complete tasks
- * have left pto_task_complete (destroy waits for them). So all logs are whole and nobody writes.
+ * The threads of the runtime have ended and were joined. Threads of the program that complete tasks
+ * have left pto_task_complete (destroy waits for them). So all logs are complete, and nothing
+ * writes to them.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -19,38 +20,38 @@
 typedef struct maker {
     pto_runtime *rt;
     ptoi_trace *log;
-    ptoi_built_trace *image;
+    ptoi_built_trace *built;
     ptrace_task *tasks;
     uint32_t n_tasks;
     uint64_t n_args; /* at most */
     double ns_per_tick;
-    /* Of each level: which task has this number, plus one, from `first` on. */
+    /* Per level: index[seq - first] is the index in tasks[] of task seq, plus one. */
     struct {
         uint64_t first, count;
         uint32_t *index;
     } level[PTO_MAX_LEVELS];
 } maker;
 
-void *ptoi_built_memory(ptoi_built_trace *image, size_t bytes)
+void *ptoi_built_memory(ptoi_built_trace *built, size_t bytes)
 {
-    if (image->n_pieces == PTOI_BUILT_PIECES) {
+    if (built->n_pieces == PTOI_BUILT_PIECES) {
         return NULL;
     }
     bytes = bytes ? bytes : 1;
     void *memory = ptoi_os_reserve(bytes);
     if (memory) {
-        image->pieces[image->n_pieces].memory = memory;
-        image->pieces[image->n_pieces++].bytes = bytes;
+        built->pieces[built->n_pieces].memory = memory;
+        built->pieces[built->n_pieces++].bytes = bytes;
     }
     return memory;
 }
 
-void ptoi_built_free(ptoi_built_trace *image)
+void ptoi_built_free(ptoi_built_trace *built)
 {
-    for (uint32_t i = 0; i < image->n_pieces; i++) {
-        ptoi_os_release(image->pieces[i].memory, image->pieces[i].bytes);
+    for (uint32_t i = 0; i < built->n_pieces; i++) {
+        ptoi_os_release(built->pieces[i].memory, built->pieces[i].bytes);
     }
-    image->n_pieces = 0;
+    built->n_pieces = 0;
 }
 
 static pto_status no_memory(const char *what, uint64_t count)
@@ -77,7 +78,7 @@ static uint64_t time_ns(const maker *m, uint64_t ticks)
     return ticks > m->log->begin_ticks ? span_ns(m, ticks - m->log->begin_ticks) : 0;
 }
 
-/* ---- Which task is it ---- */
+/* ---- From task number to index ---- */
 
 static uint32_t index_of(const maker *m, uint32_t level, uint64_t seq)
 {
@@ -112,7 +113,7 @@ static pto_status index_tasks(maker *m)
     for (uint32_t l = 0; l < m->rt->levels; l++) {
         count += m->level[l].count;
     }
-    uint32_t *index = ptoi_built_memory(m->image, count * sizeof *index);
+    uint32_t *index = ptoi_built_memory(m->built, count * sizeof *index);
     if (!index) {
         return no_memory("numbers of tasks", count);
     }
@@ -130,7 +131,7 @@ static pto_status index_tasks(maker *m)
 
 /* ---- Tasks and their arguments ---- */
 
-/* The arguments of task `i`, and apart from them after which it comes by the program's word. */
+/* Takes the arguments of task `i`, and separately its `after` parameters. */
 static void take_args(maker *m, const ptoi_traced *traced, uint32_t i, ptrace_arg *args,
                       uint32_t *n_args, ptoi_afters *afters, uint32_t *n_afters)
 {
@@ -139,7 +140,7 @@ static void take_args(maker *m, const ptoi_traced *traced, uint32_t i, ptrace_ar
     m->tasks[i].first_arg = *n_args;
     for (uint32_t a = 0; a < traced->args; a++, arg++) {
         if (arg->desc == PTRACE_NONE) {
-            continue; /* there was no room for its descriptor, which was counted */
+            continue; /* its descriptor was lost, and counted */
         }
         if (descs[arg->desc].access == PTO_PARAM_AFTER) {
             afters->from[(*n_afters)++] = index_of_task(m, arg->where);
@@ -158,10 +159,10 @@ static pto_status make_tasks(maker *m, ptoi_afters *afters)
     uint32_t n_args = 0, n_afters = 0;
     m->n_tasks = m->log->n_tasks;
     PTO_TRY(index_tasks(m));
-    m->tasks = ptoi_built_memory(m->image, m->n_tasks * sizeof *m->tasks);
-    ptrace_arg *args = ptoi_built_memory(m->image, m->n_args * sizeof *args);
-    afters->n = ptoi_built_memory(m->image, m->n_tasks * sizeof *afters->n);
-    afters->from = ptoi_built_memory(m->image, m->n_args * sizeof *afters->from);
+    m->tasks = ptoi_built_memory(m->built, m->n_tasks * sizeof *m->tasks);
+    ptrace_arg *args = ptoi_built_memory(m->built, m->n_args * sizeof *args);
+    afters->n = ptoi_built_memory(m->built, m->n_tasks * sizeof *afters->n);
+    afters->from = ptoi_built_memory(m->built, m->n_args * sizeof *afters->from);
     if (!m->tasks || !args || !afters->n || !afters->from) {
         return no_memory("tasks", m->n_tasks);
     }
@@ -181,22 +182,22 @@ static pto_status make_tasks(maker *m, ptoi_afters *afters)
                                     .outcome = PTRACE_OPEN};
         take_args(m, traced, i, args, &n_args, afters, &n_afters);
     }
-    m->image->trace.tasks = m->tasks;
-    m->image->trace.n_tasks = m->n_tasks;
-    m->image->trace.args = args;
-    m->image->trace.n_args = n_args;
-    m->image->trace.dims = (const int64_t *)(const void *)m->log->dims.memory;
-    m->image->trace.n_dims = m->log->dims.used / sizeof(int64_t);
+    m->built->trace.tasks = m->tasks;
+    m->built->trace.n_tasks = m->n_tasks;
+    m->built->trace.args = args;
+    m->built->trace.n_args = n_args;
+    m->built->trace.dims = (const int64_t *)(const void *)m->log->dims.memory;
+    m->built->trace.n_dims = m->log->dims.used / sizeof(int64_t);
     return PTO_OK;
 }
 
-/* ---- What became of them ---- */
+/* ---- How they ran ---- */
 
 _Static_assert((int)PTOI_DONE == PTRACE_DONE && (int)PTOI_FAILED == PTRACE_FAILED &&
                    (int)PTOI_SKIPPED == PTRACE_SKIPPED,
-               "an outcome is written as it is");
+               "outcomes have the same values in a trace");
 
-/* One record of a thread about a task. */
+/* Takes one record of a thread about a task. */
 static void take_ran(maker *m, const ptoi_ran *ran, uint32_t lane)
 {
     const uint32_t i = index_of_task(m, ran->task);
@@ -242,11 +243,11 @@ static void take_retires(maker *m)
     }
 }
 
-/* The scheduler's thread says when it found a task ready. Where there is none, whoever completes the
- * last of its producers finds that at once. */
+/* The scheduler's thread records when it found a task ready. Without such a thread a task is ready
+ * when its last producer ends, or when it is submitted. */
 static void find_ready(maker *m)
 {
-    const ptrace_edge *edges = m->image->trace.edges;
+    const ptrace_edge *edges = m->built->trace.edges;
     for (uint32_t i = 0; i < m->n_tasks; i++) {
         ptrace_task *task = &m->tasks[i];
         uint64_t ready = task->submitted;
@@ -258,7 +259,7 @@ static void find_ready(maker *m)
             }
         }
         if (task->start < ready && ready - task->start <= PTOI_TICKS_BLUR_NS) {
-            task->start = ready; /* as far as the clock can tell */
+            task->start = ready; /* the difference is within the error of the clock */
             task->end = task->end < ready ? ready : task->end;
         }
         if (task->ready == PTRACE_UNKNOWN && task->outcome != PTRACE_OPEN) {
@@ -291,7 +292,8 @@ static uint64_t lost_by_orchestrator(const ptoi_trace *log)
            log->retires.lost + log->samples.lost + log->lives.lost;
 }
 
-/* Lane of a log: the orchestrating thread, the last of the workers, comes first. */
+/* The lane of a log. The orchestrating thread, whose log follows those of the workers, is lane
+ * 0. */
 static uint32_t lane_of(const maker *m, uint32_t log)
 {
     const uint32_t workers = m->rt->settings.n_workers;
@@ -313,7 +315,7 @@ static pto_status make_lanes(maker *m)
     const ptoi_log *logs = m->log->ran, *others = &logs[workers + PTOI_LINE_OTHERS];
     const uint32_t n = workers + 1 + own + (others->used || others->lost);
     texts names = {.room = rt->string_bytes + 32 * n + 32, .used = rt->string_bytes};
-    ptrace_lane *lanes = ptoi_built_memory(m->image, (size_t)n * sizeof *lanes + names.room);
+    ptrace_lane *lanes = ptoi_built_memory(m->built, (size_t)n * sizeof *lanes + names.room);
     if (!lanes) {
         return no_memory("lanes", n);
     }
@@ -339,12 +341,12 @@ static pto_status make_lanes(maker *m)
         lanes[i].name = lanes[i].kind == PTRACE_LANE_WORKER
                             ? add_text(&names, "%s %" PRIu32, text, i - 1)
                             : add_text(&names, "%s", text);
-        m->image->trace.lost += lanes[i].lost;
+        m->built->trace.lost += lanes[i].lost;
     }
-    m->image->trace.lanes = lanes;
-    m->image->trace.n_lanes = n;
-    m->image->trace.strings = names.at;
-    m->image->trace.n_strings = names.used;
+    m->built->trace.lanes = lanes;
+    m->built->trace.n_lanes = n;
+    m->built->trace.strings = names.at;
+    m->built->trace.n_strings = names.used;
     return PTO_OK;
 }
 
@@ -365,8 +367,8 @@ static uint64_t count_parks(const ptoi_log *log)
     return count;
 }
 
-/* What the orchestrating thread noted. A wait for room belongs to the submit that it happened in, the
- * next one that was recorded. */
+/* Takes the events of the orchestrating thread. A wait for room belongs to the submit it happened
+ * in, which is the next one recorded. */
 static uint64_t take_events(maker *m, ptrace_event *events)
 {
     const ptrace_event *given = (const ptrace_event *)(const void *)m->log->events.memory;
@@ -393,14 +395,14 @@ static uint64_t take_events(maker *m, ptrace_event *events)
     return n;
 }
 
-/* All events; and what the threads wrote about tasks. */
+/* Takes all events, and the records of the threads about tasks. */
 static pto_status make_events(maker *m)
 {
     uint64_t count = m->log->events.used / sizeof(ptrace_event);
     for (uint32_t l = 0; l < m->log->n_ran; l++) {
         count += count_parks(&m->log->ran[l]);
     }
-    ptrace_event *events = ptoi_built_memory(m->image, count * sizeof *events);
+    ptrace_event *events = ptoi_built_memory(m->built, count * sizeof *events);
     if (!events) {
         return no_memory("events", count);
     }
@@ -418,14 +420,14 @@ static pto_status make_events(maker *m)
         }
     }
     qsort(events, n, sizeof *events, by_begin);
-    m->image->trace.events = events;
-    m->image->trace.n_events = n;
+    m->built->trace.events = events;
+    m->built->trace.n_events = n;
     return PTO_OK;
 }
 
 /* ---- Rings ---- */
 
-/* Only what has changed. */
+/* Takes the samples of the rings, where a value has changed. */
 static pto_status make_rings(maker *m)
 {
     const ptoi_traced_sample *s = (const void *)m->log->samples.memory;
@@ -435,7 +437,7 @@ static pto_status make_rings(maker *m)
     memset(last, 0xff, sizeof last);
     const size_t n_caps = (size_t)rt->levels * PTO_RINGS;
     const uint64_t room = n_samples * PTO_RINGS;
-    ptrace_cap *caps = ptoi_built_memory(m->image,
+    ptrace_cap *caps = ptoi_built_memory(m->built,
                                          n_caps * sizeof *caps + room * sizeof(ptrace_ring_sample));
     if (!caps) {
         return no_memory("samples of rings", room);
@@ -455,16 +457,16 @@ static pto_status make_rings(maker *m)
             }
         }
     }
-    m->image->trace.caps = caps;
-    m->image->trace.n_caps = n_caps;
-    m->image->trace.rings = rings;
-    m->image->trace.n_rings = n;
+    m->built->trace.caps = caps;
+    m->built->trace.n_caps = n_caps;
+    m->built->trace.rings = rings;
+    m->built->trace.n_rings = n;
     return PTO_OK;
 }
 
 /* ---- Lifetimes ---- */
 
-/* In place: the log is of no use to anybody after this. */
+/* Converts the log in place: it is not used after this. */
 static void make_lives(maker *m)
 {
     ptrace_life *lives = (ptrace_life *)(void *)m->log->lives.memory;
@@ -472,13 +474,14 @@ static void make_lives(maker *m)
     for (uint64_t i = 0; i < n; i++) {
         lives[i].at = time_ns(m, lives[i].at);
     }
-    m->image->trace.lives = lives;
-    m->image->trace.n_lives = n;
+    m->built->trace.lives = lives;
+    m->built->trace.n_lives = n;
 }
 
-/* ---- The rest ---- */
+/* ---- Machine, names ---- */
 
-/* The first line of a file that begins with `key`, from after its colon on; "" if there is none. */
+/* The first line of a file that begins with `key`, without the part up to its colon. "" if there is
+ * none. */
 static void read_line(const char *path, const char *key, char *text, size_t size)
 {
     FILE *file = fopen(path, "re");
@@ -503,7 +506,7 @@ static pto_status make_meta(maker *m)
     const pto_runtime *rt = m->rt;
     const pto_config *c = &rt->settings.config;
     enum { ROOM = 4096 };
-    char *text = ptoi_built_memory(m->image, ROOM), line[256];
+    char *text = ptoi_built_memory(m->built, ROOM), line[256];
     if (!text) {
         return no_memory("bytes about the machine", ROOM);
     }
@@ -518,27 +521,27 @@ static pto_status make_meta(maker *m)
                           ptoi_place_names[rt->settings.config.place], rt->levels);
     n += (size_t)snprintf(text + n, ROOM - n, "clock=%s\ntrace_limit=%" PRIu64 "\n",
                           ptoi_ticks_by_counter ? "tsc" : "monotonic", c->trace_limit);
-    m->image->trace.meta = text;
-    m->image->trace.n_meta = n;
+    m->built->trace.meta = text;
+    m->built->trace.n_meta = n;
     return PTO_OK;
 }
 
-/* The strings of kernels and sites are those of the window. */
+/* Kernels and sites are used as they lie in the window. */
 static void make_names(maker *m)
 {
     _Static_assert(sizeof(ptoi_kernel_entry) == sizeof(ptrace_kernel) &&
                        sizeof(ptoi_site) == sizeof(ptrace_site),
-                   "the window has them as the file has them");
-    m->image->trace.kernels = (const ptrace_kernel *)(const void *)m->rt->view.kernels;
-    m->image->trace.n_kernels = m->rt->n_kernels;
-    m->image->trace.sites = (const ptrace_site *)(const void *)m->rt->view.sites;
-    m->image->trace.n_sites = m->rt->n_sites;
+                   "window and file have the same layout");
+    m->built->trace.kernels = (const ptrace_kernel *)(const void *)m->rt->view.kernels;
+    m->built->trace.n_kernels = m->rt->n_kernels;
+    m->built->trace.sites = (const ptrace_site *)(const void *)m->rt->view.sites;
+    m->built->trace.n_sites = m->rt->n_sites;
 }
 
 static pto_status make(maker *m)
 {
     ptoi_afters afters = {NULL, NULL};
-    m->image->trace.origin_ns = m->log->origin_ns;
+    m->built->trace.origin_ns = m->log->origin_ns;
     calibrate(m);
     make_names(m);
     PTO_TRY(make_meta(m));
@@ -548,18 +551,18 @@ static pto_status make(maker *m)
     PTO_TRY(make_rings(m));
     take_retires(m);
     make_lives(m);
-    PTO_TRY(ptoi_edges_find(m->image, m->tasks, &afters, m->rt->settings.config.overlap_budget));
+    PTO_TRY(ptoi_edges_find(m->built, m->tasks, &afters, m->rt->settings.config.overlap_budget));
     find_ready(m);
     return PTO_OK;
 }
 
-pto_status ptoi_trace_build(pto_runtime *rt, ptoi_built_trace *image)
+pto_status ptoi_trace_build(pto_runtime *rt, ptoi_built_trace *built)
 {
-    memset(image, 0, sizeof *image);
-    maker m = {.rt = rt, .log = rt->trace, .image = image};
+    memset(built, 0, sizeof *built);
+    maker m = {.rt = rt, .log = rt->trace, .built = built};
     const pto_status status = make(&m);
     if (status != PTO_OK) {
-        ptoi_built_free(image);
+        ptoi_built_free(built);
     }
     return status;
 }

@@ -1,4 +1,4 @@
-/* wait.c - waiting for tasks, running others meanwhile (window/caller.h). */
+/* wait.c - waiting for tasks, while running others (window/caller.h). */
 #include "orchestrator/wait.h"
 
 #include "base/error.h"
@@ -9,7 +9,7 @@
 #include "orchestrator/retire.h"
 #include "orchestrator/trace.h"
 
-/* All tasks that may not be complete. */
+/* All tasks from `completed` on, on every level. */
 static ptoi_goal any_task(const pto_runtime *rt)
 {
     ptoi_goal goal = {.levels = rt->levels};
@@ -77,7 +77,7 @@ void ptoi_wait_level(pto_runtime *rt, uint32_t level)
     const ptoi_rings *t = &rt->rings[level];
     ptoi_retire_completed(rt, level);
     if (t->completed != t->head) {
-        ptoi_retire_publish(rt, level); /* for outside readers meanwhile */
+        ptoi_retire_publish(rt, level); /* for outside readers during the wait */
     }
     while (t->completed != t->head) {
         ptoi_wait_for(rt, ptoi_ref_make(t->completed, level, false));
@@ -130,7 +130,7 @@ pto_status pto_wait_task(pto_runtime *rt, pto_task task)
     if (!bad) {
         return PTO_OK;
     }
-    /* The failure known by now is this one, or one that it was skipped for. */
+    /* The verdict names this failure, or an earlier one. */
     const pto_status why = ptoi_failure_verdict(rt);
     return why == PTO_CANCELLED ? why : PTO_TASK_FAILED;
 }

@@ -1,4 +1,4 @@
-/* watch.c - who watches tasks: a watcher of the program, and the trace. */
+/* watch.c - watchers of tasks: the program's own, and the trace. */
 #include "orchestrator/watch.h"
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-/* work.c - submitting work requests. The kernel that carries them out is in worker/work.c. */
+/* work.c - submits work requests. Their kernel is in worker/work.c. */
 #include "orchestrator/work.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "orchestrator/runtime.h"
 #include "window/builtin.h"
 
-enum { FEW_PARAMS = 64 }; /* of a task: so many live on the stack */
+enum { FEW_PARAMS = 64 }; /* kept on the stack */
 
 const char *pto_work_opcode_name(uint32_t opcode)
 {
@@ -23,7 +23,7 @@ const char *pto_work_opcode_name(uint32_t opcode)
     }
 }
 
-/* Puts the tensors of one kind into the list; returns the place after them. */
+/* Appends the tensors of one kind. Returns the place after them. */
 static pto_param *put_tensors(pto_param *at, pto_param_kind kind, const pto_tensor *tensors,
                               uint32_t n)
 {

@@ -1,11 +1,11 @@
-/* write.c - the last step of the slow path: takes what was reserved, and writes the task. */
+/* write.c - slow path, last step: takes what was reserved, and writes the task. */
 #include "orchestrator/write.h"
 
 #include "orchestrator/buffer.h"
 #include "orchestrator/slow.h"
 
-/* Every managed parameter gets its memory, its version, and holds its owner. */
-static void settle_managed(ptoi_slow *d)
+/* Managed parameters: fresh buffers get their place, others hold their owner, versions advance. */
+static void place_managed(ptoi_slow *d)
 {
     for (size_t i = 0; i < d->n_params; i++) {
         const pto_param *p = &d->params[i];
@@ -26,14 +26,14 @@ static void settle_managed(ptoi_slow *d)
     }
 }
 
-/* Any tensor as an argument, with its layout if that has no number. */
+/* Writes any tensor as an argument, followed by its layout if that has no number. */
 static ptoi_arg_desc *write_tensor(ptoi_arg_desc *at, const pto_param *p, const ptoi_buffer *b,
                                    uint32_t desc)
 {
     const pto_tensor *t = p->tensor;
     *at = ptoi_write_place(t, b, desc);
     at->access = (uint8_t)((uint32_t)p->kind | (p->nodep ? PTOI_ARG_NODEP : 0));
-    if (pto_tensor_numel(t) == 0) { /* it is nowhere */
+    if (pto_tensor_numel(t) == 0) { /* an empty tensor has no address */
         at->value = 0;
         at->segment = PTOI_SEGMENT_USER;
     }
@@ -65,13 +65,13 @@ ptoi_slot *ptoi_slow_write(ptoi_slow *d, uint32_t kernel, uint32_t type, uint32_
     pto_runtime *rt = d->rt;
     ptoi_rings *t = d->rings;
     if (d->managed) {
-        settle_managed(d);
+        place_managed(d);
     }
     write_args(d);
     if (PTOI_UNLIKELY(rt->guarded)) {
         ptoi_guard_task(rt, d->level, d->seq, d->args.at, d->params, d->n_params);
     }
-    if (d->n_params) { /* else it took no more than a task of the fast path would have */
+    if (d->n_params) { /* without parameters it took no more than a fast-path task */
         t->fast_until = 0;
     }
     ptoi_heap_take(&t->heap, d->heap_at, d->heap_bytes);

@@ -1,8 +1,8 @@
-/* write.h - writing a task into the window: arguments, task record, slot; and publishing it.
+/* write.h - writes a task (arguments, record, slot) and publishes it. Orchestrator's side.
  *
- * There is room for all of it, and nothing was taken since that was found out. Nobody reads what is
- * written here before W1, except for the atomic fields of the slot: some may still refer to the task
- * that was there before.
+ * There is room for all of it, and nothing was taken since that was checked. The scheduler's side
+ * reads none of it before W1, except the atomic fields of the slot: a thread may still refer to the
+ * previous task in that slot.
  */
 #ifndef PTOI_WRITE_H
 #define PTOI_WRITE_H
@@ -14,19 +14,20 @@
 
 /* ---- Managed memory ---- */
 
-/* The task names memory that another one owns, whose record is returned; NULL if it did so before. */
+/* Counts that the task names memory of another one, whose record is returned. NULL if this attempt
+ * has counted it already. */
 static inline ptoi_record *ptoi_write_name(pto_runtime *rt, const ptoi_buffer *b)
 {
     ptoi_record *record = ptoi_record_of(&rt->rings[b->level], b->seq);
-    if (record->held == rt->attempt) {
+    if (record->named_by == rt->attempt) {
         return NULL;
     }
-    record->held = rt->attempt;
+    record->named_by = rt->attempt;
     record->holders += (record->holders & PTOI_HOLDERS) != PTOI_HOLDERS;
     return record;
 }
 
-/* And it is offloaded: the owner stays until the task is complete. */
+/* The same for an offloaded task: the owner is not recycled before the task is complete. */
 static inline void ptoi_write_hold(pto_runtime *rt, ptoi_buffer *b, uint32_t level, uint64_t seq)
 {
     ptoi_record *record = ptoi_write_name(rt, b);
@@ -37,7 +38,7 @@ static inline void ptoi_write_hold(pto_runtime *rt, ptoi_buffer *b, uint32_t lev
         if (!(record->holders & PTOI_HELD)) {
             memset(until, 0, rt->levels * sizeof *until);
             record->holders |= PTOI_HELD;
-            rt->rings[b->level].held++;
+            rt->rings[b->level].n_held++;
         }
         until[level] = seq + 1;
     }
@@ -54,8 +55,8 @@ static inline ptoi_arg_desc *ptoi_write_scalar(ptoi_arg_desc *at, const pto_para
     return at + 1;
 }
 
-/* A tensor with elements as an argument, but for its access. `b` is the buffer of a managed one,
- * which has its memory by now; `desc` is the number of its layout, or 0. */
+/* The argument descriptor of a nonempty tensor, without its access. `b` is its buffer if it is
+ * managed, and has memory; `desc` is the number of its layout, or 0. */
 static inline ptoi_arg_desc ptoi_write_place(const pto_tensor *t, const ptoi_buffer *b,
                                              uint32_t desc)
 {
@@ -70,8 +71,7 @@ static inline ptoi_arg_desc ptoi_write_place(const pto_tensor *t, const ptoi_buf
 
 /* ---- Slot ---- */
 
-/* The one place that writes a slot. The task has its number; its arguments and edges lie where the
- * slot says. */
+/* The only function that writes a slot. */
 static inline ptoi_slot *ptoi_write_slot(ptoi_rings *t, uint64_t seq, uint64_t order,
                                          uint64_t header, uint64_t args, uint32_t n_args,
                                          uint64_t deps, uint32_t fanin)
@@ -83,13 +83,17 @@ static inline ptoi_slot *ptoi_write_slot(ptoi_rings *t, uint64_t seq, uint64_t o
     slot->fanin = fanin;
     slot->args = (uint32_t)args;
     slot->n_args = n_args;
+    if (PTOI_MUTANT(MARK_EARLY)) {
+        ptoi_release64(&t->orders[at], ptoi_order_word(order, false));
+    }
+    ptoi_release64(&slot->seq, seq); /* W4 */
+    /* After `seq`: an old task that was marked complete here stays complete for outside readers. */
     ptoi_release64(&t->orders[at], ptoi_order_word(order, false)); /* W5 */
-    ptoi_release64(&slot->seq, seq);                               /* W4 */
     ptoi_release64(&t->progress->head, seq + 1);                   /* W6 */
     return slot;
 }
 
-/* The task of that slot is complete as submit returns. */
+/* Marks a task as complete that the scheduler's side never sees. */
 static inline void ptoi_write_complete(ptoi_rings *t, uint64_t seq, uint64_t order)
 {
     ptoi_release64(&t->orders[(uint32_t)seq & t->mask], ptoi_order_word(order, true)); /* W5 */
@@ -97,9 +101,8 @@ static inline void ptoi_write_complete(ptoi_rings *t, uint64_t seq, uint64_t ord
 
 /* ---- Task record ---- */
 
-/* Records what the newest task has taken, so that retire knows what comes back with it, and counts
- * the task. (`linked` and `held` of a record are numbers of submits. None is as large as those to
- * come, so they need not be cleared.) */
+/* Records what the newest task has taken, so that retire can return it. Advances the head. `linked`
+ * and `named_by` need not be cleared: they hold earlier attempts, and `attempt` only rises. */
 static inline void ptoi_write_record(const pto_runtime *rt, ptoi_rings *t, uint64_t seq,
                                      uint32_t base, uint32_t scopes, uint64_t heap_at,
                                      uint64_t heap_bytes)
@@ -120,13 +123,14 @@ static inline void ptoi_write_record(const pto_runtime *rt, ptoi_rings *t, uint6
 
 /* ---- Publishing ---- */
 
-/* How submit ran a task inline that did not end well; NULL: it did not run. */
+/* How an inline task ended whose kernel did not return PTO_OK. */
 typedef struct ptoi_inline_end {
     pto_status status;
     uint64_t words; /* ptoi_error_serial before the kernel */
 } ptoi_inline_end;
 
-/* The task is whole: it goes to the scheduler; or, if it has run already, it ends. */
+/* Publishes a task that is completely written. If it ran inline already (`ran`), ends it
+ * instead. */
 static inline void ptoi_publish(pto_runtime *rt, const ptoi_slot *slot, const ptoi_edges *edges,
                                 const ptoi_inline_end *ran)
 {

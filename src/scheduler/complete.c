@@ -56,7 +56,7 @@ void ptoi_log_completed(ptoi_scheduler *s, const ptoi_worker *worker, uint32_t t
 {
     ptoi_log *log = worker ? worker->log : s->foreign_log;
     if (!log) {
-        return; /* it is only watched */
+        return; /* watched, but not traced */
     }
     if (!worker) {
         pthread_mutex_lock(&s->lock);

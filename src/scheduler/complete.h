@@ -1,23 +1,24 @@
-/* complete.h - a task is complete: count it, close its list, and send on who waited. What every task
- * goes through is inline. */
+/* complete.h - completes a task: counts it, closes its list of waiters and resolves them. The code
+ * that every task runs is inline. */
 #ifndef PTOI_COMPLETE_H
 #define PTOI_COMPLETE_H
 
 #include "scheduler/scheduler.h"
 #include "scheduler/step.h"
 
-/* The line of a worker; of the program's threads if `worker` is NULL. */
+/* The line of a worker. If `worker` is NULL, the line that all threads of the program share. */
 static inline ptoi_worker_line *ptoi_line_of(const ptoi_scheduler *s, const ptoi_worker *worker)
 {
     return worker ? worker->line : &s->view.workers[s->n_workers + PTOI_LINE_OTHERS];
 }
 
-/* The list of a task was closed: wakes who sleeps for it, and resolves the tasks in the list. The
- * first that the worker can run becomes its next, the others are offered. */
+/* Call it after the list of a task was closed. Wakes the orchestrating thread if it sleeps for this
+ * task, and resolves the tasks in the list. The first ready task that the worker can run becomes
+ * its next one. The other ready tasks go to the ready queues. */
 void ptoi_completed(ptoi_scheduler *s, ptoi_worker *worker, ptoi_ref ref, uint32_t list);
 
-/* The end of a task of a traced run, and its beginning if it ran here. Before it is closed: the slot
- * is still its own, and whoever begins because of it begins later. */
+/* Logs the end of a task of a traced run, and its start if it ran here. Call it before the list of
+ * the task is closed: the slot is still its own, and its consumers start later. */
 void ptoi_log_completed(ptoi_scheduler *s, const ptoi_worker *worker, uint32_t task,
                         ptoi_outcome outcome);
 
@@ -52,8 +53,8 @@ static inline void ptoi_complete(ptoi_scheduler *s, ptoi_worker *worker, uint32_
     }
 }
 
-/* The kernel of a task has ended, or the task is skipped: completes it, or lets the scheduler's
- * thread do so. */
+/* The kernel of a task has returned, or the task is skipped: completes it, or passes it to the
+ * scheduler's thread. */
 static inline void ptoi_finish(ptoi_scheduler *s, ptoi_worker *worker, uint32_t task,
                                ptoi_outcome outcome)
 {

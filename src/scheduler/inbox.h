@@ -1,13 +1,13 @@
-/* inbox.h - taking new tasks out of the inbox, in order of submission. */
+/* inbox.h - claims new tasks from the inbox, in order of submission. */
 #ifndef PTOI_INBOX_H
 #define PTOI_INBOX_H
 
 #include "scheduler/park.h"
 #include "scheduler/step.h"
 
-/* The next new task that can run, PTOI_NONE if there is none. The others it meets join their lists.
- * *head caches inbox_head: it may be behind, never ahead. *backoff is the pause before the inbox is
- * read again (ptoi_park_back_off). */
+/* Claims new tasks until one can run, and returns it; PTOI_NONE if there is none. The tasks that
+ * cannot run yet join the list of a producer. *head caches inbox_head: it may be behind, never
+ * ahead. *backoff is the pause before inbox_head is read again (ptoi_park_back_off). */
 static inline uint32_t ptoi_inbox_claim(const ptoi_view *view, uint64_t *head, uint32_t *backoff)
 {
     ptoi_a64 *claimed = &view->sched->inbox_claimed;
@@ -23,8 +23,8 @@ static inline uint32_t ptoi_inbox_claim(const ptoi_view *view, uint64_t *head, u
                 return PTOI_NONE;
             }
         }
-        /* Read before it is ours. If another thread is faster the entry may be overwritten, and
-         * then the compare-and-swap fails. */
+        /* The entry is read before it is claimed. If another thread claims it first, it may be
+         * overwritten meanwhile, and the compare-and-swap fails. */
         const uint32_t task = ptoi_get32(&view->inbox[(uint32_t)at & view->inbox_mask]);
         if (ptoi_cas64(claimed, &at, at + 1)) {
             ptoi_step_begin(view, task);
@@ -36,7 +36,7 @@ static inline uint32_t ptoi_inbox_claim(const ptoi_view *view, uint64_t *head, u
     }
 }
 
-/* Whether there is something to claim, as the last look before sleeping. */
+/* Whether there is a task to claim. The last check before sleeping (W10). */
 static inline bool ptoi_inbox_has_task(const ptoi_view *view)
 {
     return ptoi_load_sc64(&view->header->inbox_head) != ptoi_load_sc64(&view->sched->inbox_claimed);

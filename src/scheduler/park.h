@@ -1,13 +1,13 @@
-/* park.h - sleeping when there is nothing to do, without missing the moment when there is.
+/* park.h - lets a thread sleep while there is no work, without a lost wake-up.
  *
- * Dekker's pattern (base/atomic.h): a thread announces that it sleeps (`idle`, then parked) and then
- * looks for work once more. Whoever makes work publishes it and then looks at `idle`. At least one
- * of them sees the other. Those who make work do it all the time, with a plain release; so the
- * sleeper pays for both, with a barrier on every core. Where the system refuses the barrier, work
- * may have been published without either seeing the other: then the sleeper naps and looks again.
+ * Dekker's pattern (base/atomic.h): a thread announces that it sleeps (`idle`, then `parked`) and
+ * then checks for work once more. A thread that makes work publishes it and then checks `idle`. At
+ * least one of the two sees the other. Work is published very often, with a plain release
+ * (store_asym). So the sleeper pays for both, with a barrier on every core. If the system refuses
+ * the barrier, neither may see the other: then the sleeper naps and checks again.
  *
- *   W10  line->parked is set to ASLEEP by its own thread, and taken to AWAKE by compare-and-swap,
- *        by one waker or by the thread itself. Who wins takes one off `idle`.
+ *   W10  line->parked is set to ASLEEP by its own thread. A compare-and-swap sets it back to AWAKE,
+ *        by a waker or by the thread itself. The one that succeeds subtracts one from `idle`.
  */
 #ifndef PTOI_PARK_H
 #define PTOI_PARK_H
@@ -18,33 +18,33 @@
 
 #define PTOI_BACKOFF 12        /* pauses at first: the time of two or three submits */
 #define PTOI_BACKOFF_MOST 96   /* about a microsecond */
-#define PTOI_BACKOFF_ENOUGH 16 /* tasks that are worth a look */
+#define PTOI_BACKOFF_ENOUGH 16 /* tasks that are worth a read */
 
 typedef struct ptoi_parker {
     ptoi_worker_line *line; /* of its thread, in the window */
-    ptoi_a32 *idle;         /* how many of a group sleep, or are about to */
-    bool asymmetric;        /* work is published without a fence: the sleeper makes the barrier */
-    bool unsure;            /* the barrier was refused; its own thread's */
+    ptoi_a32 *idle;         /* number of threads of its group that sleep or are about to */
+    bool asymmetric;        /* work is published by store_asym: the sleeper makes the barrier */
+    bool unsure;            /* the barrier was refused; only its own thread uses this */
 } ptoi_parker;
 
-/* One more look in vain. Where threads outnumber cores, the thread that has the work may be waiting
- * for this core: yield now and then. */
+/* Pauses after poll number `idle` that found no work. If there are more threads than cores, the
+ * thread that has the work may be waiting for this core, so yield now and then. */
 static inline void ptoi_park_spin(uint32_t idle)
 {
     if (idle % 16 == 15) {
         ptoi_os_yield();
     } else {
-        /* Often at first: the work may be a few steps away. */
+        /* Short pauses at first: new work may be about to arrive. */
         for (uint32_t i = 0; i < (idle < 32 ? 1 : PTOI_BACKOFF / 2); i++) {
             ptoi_relax();
         }
     }
 }
 
-/* Backoff before the next read of the inbox. A thread that polls a word which another core writes
- * for every task takes that line away as often, and the lines of the tasks with it. That costs more
- * than the tasks. So let some tasks gather: the pause grows while too few have come, and ends when
- * none has. */
+/* Backoff before the next read of inbox_head. Submit writes that word for every task. A thread that
+ * polls it takes the cache line away from submit each time, and the lines of the tasks too. That
+ * costs more than the tasks. So wait until some tasks have come: the pause grows while there are
+ * too few, and ends when there are none. */
 static inline void ptoi_park_back_off(uint32_t pauses)
 {
     for (uint32_t i = 0; i < pauses; i++) {
@@ -65,14 +65,14 @@ static inline uint32_t ptoi_park_next_backoff(uint32_t pauses, uint64_t came)
 
 static inline void ptoi_park_announce(ptoi_parker *parker)
 {
-    ptoi_fetch_add32(parker->idle, 1); /* first: `idle` is never less than the number of sleepers */
+    ptoi_fetch_add32(parker->idle, 1); /* first, so that idle >= number of sleepers */
     ptoi_store_sc32(&parker->line->parked, PTOI_ASLEEP);
     if (parker->asymmetric && !PTOI_MUTANT(NO_BARRIER)) {
         parker->unsure = !ptoi_os_barrier();
     }
 }
 
-/* Wakes the thread if it sleeps. Returns whether it was this call that did. */
+/* Wakes the thread if it sleeps. Returns whether this call woke it. */
 static inline bool ptoi_park_wake(ptoi_parker *parker)
 {
     uint32_t asleep = PTOI_ASLEEP;
@@ -85,7 +85,7 @@ static inline bool ptoi_park_wake(ptoi_parker *parker)
     return true;
 }
 
-/* There is work after all. */
+/* Withdraws the announcement: there is work after all. */
 static inline void ptoi_park_withdraw(ptoi_parker *parker)
 {
     uint32_t asleep = PTOI_ASLEEP;

@@ -1,12 +1,12 @@
-/* ready.h - a queue of tasks that many threads push and many pop: Vyukov's bounded queue. It is never
- * full, since it has room for every slot there is.
+/* ready.h - a queue of tasks with many producers and many consumers: Vyukov's bounded queue. It is
+ * never full, since it has room for every slot of the window.
  *
- * Each cell has a sequence number. Positions run freely; position p uses cell p & mask. The cell may
- * be written when its sequence is p, and read when it is p + 1. After the read it becomes
- * p + capacity.
+ * Each cell has a sequence number. Positions count up without end; position p uses cell p & mask.
+ * The cell may be written when its sequence is p, and read when it is p + 1. After the read it
+ * becomes p + capacity.
  *
- *   Q1  cell.sequence, published by the pusher after the task is written; acquired by the popper.
- *       The pusher looks for sleepers next (park.h), and a sleeper looks here last.
+ *   Q1  cell.sequence, stored by the pusher after the task is written; acquired by the popper. The
+ *       pusher checks for sleepers next, and a sleeper checks this word last (park.h).
  *   Q2  cell.sequence, released by the popper after the task is read; acquired by the next pusher
  *       of the cell.
  */
@@ -28,10 +28,11 @@ typedef struct ptoi_queue {
     _Alignas(PTOI_LINE) ptoi_a32 tail; /* next to push */
     _Alignas(PTOI_LINE) ptoi_queue_cell *cells;
     uint32_t mask;
-    bool asymmetric; /* a sleeper makes a barrier before it looks here */
+    bool asymmetric; /* a sleeper makes the barrier before its last check of the queue */
 } ptoi_queue;
 
-/* Room for `count` tasks. Positions begin at `first`, for tests of their wrap. */
+/* Makes a queue with room for `count` tasks. Positions begin at `first`, so that tests can make
+ * them wrap. */
 pto_status ptoi_queue_init(ptoi_queue *queue, uint32_t count, uint32_t first);
 void ptoi_queue_free(ptoi_queue *queue);
 
@@ -50,7 +51,7 @@ static inline void ptoi_queue_push(ptoi_queue *queue, uint32_t task)
     }
 }
 
-/* PTOI_NONE if the queue is empty. */
+/* Pops a task; PTOI_NONE if the queue is empty. */
 static inline uint32_t ptoi_queue_pop(ptoi_queue *queue)
 {
     uint32_t at = ptoi_get32(&queue->head);
@@ -70,7 +71,7 @@ static inline uint32_t ptoi_queue_pop(ptoi_queue *queue)
     }
 }
 
-/* Whether there is something to pop, as the last look before sleeping. */
+/* Whether there is a task to pop. The last check before sleeping (W10). */
 static inline bool ptoi_queue_has_task(const ptoi_queue *queue)
 {
     uint32_t at = ptoi_load_sc32(&queue->head);

@@ -1,4 +1,4 @@
-/* scheduler.c - making the scheduler's side, and taking it apart. */
+/* scheduler.c - creates and destroys the scheduler's side. */
 #include "scheduler/scheduler.h"
 
 #include "base/error.h"
@@ -125,7 +125,7 @@ void ptoi_scheduler_watch(ptoi_scheduler *s, const pto_watcher *watcher, bool wa
     s->watcher = watcher ? *watcher : (pto_watcher){0};
     s->watched = watched;
     for (uint32_t i = 0; i <= s->n_workers; i++) {
-        s->workers[i].calls.watched = watched; /* W1 shows it to the workers */
+        s->workers[i].calls.watched = watched; /* W1 publishes it to the workers */
     }
 }
 

@@ -1,13 +1,13 @@
-/* scheduler.h - the scheduler's side: what its threads share, and where ready tasks go.
+/* scheduler.h - the scheduler's side: the data its threads share, and the queues of ready tasks.
  *
  *        inbox ──claim──> step (step.h) ──ready──> queue of the type ──> worker ──> complete
  *
  * The step is the same in every place. Place inline: workers, and the orchestrating thread while it
- * helps, claim tasks and complete them. Place thread: a thread of its own does both, and workers
- * hand it the tasks whose kernels have returned (thread.c).
+ * helps, claim tasks and complete them. Place thread: the scheduler's thread does both, and workers
+ * pass it the tasks whose kernels have returned (thread.c).
  *
- * Nothing here is seen by the orchestrator's side. What the sides share is the window; how the
- * orchestrating thread gets here is window/caller.h.
+ * The orchestrator's side does not include this header. The sides share the window, and the
+ * orchestrating thread calls the functions of window/caller.h.
  */
 #ifndef PTOI_SCHEDULER_H
 #define PTOI_SCHEDULER_H
@@ -25,10 +25,10 @@ typedef struct ptoi_worker {
     ptoi_scheduler *sched;
     uint32_t id;
     uint32_t types;       /* that it serves */
-    uint32_t next;        /* a task to run next, without a queue between; PTOI_NONE */
-    uint32_t ready_epoch; /* at which it found nothing ready for it (W11) */
-    uint32_t backoff; /* before its next read of the inbox; 0 unless its last task came from there,
-                         so that more may be on their way */
+    uint32_t next;        /* a ready task that it runs next, without a queue; PTOI_NONE */
+    uint32_t ready_epoch; /* the epoch at which it found no ready task (W11) */
+    uint32_t backoff; /* pauses before its next read of the inbox; 0 unless its last task came from
+                         there, since then more may follow */
     uint64_t inbox;   /* inbox_head as it last read it */
     pthread_t thread;
     bool started;
@@ -38,43 +38,44 @@ typedef struct ptoi_worker {
 } ptoi_worker;
 
 struct ptoi_scheduler {
-    /* fixed at creation, but for kernels, which are added before a task names them (W1) */
+    /* fixed at creation, except for kernels: they are added before a task names them (W1) */
     ptoi_view view; /* the scheduler's own */
     pto_runtime *rt;
-    uint32_t forks; /* ptoi_os_forks as it was created */
+    uint32_t forks; /* ptoi_os_forks at creation */
     pto_place place;
-    bool asymmetric; /* W1 and Q1 are releases, and sleepers make a barrier */
+    bool asymmetric; /* W1 and Q1 are plain releases, and sleepers make the barrier */
     bool guarded;
     uint32_t spin;
     uint32_t n_workers; /* without the orchestrating thread */
     ptoi_worker *workers;
     ptoi_worker *caller; /* the last of them: the orchestrating thread */
     ptoi_kernel *kernels;
-    pto_watcher watcher; /* changes only while there is no task; W1 shows it to the workers */
-    bool watched;        /* there is one, or the run is traced: one branch for both */
+    pto_watcher watcher; /* changes only while there is no task; W1 publishes it to the workers */
+    bool watched;        /* there is a watcher, or the run is traced: one branch for both */
     size_t worker_bytes, args_bytes, kernel_bytes;
 
     ptoi_queue ready[PTO_WORKER_TYPES];
 
     /* place thread */
     ptoi_queue done; /* tasks whose kernel has returned */
-    ptoi_worker own; /* the scheduler's thread: serves no type, counts, sleeps */
+    ptoi_worker own; /* the scheduler's thread: serves no worker type, but counts and sleeps */
 
     /* threads of the program that call pto_task_complete */
-    ptoi_a32 guests; /* calls under way: raised as they enter, lowered as the last thing they do */
-    pthread_mutex_t lock;  /* of their line in the window, their failure and their log */
+    ptoi_a32 guests;       /* calls in progress: raised on entry, lowered as their last access */
+    pthread_mutex_t lock;  /* protects their line in the window, their failure and their log */
     ptoi_log *foreign_log; /* of a traced run */
 };
 
 /* ---- Ready tasks ---- */
 
-/* Puts a task that can run where a worker finds it, and wakes one. */
+/* Pushes a ready task into the queue of its type, and wakes a worker for it. */
 void ptoi_scheduler_offer(ptoi_scheduler *s, uint32_t task);
 
 /* Wakes a worker that serves one of these types, if one sleeps. */
 void ptoi_scheduler_wake(ptoi_scheduler *s, uint32_t types);
 
-/* A traced run logs when the scheduler's thread found a task ready, before it is offered. */
+/* In a traced run, logs the time at which the scheduler's thread found a task ready. Call it before
+ * the task goes to a queue. */
 static inline void ptoi_scheduler_log_ready(const ptoi_scheduler *s, uint32_t task)
 {
     if (PTOI_UNLIKELY(s->watched) && s->own.log) {

@@ -9,9 +9,9 @@
  * resolved again from where it stood: it can run, or it joins the list of the next producer that is
  * not complete. So a task needs one link, which is its own, and nothing is counted.
  *
- * These functions work on the window alone. They do not lock, log, park or wake; the caller does,
- * with what they return: a list of tasks to go through, and which of them can run. So every place
- * takes the same step: workers, a scheduler thread, another process, a device. This header compiles
+ * These functions work on the window alone. They do not lock, log, park or wake. They return a list
+ * of tasks, and which of them can run; the caller does the rest. So the step is the same in every
+ * place: on workers, on a scheduler thread, in another process, on a device. This header compiles
  * as C11 and as CUDA C++ (tests/scheduler/step.cu).
  */
 #ifndef PTOI_STEP_H
@@ -19,7 +19,7 @@
 
 #include "window/task.h"
 
-/* A task was claimed. From now on the caller owns its state. */
+/* Begins a task that was just claimed. From now on the caller owns its state. */
 PTOI_INLINE void ptoi_step_begin(const ptoi_view *view, uint32_t task)
 {
     const ptoi_slot *slot = &view->slots[task];
@@ -30,8 +30,9 @@ PTOI_INLINE void ptoi_step_begin(const ptoi_view *view, uint32_t task)
     state->poisoned = header.poisoned;
 }
 
-/* Whether a task can run. If not, it has joined the list of a producer, and belongs to whoever
- * completes that one. The caller owns the task, and its producers before `cursor` are complete. */
+/* Whether a task can run. If not, it has joined the list of a producer, and the thread that
+ * completes that producer owns it. Before: the caller owns the task, and its producers before
+ * `cursor` are complete. */
 PTOI_INLINE bool ptoi_step_resolve(const ptoi_view *view, uint32_t task, uint32_t cursor)
 {
     const ptoi_slot *slot = &view->slots[task];
@@ -64,8 +65,8 @@ PTOI_INLINE bool ptoi_step_resolve(const ptoi_view *view, uint32_t task, uint32_
     return true;
 }
 
-/* Closes the list of a task and returns its first waiter, newest first. The slot may be recycled
- * from here on. */
+/* Closes the list of a task and returns its first waiter. The newest waiter comes first. From here
+ * on the slot may be recycled. */
 PTOI_INLINE uint32_t ptoi_step_complete(const ptoi_view *view, uint32_t task, uint32_t lap,
                                         ptoi_outcome outcome)
 {
@@ -84,17 +85,17 @@ PTOI_INLINE uint32_t ptoi_step_complete(const ptoi_view *view, uint32_t task, ui
     return ptoi_list_first(ptoi_exchange64(&state->waiters, closed), lap); /* W2 */
 }
 
-/* Turns a closed list round, so that the task that joined first is resolved first. */
+/* Reverses a closed list, so that the task that joined first is resolved first. */
 PTOI_INLINE uint32_t ptoi_step_oldest_first(const ptoi_view *view, uint32_t list)
 {
-    uint32_t turned = PTOI_LIST_EMPTY;
+    uint32_t reversed = PTOI_LIST_EMPTY;
     while (list != PTOI_LIST_EMPTY) {
         const uint32_t next = view->waits[list].next;
-        view->waits[list].next = turned;
-        turned = list;
+        view->waits[list].next = reversed;
+        reversed = list;
         list = next;
     }
-    return turned;
+    return reversed;
 }
 
 /* The next task of a closed list that can run; PTOI_NONE at the end of the list. The tasks passed

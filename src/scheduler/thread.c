@@ -9,7 +9,8 @@ bool ptoi_thread_step(ptoi_scheduler *s)
     for (uint32_t task; (task = ptoi_queue_pop(&s->done)) != PTOI_NONE; moved = true) {
         ptoi_complete(s, &s->own, task, (ptoi_outcome)s->view.states[task].outcome);
     }
-    /* Not all new tasks in one step: completions make room, new tasks fill it. */
+    /* A step claims a limited number of new tasks, so that completions, which make room, are not
+     * delayed. */
     for (uint32_t n = 0; n < 64; n++) {
         const uint32_t task = ptoi_inbox_claim(&s->view, &s->own.inbox, &s->own.backoff);
         if (task == PTOI_NONE) {

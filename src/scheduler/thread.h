@@ -4,10 +4,11 @@
 
 #include "scheduler/scheduler.h"
 
-/* Completes tasks whose kernels have returned, and claims new ones. Returns whether there were any. */
+/* Completes tasks whose kernels have returned, and claims new tasks. Returns whether there were
+ * any. */
 bool ptoi_thread_step(ptoi_scheduler *s);
 
-/* Whether there is something to do, as the last look before sleeping. */
+/* Whether there is work. The last check before sleeping (W10). */
 bool ptoi_thread_sees_work(const ptoi_scheduler *s);
 
 #endif /* PTOI_THREAD_H */

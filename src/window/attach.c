@@ -1,7 +1,7 @@
-/* attach.c - looking at a window: is it one, and where does everything lie?
+/* attach.c - checks a window and finds its parts.
  *
- * It may be another process's, and then nothing in it is to be trusted. The `pto` command compiles
- * this file as well; hence it calls nothing that the library keeps to itself.
+ * The window may belong to another process, so nothing in it is trusted. The `pto` command compiles
+ * this file too, so it calls only public functions of the library.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static bool inside(const ptoi_header *h, uint64_t at, uint64_t count, uint64_t s
            count <= (h->bytes - at) / size;
 }
 
-/* All three arrays, or none on any level. */
+/* Either every level has all three arrays, or no level has any. */
 static bool guards_inside(const ptoi_header *h, const ptoi_window_level *level)
 {
     const uint64_t lines = level->heap_bytes / PTOI_GUARD_LINE;
@@ -28,7 +28,7 @@ static bool guards_inside(const ptoi_header *h, const ptoi_window_level *level)
            inside(h, level->reported_at, lines, sizeof(ptoi_a64));
 }
 
-/* An array at an offset, NULL for 0. */
+/* The array at an offset; NULL for offset 0. */
 static void *part(char *base, uint64_t at)
 {
     return at ? base + at : NULL;
@@ -116,7 +116,7 @@ pto_status ptoi_window_attach(void *memory, size_t bytes, ptoi_view *view)
 void ptoi_window_read_rings(const ptoi_view *view, uint32_t level, pto_level_stats *out)
 {
     const ptoi_progress *p = &view->header->progress[level];
-    /* The head first: it was never more than a window ahead of what `retired` is by now. */
+    /* The head first: `retired` only rises, so head - retired is never more than the ring holds. */
     const uint64_t head = ptoi_acquire64(&p->head), retired = ptoi_get64(&p->retired);
     for (uint32_t r = 0; r < PTO_RINGS; r++) {
         pto_ring_stats *ring = &out->ring[r];

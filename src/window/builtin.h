@@ -1,5 +1,5 @@
-/* builtin.h - the kernels that every runtime brings along: what submit gives them, and what workers
- * call. Submit's part is in orchestrator/work.c and rearrange.c, the kernels are in worker/.
+/* builtin.h - the built-in kernels, and the layout of their arguments. Submit writes the arguments
+ * (orchestrator/work.c and rearrange.c); workers call the kernels (worker/).
  */
 #ifndef PTOI_BUILTIN_H
 #define PTOI_BUILTIN_H
@@ -9,7 +9,7 @@
 /* A work request (pto/work.h): these scalars, then the inputs, the outputs and the inouts. */
 enum {
     PTOI_WORK_OPCODE,
-    PTOI_WORK_INPUTS, /* how many */
+    PTOI_WORK_INPUTS, /* number of inputs */
     PTOI_WORK_OUTPUTS,
     PTOI_WORK_INOUTS,
     PTOI_WORK_PARAMS,
@@ -18,7 +18,7 @@ enum {
 
 pto_status ptoi_kernel_work(const pto_call *call);
 
-/* A part of a rearrange: two tensors, and a scalar that says which device they are on. */
+/* One part of a rearrange: two tensors, and a scalar that names the device they are on. */
 enum { PTOI_REARRANGE_DST, PTOI_REARRANGE_SRC, PTOI_REARRANGE_DEVICE, PTOI_REARRANGE_ARGS };
 
 static inline uint64_t ptoi_device_word(pto_device device)

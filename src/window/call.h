@@ -1,5 +1,5 @@
-/* call.h - calling a kernel. This is the one place that does: for workers, and for tasks that submit
- * runs itself. It is inline because both want it so.
+/* call.h - calls a kernel. This is the only place that does, for workers and for tasks that submit
+ * runs inline. It is in a header so that both can inline it.
  *
  * It writes the scheduler's part of the window, through the view of the scheduler's side.
  */
@@ -15,7 +15,7 @@ typedef struct ptoi_kernel {
     ptoi_a32 length; /* ptoi_length; view->times has it for the orchestrator */
 } ptoi_kernel;
 
-/* What a thread needs to call kernels. Nobody else touches it while the thread runs tasks. */
+/* What a thread needs to call kernels. Other threads do not touch it while this one runs tasks. */
 typedef struct ptoi_calls {
     const ptoi_view *view; /* of the scheduler's side */
     ptoi_worker_line *line;
@@ -23,13 +23,21 @@ typedef struct ptoi_calls {
     pto_arg *args; /* of the task that is about to run */
     pto_runtime *rt;
     uint32_t id;      /* of the worker */
-    uint32_t untimed; /* calls until one is timed */
-    uint32_t wary;    /* so many calls are timed, all of them */
-    bool watched;     /* there is a watcher, or the run is traced. Changes while there is no task */
+    uint32_t untimed; /* calls until the next timed one */
+    uint32_t wary;    /* this many calls from now on are all timed */
+    bool watched;     /* there is a watcher, or the run is traced. Changes only without tasks */
 } ptoi_calls;
 
-/* The same call, and learns how long it takes (worker/kernel_time.c). */
-pto_status ptoi_call_timed(ptoi_calls *calls, uint32_t kernel, const pto_call *call);
+/* Ticks now; and how long a call took that began then, for the next ones (worker/kernel_time.c). */
+uint64_t ptoi_call_clock(void);
+void ptoi_call_learn(ptoi_calls *calls, uint32_t kernel, uint64_t began, pto_status status);
+
+/* Times the next calls of this thread, all of them. */
+static inline void ptoi_call_be_wary(ptoi_calls *calls, uint32_t n)
+{
+    calls->wary = n;
+    calls->untimed = 0;
+}
 
 /* From now on the kernel counts as that long. */
 void ptoi_call_set_length(const ptoi_calls *calls, uint32_t kernel, uint32_t length);
@@ -38,8 +46,9 @@ void ptoi_call_set_length(const ptoi_calls *calls, uint32_t kernel, uint32_t len
 void ptoi_call_started(ptoi_calls *calls, pto_task task);
 void ptoi_call_ended(ptoi_calls *calls, pto_task task, pto_status status);
 
-/* Calls the kernel of task `self`, which is in slot `task` and whose phase is `phase` so far. Its
- * arguments are in calls->args. Returns how it ended; *words is ptoi_error_serial before. */
+/* Calls the kernel of task `self`, which is in slot `task` and has phase `phase` so far. Its
+ * arguments are in calls->args. Returns the status of the kernel; *words is ptoi_error_serial as it
+ * was before the call. */
 static inline pto_status ptoi_call_kernel(ptoi_calls *calls, uint32_t task, uint32_t kernel,
                                           uint32_t type, pto_task self, uint32_t n_args,
                                           uint32_t phase, uint64_t *words)
@@ -55,26 +64,29 @@ static inline pto_status ptoi_call_kernel(ptoi_calls *calls, uint32_t task, uint
         .user = k->user,
         .rt = calls->rt,
     };
-    ptoi_set64(&calls->line->task, self);
-    /* Relaxed: others learn of the task through its kernel, which runs later. */
+    ptoi_release64(&calls->line->task, self); /* W6: who finds the task here finds its slot */
+    /* Relaxed: other threads learn of the task only from its kernel, which runs later. */
     ptoi_set32(&state->phase, phase | PTOI_PHASE_RUNNING);
     *words = ptoi_error_serial();
     if (PTOI_UNLIKELY(calls->watched)) {
         ptoi_call_started(calls, self);
     }
-    const bool timed = calls->untimed-- == 0 ||
-                       ptoi_get32(&k->length) <= PTOI_LENGTH_DOUBTED;
-    pto_status status = PTOI_UNLIKELY(timed) ? ptoi_call_timed(calls, kernel, &call) : k->fn(&call);
+    const bool timed = calls->untimed-- == 0 || ptoi_get32(&k->length) <= PTOI_LENGTH_DOUBTED;
+    const uint64_t began = PTOI_UNLIKELY(timed) ? ptoi_call_clock() : 0;
+    pto_status status = k->fn(&call);
+    if (PTOI_UNLIKELY(timed)) {
+        ptoi_call_learn(calls, kernel, began, status);
+    }
     if (PTOI_UNLIKELY(calls->watched)) {
         ptoi_call_ended(calls, self, status);
     }
-    if (status == PTO_OK) { /* unless pto_task_complete said otherwise, which it should not */
+    if (status == PTO_OK) { /* in case the kernel called pto_task_complete, which is wrong */
         status = ptoi_phase_status(ptoi_get32(&state->phase));
     }
     return status;
 }
 
-/* The kernel has ended, and not with PTO_PENDING: pto_task_complete is refused from here on. */
+/* The kernel has returned, not with PTO_PENDING. pto_task_complete is refused from here on. */
 static inline void ptoi_call_over(const ptoi_calls *calls, uint32_t task, uint32_t phase)
 {
     ptoi_set32(&calls->view->states[task].phase, phase | PTOI_PHASE_RUNNING | PTOI_PHASE_COMPLETED);

@@ -1,16 +1,16 @@
 /* caller.h - how the orchestrating thread reaches the scheduler's side of its process.
  *
- * The two sides meet in the window. But where they share a process, the orchestrating thread is a
- * worker as well: it helps while it waits, it runs short tasks inside of submit, and it wakes
- * workers that sleep. Those calls are here. Neither side owns this header, and neither includes the
- * other's. The functions belong to the scheduler's side: they write the scheduler's part of the
- * window, through the scheduler's own view of it.
+ * The two sides share the window. Where they also share a process, the orchestrating thread is a
+ * worker as well: it helps while it waits, it runs short tasks in submit, and it wakes workers that
+ * sleep. Those calls are here. Neither side owns this header, and neither includes headers of the
+ * other. The functions belong to the scheduler's side: they write the scheduler's part of the
+ * window, through the scheduler's own view of it. (Only ptoi_scheduler_of is in orchestrator/.)
  *
  *     life      create, start, join, destroy; kernels, watcher and logs
- *     notify    a task was published: wake whoever claims
+ *     notify    a task was published: wake a thread that claims tasks
  *     help      run tasks that are ready
  *     wait      help until a goal is reached, and park when there is nothing to run
- *     run       submit runs a task itself: window/call.h, and how such a task ends
+ *     run       submit runs a task inline: window/call.h, and how such a task ends
  */
 #ifndef PTOI_CALLER_H
 #define PTOI_CALLER_H
@@ -25,46 +25,47 @@ struct ptoi_log;
 
 /* ---- Life ---- */
 
-/* The scheduler's side over its own mapping of the window. `rt` is what kernels are given as
- * call->rt. On failure nothing is left. */
+/* Creates the scheduler's side over its own mapping of the window. Kernels get `rt` as call->rt. On
+ * failure nothing is left behind. */
 pto_status ptoi_scheduler_create(const ptoi_settings *settings, void *memory, size_t bytes,
                                  pto_runtime *rt, ptoi_scheduler **made);
 
-/* Starts the threads. On failure the ones that run are joined by ptoi_scheduler_join. */
+/* Starts the threads. After a failure ptoi_scheduler_join joins those that have started. */
 pto_status ptoi_scheduler_start(ptoi_scheduler *s);
 
-/* header.stop is set: waits until nobody is in pto_task_complete, and until all threads have ended.
- * NULL is fine, and so is calling it twice. */
+/* Call it after header.stop is set. Waits until no thread is in pto_task_complete, and until all
+ * threads of the scheduler have ended. `s` may be NULL, and a second call does nothing. */
 void ptoi_scheduler_join(ptoi_scheduler *s);
 void ptoi_scheduler_destroy(ptoi_scheduler *s);
 
-/* Makes kernel `number` callable, before a task names it (W1 shows it to workers). If it is not
- * `timed`, submit will never run it. */
+/* Makes kernel `number` callable, before a task names it (W1 publishes it to workers). If it is not
+ * `timed`, submit never runs it inline. */
 void ptoi_scheduler_add_kernel(ptoi_scheduler *s, uint32_t number, pto_kernel_fn fn, void *user,
                                bool timed);
 
-/* No task is unfinished. `watched`: there is a watcher, or the run is traced. */
+/* Sets the watcher, while every task is complete. `watched`: there is a watcher, or the run is
+ * traced. */
 void ptoi_scheduler_watch(ptoi_scheduler *s, const pto_watcher *watcher, bool watched);
 
-/* The logs of a traced run, one for each worker line in use. Before the start. */
+/* Sets the logs of a traced run, one for each worker line in use. Before the threads start. */
 void ptoi_scheduler_log(ptoi_scheduler *s, struct ptoi_log *logs);
 
-/* The other way round, for public functions that any thread may call. */
+/* The scheduler's side of a runtime, for public functions that any thread may call. */
 ptoi_scheduler *ptoi_scheduler_of(pto_runtime *rt);
 
 /* ---- Notify ---- */
 
-/* Wakes whoever takes tasks out of the inbox. */
+/* Wakes a thread that claims tasks from the inbox, if one sleeps. */
 void ptoi_scheduler_rouse(ptoi_scheduler *s);
 
 /* ---- Help and wait ---- */
 
-/* Runs up to `tasks` tasks, as long as there are any. A task whose kernel may take longer than
- * `longest` (ptoi_length) is left to others, and *longer is set. Returns how many were run. */
+/* Runs up to `tasks` ready tasks. A task whose kernel may take longer than `longest` (ptoi_length)
+ * is left to workers, and *longer is set. Returns how many tasks it ran. */
 uint64_t ptoi_caller_help(ptoi_scheduler *s, uint64_t tasks, uint32_t longest, bool *longer);
 
-/* What a wait is for: one task; or that more than `complete` tasks are complete, where all tasks
- * below open[l].from are, and those below open[l].to are checked at. */
+/* What a wait is for: one task (`ref`), or that ptoi_goal_count exceeds `complete`. On level l all
+ * tasks below open[l].from are complete, and those from there to below open[l].to are checked. */
 typedef struct ptoi_goal {
     ptoi_ref ref; /* 0: any task */
     uint64_t complete;
@@ -74,7 +75,7 @@ typedef struct ptoi_goal {
     } open[PTO_MAX_LEVELS];
 } ptoi_goal;
 
-/* Pairs W2; sequentially consistent, since it is the last look before sleeping (W9). */
+/* Pairs W2. Sequentially consistent, since it is the last check before sleeping (W9). */
 static inline bool ptoi_goal_task_is_closed(const ptoi_view *view, uint32_t level, uint64_t seq)
 {
     return ptoi_is_marked_complete(view, ptoi_slot_of(view, level, seq)) ||
@@ -82,7 +83,8 @@ static inline bool ptoi_goal_task_is_closed(const ptoi_view *view, uint32_t leve
                             ptoi_lap(view, level, seq));
 }
 
-/* How many tasks of the goal are complete, counted from some number on. It only rises. */
+/* Number of complete tasks: the sum of all open[l].from, and the complete ones among those checked.
+ * It never falls. */
 static inline uint64_t ptoi_goal_count(const ptoi_view *view, const ptoi_goal *goal)
 {
     uint64_t count = 0;
@@ -103,7 +105,7 @@ static inline bool ptoi_goal_is_reached(const ptoi_view *view, const ptoi_goal *
     return ptoi_goal_task_is_closed(view, ptoi_ref_level(goal->ref), ptoi_ref_seq(goal->ref));
 }
 
-/* Runs tasks until the goal is reached, and sleeps when there are none. Returns how many were run. */
+/* Runs tasks until the goal is reached; sleeps while there are none. Returns how many it ran. */
 uint64_t ptoi_caller_wait(ptoi_scheduler *s, const ptoi_goal *goal);
 
 /* ---- Run ---- */
@@ -111,25 +113,25 @@ uint64_t ptoi_caller_wait(ptoi_scheduler *s, const ptoi_goal *goal);
 /* What submit needs to call kernels itself (window/call.h). */
 ptoi_calls *ptoi_caller_calls(ptoi_scheduler *s);
 
-/* Submit ran the task in this slot and its kernel did not return PTO_OK: now it is recorded, and
- * ends like one that was offloaded. */
+/* Submit ran the task in this slot, and its kernel did not return PTO_OK. The task is recorded now,
+ * and ends like one that was offloaded. */
 void ptoi_caller_end(ptoi_scheduler *s, uint32_t task, pto_status status, uint64_t words);
 
-/* Submit ran the task in this slot, of a watched run, and its kernel returned PTO_OK. */
+/* Logs a task of a watched run that submit ran in this slot, and whose kernel returned PTO_OK. */
 void ptoi_caller_log(ptoi_scheduler *s, uint32_t task);
 
-/* Tasks that submit completes leave the state of their slot as it was. So that no word of
- * state.waiters is ever 2^32 laps old and taken for a new one, the orchestrator has old ones renewed
- * long before: those before lap `oldest` of the level become closed words of that lap. */
+/* Tasks that submit completes do not change the state of their slot. A word of state.waiters that
+ * is 2^32 laps old would be taken for a new one. So the orchestrator has old words renewed long
+ * before: words from before lap `oldest` of the level become closed words of that lap. */
 void ptoi_scheduler_refresh(ptoi_scheduler *s, uint32_t level, uint32_t oldest);
 #define PTOI_REFRESH_LAPS (UINT32_C(1) << 30)
 
-/* The calling thread is the orchestrating one from now on. */
+/* Makes the calling thread the orchestrating thread. */
 void ptoi_caller_adopt(ptoi_scheduler *s);
 
 /* ---- Cancel ---- */
 
-/* Cancels from the scheduler's side, if the calling thread is a worker; false if it is not. Safe in
+/* Cancels from the scheduler's side if the calling thread is a worker, else returns false. Safe in
  * a signal handler. */
 bool ptoi_scheduler_cancel(ptoi_scheduler *s);
 

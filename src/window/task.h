@@ -1,22 +1,22 @@
 /* task.h - a task in the window: what each side writes about it, and the protocol between them.
  *
  *     written by the orchestrator, before W1        written by the scheduler's side, after W1
- *     slot     32 bytes: number, slot header,       state   16 bytes: who waits for it, or that it
+ *     slot     32 bytes: number, slot header,       state   16 bytes: list of waiters, or that it
  *              where edges and arguments lie                is complete; phase; outcome
- *     edges     8 bytes each: whom it waits for     wait     8 bytes, while it waits: next in the
+ *     edges     8 bytes each: its producers         wait     8 bytes, while it waits: next in the
  *                                                           list, and how far its edges are done
  *
- * A cache line that travels between cores costs more than anything else in a task. So each side
- * writes dense arrays of its own, and lines travel one way with several tasks in each.
+ * The transfer of a cache line between cores costs more than anything else in a task. So each side
+ * writes dense arrays of its own. Lines go one way, with several tasks in each.
  *
- * A task is known by its ring level and its number there, `seq`. Numbers never repeat. Task `seq`
- * uses slot seq & mask for one lap of the ring. A reference packs number and level:
+ * A task is identified by its ring level and its number there, `seq`. Numbers never repeat. Task
+ * `seq` uses slot seq & mask for one lap of the ring. A reference packs number and level:
  *
  *     ref = seq << 4 | level << 1 | poisons          pto_task = seq << 3 | level
  *
  * Joining a list and closing it are operations on one word, state.waiters. A consumer either joins
- * before the list is closed, and is resolved by whoever closes it; or it finds the list closed and
- * does not wait. There is no count that could disagree with the list.
+ * before the list is closed, and the thread that closes the list resolves it; or it finds the list
+ * closed and does not wait. There is no count that could disagree with the list.
  *
  * The edges of the protocol are listed in window.h. This header compiles as C11 and as CUDA C++.
  */
@@ -71,7 +71,7 @@ PTOI_INLINE uint64_t ptoi_task_make(uint64_t seq, uint32_t level)
 
 /* ---- The list of waiters ---- */
 
-/* state.waiters: the upper half is the lap, the lower half the first task in the list, or one of: */
+/* state.waiters: the upper half is the lap. The lower half is the first task in the list, or: */
 #define PTOI_LIST_EMPTY UINT32_MAX            /* no waiters; never stored */
 #define PTOI_LIST_CLOSED (UINT32_MAX - 1)     /* complete */
 #define PTOI_LIST_CLOSED_BAD (UINT32_MAX - 2) /* complete: failed or skipped */
@@ -91,14 +91,15 @@ PTOI_INLINE bool ptoi_list_closed(uint64_t waiters, uint32_t lap)
     return waiters - ptoi_list_word(lap, PTOI_LIST_CLOSED_BAD) <= 1;
 }
 
-/* Whether it failed or was skipped. Such a task is not recycled while anybody may ask (retire.c). */
+/* Whether it failed or was skipped. Such a task is not recycled while a consumer may check it
+ * (retire.c). */
 PTOI_INLINE bool ptoi_list_bad(uint64_t waiters, uint32_t lap)
 {
     return waiters == ptoi_list_word(lap, PTOI_LIST_CLOSED_BAD);
 }
 
-/* The list of the task of this lap, read before it was closed. A word of an earlier lap means that
- * nobody has joined yet: so submit need not write the word. */
+/* The first waiter of the task of this lap, whose list is not closed. A word of an earlier lap
+ * means an empty list, so submit need not write the word. */
 PTOI_INLINE uint32_t ptoi_list_first(uint64_t waiters, uint32_t lap)
 {
     return (uint32_t)(waiters >> 32) == lap ? (uint32_t)waiters : PTOI_LIST_EMPTY;
@@ -107,20 +108,20 @@ PTOI_INLINE uint32_t ptoi_list_first(uint64_t waiters, uint32_t lap)
 /* ---- The phase ---- */
 
 /* state.phase: these bits, the status given to pto_task_complete, and the low bits of the lap. */
-#define PTOI_PHASE_RUNNING 1u   /* a worker has begun it */
+#define PTOI_PHASE_RUNNING 1u   /* its kernel was called */
 #define PTOI_PHASE_RETURNED 2u  /* its kernel returned PTO_PENDING */
 #define PTOI_PHASE_COMPLETED 4u /* its kernel ended it, or pto_task_complete did */
 #define PTOI_PHASE_STATUS_SHIFT 4
 #define PTOI_PHASE_STATUS_MASK 255u
 #define PTOI_PHASE_LAP_SHIFT 12
 
-/* The phase of a task that nobody has begun. */
+/* The phase of a task whose kernel was not called yet. */
 PTOI_INLINE uint32_t ptoi_phase_begin(uint32_t lap)
 {
     return lap << PTOI_PHASE_LAP_SHIFT;
 }
 
-/* The phase of the task of this lap; 0 if nobody has claimed it. */
+/* The phase of the task of this lap; 0 if it was not claimed yet. */
 PTOI_INLINE uint32_t ptoi_phase_of(uint32_t phase, uint32_t lap)
 {
     return (phase ^ ptoi_phase_begin(lap)) >> PTOI_PHASE_LAP_SHIFT ? 0 : phase;
@@ -150,16 +151,17 @@ typedef struct ptoi_slot_header {
     uint16_t site;    /* where it was submitted */
     uint8_t level;    /* ring level */
     uint8_t type;     /* pto_worker_type */
-    uint8_t poisoned; /* submit knows already that it will be skipped */
+    uint8_t poisoned; /* it will be skipped, as submit knew already */
     uint8_t unused;
 } ptoi_slot_header;
 
-/* [s], by the one thread that has the task at the time, from its claim on. (A task that is complete
- * when submit returns is never claimed. The orchestrating thread writes its state as a worker.) */
+/* [s], from the claim on, by the one thread that owns the task at the time. (A task that is
+ * complete when submit returns is never claimed. The orchestrating thread writes its state, as a
+ * worker.) */
 typedef struct ptoi_state {
     ptoi_a64 waiters; /* W2, W3 */
     ptoi_a32 phase;   /* W8 */
-    uint8_t poisoned; /* it will be skipped: submit knew, or a producer turned out bad */
+    uint8_t poisoned; /* it will be skipped: submit knew, or a producer failed or was skipped */
     uint8_t outcome;  /* ptoi_outcome */
     uint16_t unused;
 } ptoi_state;
@@ -176,7 +178,8 @@ _Static_assert(sizeof(ptoi_state) == 16, "four states fill a cache line");
 
 /* ---- A side's view ---- */
 
-/* Where things lie for one side. `slots`, `states`, `waits` and `orders` share their index. */
+/* Addresses of all parts, in the mapping of one side. `slots`, `states`, `waits` and `orders` share
+ * their index. */
 typedef struct ptoi_view_level {
     ptoi_slot *slots;
     ptoi_state *states;
@@ -240,7 +243,7 @@ PTOI_INLINE ptoi_slot_header ptoi_slot_header_of(const ptoi_slot *slot)
     return ptoi_slot_header_read(ptoi_acquire64(&slot->header));
 }
 
-/* The same as a word, put together in registers. */
+/* A slot header as a word, built in registers. */
 PTOI_INLINE uint64_t ptoi_slot_header_word(uint32_t kernel, uint32_t site, uint32_t level,
                                            uint32_t type, bool poisoned)
 {
@@ -259,8 +262,8 @@ PTOI_INLINE uint64_t ptoi_task_of(const ptoi_slot *slot)
 }
 
 /* A task that is complete when submit returns (it ran inline, or it only owns memory) is never
- * published, and no other task refers to it. The orchestrator marks it here. Its state says nothing
- * then: the scheduler's side has not closed it. */
+ * published, and no other task refers to it. The orchestrator marks it complete here. Its state
+ * means nothing then, since the scheduler's side has not closed its list. */
 PTOI_INLINE uint64_t ptoi_order_word(uint64_t order, bool complete)
 {
     return order << 1 | (uint64_t)complete;
@@ -289,7 +292,7 @@ PTOI_INLINE uint32_t ptoi_lap_of_ref(const ptoi_view *view, ptoi_ref ref)
     return ptoi_lap(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));
 }
 
-/* Whether the slot has been given to a later task. Then this one was complete. Pairs W4. */
+/* Whether a later task has taken the slot. Then this one was complete. Pairs W4. */
 PTOI_INLINE bool ptoi_is_recycled(const ptoi_view *view, ptoi_ref ref)
 {
     const ptoi_slot *slot = ptoi_slot_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref));

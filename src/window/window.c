@@ -1,11 +1,11 @@
-/* window.c - making a window. */
+/* window.c - creates a window: the layout of its parts, the file and the mapping. */
 #include "window/guard.h"
 
 #include <string.h>
 
 #include "base/os.h"
 
-/* Places things one after the other, each at the start of a page. */
+/* Places parts one after the other, each at the start of a page. Returns the offset of the part. */
 static uint64_t place(uint64_t *end, uint64_t bytes)
 {
     uint64_t at = *end;
@@ -22,7 +22,7 @@ static uint32_t round_up(uint32_t count)
     return power;
 }
 
-/* Fills in everything that is fixed, from the configuration. */
+/* Fills in all fields that are fixed at creation. */
 static void lay_out(const pto_config *config, ptoi_header *h)
 {
     uint64_t end = 0, slots = 0;
@@ -69,7 +69,7 @@ static void lay_out(const pto_config *config, ptoi_header *h)
     h->kernels_at = place(&end, PTOI_MAX_KERNELS * sizeof(ptoi_kernel_entry));
     h->strings_at = place(&end, PTOI_STRING_BYTES);
 
-    /* the scheduler's */
+    /* the scheduler's part */
     h->sched_at = place(&end, sizeof(ptoi_sched_header));
     h->workers_at = place(&end, PTOI_LINES * sizeof(ptoi_worker_line));
     h->failures_at = place(&end, PTOI_LINES * sizeof(ptoi_failed));

@@ -5,9 +5,9 @@
  *   then publishes inbox_head                                    resolves them, runs their kernels,
  *   recycles what is complete  <── state.waiters, tally ──────── completes them
  *
- * One file in memory, in three parts. Each of the first two is written by one side without
- * exception, and the other side may map it read-only. Both sides use the heaps: kernels write
- * outputs there, pto_write and pto_read copy.
+ * The window is one file in memory, in three parts. Each of the first two is written by one side
+ * only, and the other side may map it read-only. Both sides use the heaps: kernels write outputs
+ * there, pto_write and pto_read copy.
  *
  *   [o] orchestrator's   header | inbox | slots | orders | edges | arguments | layout descriptors
  *                               | sites | kernels | strings | guards
@@ -15,47 +15,55 @@
  *                               | guards reported
  *       heaps            level 0 | level 1 | ...
  *
- * Plain data without pointers: places are offsets, tasks are numbers, an argument is (segment,
- * offset). The sides may see it at different addresses. With config.map_twice they do, each with
- * the other's part read-only, so that a store by the wrong side faults.
+ * It is plain data without pointers: places are offsets, tasks are numbers, an argument is
+ * (segment, offset). The sides may map it at different addresses. With config.map_twice they do,
+ * each with the other's part read-only, so that a store by the wrong side faults.
  *
  * Every field that both sides touch belongs to one of these edges. The store is named first.
  *
- *   W1  inbox_head         released by submit after all else of the task is written; acquired by
- *                          whoever claims. Asymmetric: see `tell` in base/atomic.h.
+ *   W1  inbox_head         released by submit after everything else of the task is written;
+ *                          acquired by threads that claim. Asymmetric: store_asym (base/atomic.h).
  *   W2  state.waiters      exchanged to CLOSED by the completing thread after the kernel returned;
  *                          acquired by consumers that resolve, by retire, and by a waiting
  *                          orchestrator. They see the kernel's writes, and the slot is free.
  *   W3  state.waiters      compare-and-swap by a consumer that joins, after its `wait` is written;
  *                          read by the exchange of W2. The list is whole when it is walked.
+ *                          (ptoi_scheduler_refresh renews very old words the same way.)
  *   W4  slot.seq           released by submit as the last field of a slot; acquired by consumers
  *                          with a reference to an earlier lap. They see that task complete (submit
- *                          read W2 before it reused the slot), and all that it wrote.
- *   W5  slot.header,       released by submit before slot.seq; acquired by outside readers. Who
- *       orders             reads a new task's word afterwards sees the old task complete, and drops
- *                          what was read. `orders` is released again when submit has completed the
- *                          task itself.
+ *                          read W2 before it reused the slot), and everything it wrote.
+ *   W5  slot.header,       released by submit before slot.seq; acquired by outside readers, by
+ *       orders             pto_task_complete and by a waiting orchestrator. If a reader
+ *                          gets the word of a new task, it sees afterwards that the old task is
+ *                          complete, and drops what it read. `orders` is released again when submit
+ *                          has completed the task itself.
  *   W6  progress.head      released by submit after the slot; acquired by outside readers. Slots
  *                          below it have been written.
  *   W7  tally.completed,   released by the completing thread before W2; acquired by pto_stats and
- *       inline             tools. Who sees a task counted as complete sees it submitted.
- *   W8  state.phase        compare-and-swap by pto_task_complete (COMPLETED) and by the worker whose
- *                          kernel returned PTO_PENDING (RETURNED). The later of the two completes
- *                          the task, and sees what the other wrote.
- *   W9  awaited            exchanged by the orchestrating thread before its last look at W2; loaded,
- *                          sequentially consistent, after W2. One of the two sees the other.
- *   W10 idle, resting,     raised and exchanged by a thread before its last look for work (W1, Q1,
- *       parking.state      stop, W2); loaded after work was published. See scheduler/park.h.
- *   W11 ready_epoch        added to after a push into a ready queue; acquired by workers. A worker
- *                          that found the queues empty need not look again before the next epoch.
- *   W12 stop               exchanged by the orchestrator; acquired by all threads.
- *   W13 cancel, era        released by whoever cancels; read relaxed: a flag, nothing follows from
- *                          it. `era` changes only while no task is unfinished, and W1 shows it.
- *   W14 failed.serial      odd while the record is written. Words are released and acquired, so a
- *                          reader that finds the serial unchanged has read one record.
+ *       inlined            tools. A reader that sees a task as complete sees it as submitted.
+ *   W8  state.phase        compare-and-swap by pto_task_complete (COMPLETED) and by the worker
+ *                          whose kernel returned PTO_PENDING (RETURNED). The later of the two
+ *                          completes the task, and sees what the other wrote.
+ *   W9  awaited            stored by the orchestrating thread before its last check of W2; loaded
+ *                          by the completing thread after W2. Both sequentially consistent: at
+ *                          least one of the two sees the other.
+ *   W10 idle, resting,     stored by a thread before its last check for work (W1, Q1, stop, W2);
+ *       worker line.parked loaded by others after they published work. See scheduler/park.h.
+ *   W11 ready_epoch        raised after a push into a ready queue; acquired by workers. A worker
+ *                          that found the queues empty need not check them before the next epoch.
+ *   W12 stop               stored by the orchestrator; acquired by all threads.
+ *   W13 cancel, era        released by the thread that cancels; read relaxed, since no other data
+ *                          depends on the flag. `era` changes only while every task is complete,
+ *                          and W1 publishes it.
+ *   W14 failed.serial      odd while the record is written. Its words are released and acquired, so
+ *                          a reader that finds the serial unchanged has read one whole record.
  *
- * The queues of the scheduler's side have two more, Q1 and Q2 (scheduler/ready.h). Everything else
- * is written before a thread starts, or is a count that is read relaxed.
+ * W1 also publishes what a task refers to: arguments, edges, layout descriptors, kernels, sites,
+ * strings and guards. W2 also publishes outcome, poisoned and guards reported.
+ *
+ * The queues of the scheduler's side have two more edges, Q1 and Q2 (scheduler/ready.h). Everything
+ * else is written before a thread starts, or is a count, a hint or a report that is read relaxed
+ * (inbox_claimed, kernel times, waiting, stalled, orchestrator_done).
  */
 #ifndef PTOI_WINDOW_H
 #define PTOI_WINDOW_H
@@ -67,13 +75,13 @@
 
 #define PTOI_WINDOW_MAGIC UINT64_C(0x3144574f54505f00)
 #define PTOI_WINDOW_VERSION 6u
-#define PTOI_WINDOW_NAME "pto-window" /* of the file: how a tool finds it under /proc/PID/fd */
-#define PTOI_WINDOW_STRETCH 3    /* heaps with guards (window/guard.h) take so much more room */
+#define PTOI_WINDOW_NAME "pto-window" /* of the file; tools find it by this name in /proc/PID/fd */
+#define PTOI_WINDOW_STRETCH 3    /* heaps with guards are this many times larger: window/guard.h */
 #define PTOI_PAGE UINT64_C(4096) /* parts of the window begin at a page */
 
 _Static_assert(PTO_MAX_LEVELS == PTOI_MAX_LEVELS, "a reference can name every level");
 
-/* What pto_task_complete said. */
+/* The status that was given to pto_task_complete. */
 static inline pto_status ptoi_phase_status(uint32_t phase)
 {
     return (pto_status)(phase >> PTOI_PHASE_STATUS_SHIFT & PTOI_PHASE_STATUS_MASK);
@@ -105,7 +113,7 @@ _Static_assert(sizeof(ptoi_desc) % sizeof(ptoi_arg_desc) == 0, "a layout that fo
 #define PTOI_ARG_SEGMENT_SHIFT 48
 #define PTOI_ARG_ACCESS_SHIFT 56
 
-/* The most units that a tensor of so many dims takes. */
+/* The most units that a tensor of `ndim` dims takes. */
 static inline uint64_t ptoi_arg_units(int32_t ndim)
 {
     return 1 + ptoi_desc_bytes(ndim) / sizeof(ptoi_arg_desc);
@@ -176,18 +184,18 @@ typedef struct ptoi_tally {
     ptoi_a64 failed, skipped;
 } ptoi_tally;
 
-/* One line that its thread writes for every task, and one for its parking. `task` is not cleared
- * when the kernel returns: the state of the task says whether it still runs. So an outside reader
- * costs a worker one store a task. */
+/* One cache line that the thread writes for every task, and one for its parking. `task` is not
+ * cleared when the kernel returns: the state of the task says whether it still runs. So support for
+ * outside readers costs a worker one store per task. */
 typedef struct ptoi_worker_line {
     _Alignas(PTOI_LINE) ptoi_a64 task; /* pto_task, the last whose kernel it called; 0: none yet */
     ptoi_tally tally;
     ptoi_a32 types;  /* that it serves; fixed before it starts */
-    ptoi_a32 thread; /* its number at the operating system; 0: it has not started */
+    ptoi_a32 thread; /* id of the thread in the system; 0: it has not started */
 
-    _Alignas(PTOI_LINE) ptoi_a32 parked; /* W10, parking.state: PTOI_AWAKE or PTOI_ASLEEP */
+    _Alignas(PTOI_LINE) ptoi_a32 parked; /* W10: PTOI_AWAKE or PTOI_ASLEEP */
     ptoi_a64 parks;                      /* how often it slept */
-    ptoi_a64 since;                      /* ptoi_os_clock as it last went to sleep; 0: never */
+    ptoi_a64 since;                      /* ptoi_os_clock when it last went to sleep; 0: never */
 } ptoi_worker_line;
 
 enum { PTOI_AWAKE, PTOI_ASLEEP };
@@ -197,23 +205,23 @@ _Static_assert(sizeof(ptoi_worker_line) == 2 * PTOI_LINE, "a worker has two cach
 /* Lines after those of the workers. */
 enum {
     PTOI_LINE_CALLER,    /* the orchestrating thread */
-    PTOI_LINE_SCHEDULER, /* the scheduler's thread, where it has one */
-    PTOI_LINE_OTHERS,    /* all that call pto_task_complete, under a lock of theirs */
+    PTOI_LINE_SCHEDULER, /* the scheduler's thread, if it has one */
+    PTOI_LINE_OTHERS,    /* all other threads that call pto_task_complete; they share a lock */
     PTOI_LINES_MORE,
 };
 
 #define PTOI_LINES ((uint32_t)PTO_MAX_WORKERS + PTOI_LINES_MORE)
 
-/* The first failure, by order, that one thread has seen in this era. The orchestrator takes the
- * lowest of all, so that no lock is shared. W14. */
+/* The first failure, in order of submission, that one thread has seen in this era. The orchestrator
+ * takes the first of all threads, so that no lock is needed. W14. */
 typedef struct ptoi_failed {
-    _Alignas(PTOI_LINE) ptoi_a64 serial; /* odd while it is written; 0: there was none */
+    _Alignas(PTOI_LINE) ptoi_a64 serial; /* odd while it is written; 0: no failure yet */
     ptoi_a64 era, order, task, status;
     ptoi_a64 header;      /* ptoi_slot_header of the task */
     ptoi_a64 message[32]; /* text */
 } ptoi_failed;
 
-/* How long calls of a kernel take (worker/kernel_time.c). Hints: relaxed, and races are harmless. */
+/* How long calls of a kernel take (worker/kernel_time.c). Only hints: relaxed, races do no harm. */
 typedef struct ptoi_kernel_time {
     ptoi_a32 length; /* ptoi_length */
     ptoi_a32 owed, suspect, calm;
@@ -225,7 +233,7 @@ typedef enum ptoi_length {
     PTOI_LENGTH_SHORT,
     PTOI_LENGTH_MEDIUM,
     PTOI_LENGTH_LONG,
-    PTOI_LENGTH_NEVER, /* submit may not run it, however long it takes */
+    PTOI_LENGTH_NEVER, /* submit may not run it inline, however short it is */
 } ptoi_length;
 
 static inline bool ptoi_is_short(uint32_t length)
@@ -233,30 +241,31 @@ static inline bool ptoi_is_short(uint32_t length)
     return length - PTOI_LENGTH_DOUBTED <= PTOI_LENGTH_SHORT - PTOI_LENGTH_DOUBTED;
 }
 
-#define PTOI_MEDIUM 40 /* a kernel is short up to so many times the brief time */
+#define PTOI_MEDIUM 40 /* a kernel is medium below this many times config.inline_ns */
 
 /* ---- What the orchestrator reports to outside readers: [o], relaxed ---- */
 
 /* What the orchestrating thread waits for, while `serial` is odd. */
 typedef enum ptoi_why {
     PTOI_WHY_OTHER,
-    PTOI_WHY_ALL,     /* every task: pto_wait and the like */
+    PTOI_WHY_ALL,     /* all tasks: pto_wait and similar calls */
     PTOI_WHY_TASK,    /* pto_wait_task */
     PTOI_WHY_READ,    /* pto_read: the writers of a tensor */
-    PTOI_WHY_WRITE,   /* pto_write: its readers, too */
+    PTOI_WHY_WRITE,   /* pto_write: also its readers */
     PTOI_WHY_ROOM,    /* submit: room in a ring */
     PTOI_WHY_DESTROY, /* pto_runtime_destroy */
 } ptoi_why;
 
 typedef struct ptoi_waiting {
-    _Alignas(PTOI_LINE) ptoi_a64 serial; /* raised as a wait begins, and as it ends */
+    _Alignas(PTOI_LINE) ptoi_a64 serial; /* raised when a wait begins, and when it ends */
     ptoi_a64 task;                       /* pto_task; 0: any */
-    ptoi_a64 wanted;                     /* room: how much */
+    ptoi_a64 wanted;                     /* PTOI_WHY_ROOM: how much room */
     ptoi_a32 why;                        /* ptoi_why */
-    ptoi_a32 level, ring;                /* room: of which */
+    ptoi_a32 level, ring;                /* PTOI_WHY_ROOM: in which ring */
 } ptoi_waiting;
 
-/* The last stall. `serial` is odd while it is written, and half of it is how many there were. */
+/* The last submit that was refused because it would wait forever (pto_last_stall). `serial` is odd
+ * while the record is written, and half of it is the number of such submits. */
 typedef struct ptoi_stalled {
     _Alignas(PTOI_LINE) ptoi_a64 serial;
     ptoi_a64 size, used, wanted, enough;
@@ -268,10 +277,11 @@ typedef struct ptoi_stalled {
     ptoi_a32 scope;             /* where the scope that holds was opened: a site */
 } ptoi_stalled;
 
-/* A level, for outside readers; relaxed. Words that are stored for every task come first. */
+/* A ring level, for outside readers; relaxed, except for head. Words that are stored for every task
+ * come first. */
 typedef struct ptoi_progress {
-    ptoi_a64 head, completed, retired; /* task numbers */
-    ptoi_a64 published;                /* the head when all below, and the two above, were stored */
+    ptoi_a64 head, completed, retired; /* task numbers; head: W6 */
+    ptoi_a64 published; /* the head when `completed`, `retired` and all below were stored */
     struct {
         ptoi_a64 used; /* not of the task ring: that is head - retired */
         ptoi_a64 peak;
@@ -311,7 +321,7 @@ typedef struct ptoi_header {
 
     /* fixed before a thread starts; for outside readers */
     ptoi_a64 created; /* ptoi_os_clock */
-    ptoi_a32 process; /* its number at the operating system */
+    ptoi_a32 process; /* process id */
     ptoi_a32 place;   /* pto_place */
     ptoi_a32 workers; /* without the orchestrating thread */
     char runtime[20]; /* version of the library */
@@ -319,15 +329,15 @@ typedef struct ptoi_header {
     _Alignas(PTOI_LINE) ptoi_a64 inbox_head; /* W1: tasks published */
 
     /* seldom written, read for every task */
-    _Alignas(PTOI_LINE) ptoi_a32 stop; /* W12: all threads shall end */
+    _Alignas(PTOI_LINE) ptoi_a32 stop; /* W12: all threads must end */
     ptoi_a32 cancel;                   /* W13: the era that was cancelled from this side; 0: none */
-    ptoi_a32 era;                      /* W13: from 1 on, raised by pto_clear_error */
-    ptoi_a32 inline_ticks;      /* a kernel that takes fewer is brief; 0: not known yet. Relaxed */
-    ptoi_a32 orchestrator_done; /* no task will be submitted any more */
+    ptoi_a32 era;                      /* W13: counts from 1, raised by pto_clear_error */
+    ptoi_a32 inline_ticks;      /* a kernel that takes fewer is short; 0: not known yet. Relaxed */
+    ptoi_a32 orchestrator_done; /* no more tasks will be submitted */
 
     /* for outside readers */
-    _Alignas(PTOI_LINE) ptoi_a64 inlined; /* W7: tasks that submit ran, all of them complete */
-    ptoi_a64 inlined_kept; /* tasks that submit ran and then recorded: they failed or are pending */
+    _Alignas(PTOI_LINE) ptoi_a64 inlined; /* W7: tasks that submit ran inline and completed */
+    ptoi_a64 inlined_kept; /* tasks that submit ran inline and recorded: failed or pending */
     ptoi_a64 edges[4];     /* raw, war, waw, after */
     ptoi_a64 scope_depth, buffers, buffers_peak, budget_hits;
     ptoi_progress progress[PTO_MAX_LEVELS];
@@ -354,18 +364,18 @@ static inline bool ptoi_is_cancelled(const ptoi_view *view)
     return ptoi_get32(&view->header->cancel) == era || ptoi_get32(&view->sched->cancel) == era;
 }
 
-/* Which part of the window a side writes, as a mapping sees it. */
+/* The side that uses a mapping: it may write its own part of the window. */
 typedef enum ptoi_side { PTOI_SIDE_ORCHESTRATOR, PTOI_SIDE_SCHEDULER } ptoi_side;
 
-/* Makes a window as configured (every per-level field is set): a file in memory, and one mapping of
- * it, zeroed but for the header. */
+/* Creates a window as configured (every per-level field is set): a file in memory and one mapping
+ * of it, zeroed except for the header. */
 pto_status ptoi_window_create(const pto_config *config, int *file, void **memory, size_t *bytes);
 
 /* Makes the part of the other side read-only in this mapping. */
 pto_status ptoi_window_protect(void *memory, ptoi_side side);
 
-/* The view of a mapping, which may be read-only. PTO_CORRUPT if it is no window of this version, or
- * does not fit its size. */
+/* The view of a mapping, which may be read-only. PTO_CORRUPT if it is not a window of this version,
+ * or if its parts do not fit into it. */
 pto_status ptoi_window_attach(void *memory, size_t bytes, ptoi_view *view);
 
 /* The rings of a level, as the orchestrator published them last. Any thread, any process. */

@@ -1,11 +1,12 @@
-/* arg.h - an argument of a kernel as a tensor again. */
+/* arg.h - turns an argument of a kernel back into a tensor. */
 #ifndef PTOI_ARG_H
 #define PTOI_ARG_H
 
 #include <pto/kernel.h>
 
-/* Over no more than the bytes that it spans. It was sound at submit, so nothing overflows. */
-static inline pto_tensor ptoi_arg_tensor(const pto_arg *arg)
+/* The storage of the tensor is exactly the bytes that it spans. Submit has checked the tensor, so
+ * nothing overflows. */
+static inline pto_tensor ptoi_tensor_of_arg(const pto_arg *arg)
 {
     pto_tensor t = {.dtype = arg->dtype, .ndim = arg->ndim};
     int64_t size = (int64_t)pto_dtype_size(arg->dtype), low = 0, high = 0;

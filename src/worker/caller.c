@@ -1,5 +1,5 @@
-/* caller.c - the orchestrating thread as a worker, and the loop in which every thread of the
- * scheduler's side works and parks (window/caller.h). */
+/* caller.c - the orchestrating thread as a worker, and the loop that every thread of the
+ * scheduler's side runs (window/caller.h). */
 #include <string.h>
 
 #include "base/error.h"
@@ -10,7 +10,7 @@
 
 /* ---- The loop ---- */
 
-/* Whether a thread is to leave the loop: the caller at its goal, all others at the end. */
+/* Whether the thread must leave the loop. The caller has a goal; all others stop at the end. */
 static bool is_over(const ptoi_scheduler *s, const ptoi_goal *goal)
 {
     return goal ? ptoi_goal_is_reached(&s->view, goal) : ptoi_load_sc32(&s->view.header->stop);
@@ -28,8 +28,8 @@ static bool sees_work(ptoi_worker *worker)
                                          : ptoi_worker_sees_work(worker);
 }
 
-/* Works until it is over, spins when there is nothing to do, and then parks. Returns how many steps
- * did something. */
+/* Runs steps until it is over. Without work it spins for a while, and then sleeps. Returns how many
+ * steps found work. */
 static uint64_t work(ptoi_worker *worker, const ptoi_goal *goal)
 {
     ptoi_scheduler *s = worker->sched;
@@ -122,7 +122,7 @@ void ptoi_scheduler_join(ptoi_scheduler *s)
 
 /* ---- The orchestrating thread ---- */
 
-/* Nobody else knows of a task that this thread was to run next. */
+/* Moves the next task of this thread to a ready queue, since no other thread can find it here. */
 static void put_back_next(ptoi_worker *caller)
 {
     const uint32_t task = caller->next;
@@ -151,7 +151,7 @@ uint64_t ptoi_caller_wait(ptoi_scheduler *s, const ptoi_goal *goal)
     return helped;
 }
 
-/* What the log says of the task that this thread runs. */
+/* Sets the flags with which this thread logs its tasks. */
 static void log_as(ptoi_worker *caller, uint16_t flags)
 {
     if (caller->log) {
@@ -185,7 +185,8 @@ void ptoi_scheduler_refresh(ptoi_scheduler *s, uint32_t level, uint32_t oldest)
     for (uint32_t i = 0; i <= l->mask; i++) {
         ptoi_a64 *waiters = &l->states[i].waiters;
         uint64_t word = ptoi_acquire64(waiters);
-        /* Whoever joins or closes meanwhile makes the word new, and the swap fails. */
+        /* If a thread joins or closes the list meanwhile, the word is new, and the
+         * compare-and-swap fails. */
         if ((int32_t)((uint32_t)(word >> 32) - oldest) < 0) {
             (void)ptoi_cas64(waiters, &word, ptoi_list_word(oldest, PTOI_LIST_CLOSED));
         }

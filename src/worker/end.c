@@ -7,7 +7,8 @@
 
 /* ---- Failures ---- */
 
-/* Keeps a failure on the record of its thread, if it is the first by order in this era (W14). */
+/* Stores a failure in the record of its thread, if it is the first in order of submission in this
+ * era (W14). */
 static void keep_failure(const ptoi_scheduler *s, ptoi_failed *f, const ptoi_slot *slot,
                          pto_status status, const char *message)
 {
@@ -18,7 +19,9 @@ static void keep_failure(const ptoi_scheduler *s, ptoi_failed *f, const ptoi_slo
         return;
     }
     strncpy(text, message, sizeof text - 1);
-    ptoi_store_sc64(&f->serial, serial + 1);
+    if (!PTOI_MUTANT(NO_MARK)) {
+        ptoi_store_sc64(&f->serial, serial + 1);
+    }
     ptoi_release64(&f->era, era);
     ptoi_release64(&f->order, order);
     ptoi_release64(&f->task, ptoi_task_of(slot));
@@ -47,7 +50,7 @@ static void report(ptoi_scheduler *s, const ptoi_worker *worker, uint32_t task, 
 
 /* ---- Endings ---- */
 
-/* Out of line: not the usual end. */
+/* Not inlined, since these endings are rare. */
 static __attribute__((noinline)) void finish(ptoi_scheduler *s, ptoi_worker *worker, uint32_t task,
                                              ptoi_outcome outcome)
 {
@@ -59,12 +62,12 @@ void ptoi_end_skipped(ptoi_worker *worker, uint32_t task)
     finish(worker->sched, worker, task, PTOI_SKIPPED);
 }
 
-/* The status that a task ended with becomes its outcome. */
-static void settle(ptoi_scheduler *s, ptoi_worker *worker, uint32_t task, pto_status status,
-                   const char *message)
+/* Turns the status of a task into its outcome, reports a failure, and finishes the task. */
+static void end_with(ptoi_scheduler *s, ptoi_worker *worker, uint32_t task, pto_status status,
+                     const char *message)
 {
     if (status == PTO_CANCELLED && ptoi_is_cancelled(&s->view)) {
-        finish(s, worker, task, PTOI_SKIPPED); /* it ended early, as it was asked to */
+        finish(s, worker, task, PTOI_SKIPPED); /* it ended early because of the cancel */
         return;
     }
     if (status != PTO_OK) {
@@ -73,15 +76,15 @@ static void settle(ptoi_scheduler *s, ptoi_worker *worker, uint32_t task, pto_st
     finish(s, worker, task, status == PTO_OK ? PTOI_DONE : PTOI_FAILED);
 }
 
-/* The same for a task that was pending. */
-static void settle_pending(ptoi_scheduler *s, ptoi_worker *worker, uint32_t task, pto_status status)
+/* The same for a pending task. */
+static void end_pending(ptoi_scheduler *s, ptoi_worker *worker, uint32_t task, pto_status status)
 {
     const uint64_t words = ptoi_error_serial();
     if (s->guarded && !(status == PTO_CANCELLED && ptoi_is_cancelled(&s->view))) {
         status = ptoi_guard_check(&s->view, &s->view.slots[task], status);
     }
-    settle(s, worker, task, status,
-           ptoi_error_serial() != words ? pto_error_detail() : "completed with this status");
+    end_with(s, worker, task, status,
+             ptoi_error_serial() != words ? pto_error_detail() : "completed with this status");
 }
 
 void ptoi_end(ptoi_worker *worker, uint32_t task, pto_status status, uint64_t words)
@@ -89,16 +92,16 @@ void ptoi_end(ptoi_worker *worker, uint32_t task, pto_status status, uint64_t wo
     ptoi_scheduler *s = worker->sched;
     ptoi_state *state = &s->view.states[task];
     if (status != PTO_PENDING) {
-        settle(s, worker, task, status,
-               ptoi_error_serial() != words ? pto_error_detail() : "the kernel gave no words");
+        end_with(s, worker, task, status,
+                 ptoi_error_serial() != words ? pto_error_detail() : "the kernel gave no words");
         return;
     }
     uint32_t phase = ptoi_get32(&state->phase);
     while (!ptoi_cas32(&state->phase, &phase, phase | PTOI_PHASE_RETURNED)) { /* W8 */
     }
     if (phase & PTOI_PHASE_COMPLETED) { /* pto_task_complete was faster than the kernel */
-        settle_pending(s, worker, task, ptoi_phase_status(phase));
-    } else if (worker->log) { /* whoever completes it does not know when it began, and where */
+        end_pending(s, worker, task, ptoi_phase_status(phase));
+    } else if (worker->log) { /* the thread that completes it does not know its start and lane */
         ptoi_log_started(worker->log, ptoi_task_of(&s->view.slots[task]));
     }
 }
@@ -140,7 +143,7 @@ static pto_status complete(ptoi_scheduler *s, pto_task task, pto_status status)
         after = phase | PTOI_PHASE_COMPLETED | (uint32_t)status << PTOI_PHASE_STATUS_SHIFT;
     } while (!ptoi_cas32(&state->phase, &phase, after)); /* W8 */
     if (phase & PTOI_PHASE_RETURNED) {
-        settle_pending(s, NULL, ptoi_slot_number(view, slot), status);
+        end_pending(s, NULL, ptoi_slot_number(view, slot), status);
     }
     return PTO_OK;
 }
@@ -152,7 +155,7 @@ pto_status pto_task_complete(pto_runtime *rt, pto_task task, pto_status status)
     }
     ptoi_scheduler *s = ptoi_scheduler_of(rt);
     PTO_TRY(ptoi_os_same_process(s->forks, "complete"));
-    /* Once the task is complete only destroy waits for this thread. */
+    /* When the task is complete the runtime may be destroyed: destroy waits for `guests`. */
     ptoi_fetch_add32(&s->guests, 1);
     const pto_status result = complete(s, task, status);
     ptoi_fetch_add32(&s->guests, (uint32_t)-1);

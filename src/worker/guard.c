@@ -6,10 +6,10 @@
 
 /* A walk over the arguments of a task. */
 typedef struct walk {
-    uint32_t n;                /* arguments passed */
-    const ptoi_arg_desc *arg;  /* the last of them */
-    const ptoi_arg_desc *next; /* */
-    uint64_t at;               /* where its buffer begins */
+    uint32_t n;                /* arguments visited */
+    const ptoi_arg_desc *arg;  /* the last one visited */
+    const ptoi_arg_desc *next; /* the one after it */
+    uint64_t at;               /* where the buffer of `arg` begins */
     ptoi_damage damage;
 } walk;
 
@@ -18,7 +18,7 @@ static walk walk_of(const ptoi_view *view, const ptoi_slot *slot)
     return (walk){.next = view->level[ptoi_slot_header_of(slot).level].args + slot->args};
 }
 
-/* Goes on to the next argument that the task writes and whose buffer has broken guards. */
+/* Advances to the next argument that the task writes and whose guards are damaged. */
 static bool find_broken(const ptoi_view *view, const ptoi_slot *slot, walk *w)
 {
     const ptoi_view_level *level = &view->level[ptoi_slot_header_of(slot).level];
@@ -65,7 +65,7 @@ pto_status ptoi_guard_check(const ptoi_view *view, const ptoi_slot *slot, pto_st
         const ptoi_guard *guard = ptoi_guard_of(view, level, w.at);
         const uint64_t bytes = ptoi_get64(&guard->size);
         char text[128];
-        /* Two workers may do so at once: both store the same. */
+        /* Two workers may do this at the same time: both store the same value. */
         ptoi_set64(&view->level[level].reported[w.at / PTOI_GUARD_LINE],
                    ptoi_get64(&guard->arming));
         if (first) {
@@ -73,7 +73,7 @@ pto_status ptoi_guard_check(const ptoi_view *view, const ptoi_slot *slot, pto_st
             status = ptoi_fail(PTO_OUT_OF_BOUNDS, "argument %" PRIu32 ": wrote %s%s", w.n - 1, text,
                                is_all_of_it(view, w.arg, bytes)
                                    ? ""
-                                   : ", or a task did that writes other parts of it just then");
+                                   : ", or a concurrent task that writes another part of it did");
         }
     }
     return status;

@@ -1,25 +1,26 @@
-/* kernel_time.c - how long kernels take, as far as submit wants to know (orchestrator/inline.h).
+/* kernel_time.c - measures how long kernels take, so that submit knows which ones to run inline
+ * (orchestrator/inline.h).
  *
- * One call in 32 is timed, on any thread, and its kernel is from then on
+ * Every thread times one call in 32. The result is the length of the kernel:
  *
- *     brief     it took less than config.inline_ns
- *     doubted   it was brief, and this call was only short. An interrupt may be the reason, so the
- *               next call is timed as well, and decides
- *     short     no more than PTOI_MEDIUM times as long
- *     long
+ *     short     the call took less than config.inline_ns
+ *     doubted   the kernel was short, and this call was medium. An interrupt may be the reason, so
+ *               the next call is timed too, and decides
+ *     medium    less than PTOI_MEDIUM times config.inline_ns
+ *     long      more
  *
- * A kernel that was brief may become long, or be long at times. If submit ran the long calls the
- * program would stand still meanwhile. So submit turns wary when a few tasks have taken far too long
- * (calls->wary): then every call is timed, and one long call suffices. Each time that this happens
- * the kernel has to be brief twice as often in a row before it counts as brief again. After a while
- * the past is forgiven.
+ * A short kernel may become long, or take long now and then. If submit ran the long calls, the
+ * program would stand still. So submit becomes wary when a few tasks have taken far too long
+ * (calls->wary): then every call is timed, and a single long call makes the kernel long. Each time
+ * this happens, the kernel needs twice as many short calls before it counts as short again. After
+ * many short calls this penalty is lowered step by step.
  */
 #include "observe/log.h"
 #include "window/call.h"
 
 #define TIMED_EVERY 32     /* calls of a thread */
-#define SUSPECT_AT_MOST 12 /* times: 4096 brief calls in a row */
-#define FORGIVE_AFTER 1024 /* brief timings */
+#define SUSPECT_AT_MOST 12 /* at most 2^12 = 4096 short calls are required */
+#define FORGIVE_AFTER 1024 /* short timings */
 
 /* The kernel took a short time. Returns what it counts as from now on. */
 static uint32_t was_short(ptoi_kernel_time *time, uint32_t before)
@@ -54,18 +55,21 @@ void ptoi_call_set_length(const ptoi_calls *calls, uint32_t kernel, uint32_t len
     ptoi_set32(&calls->view->times[kernel].length, length);
 }
 
-pto_status ptoi_call_timed(ptoi_calls *calls, uint32_t kernel, const pto_call *call)
+uint64_t ptoi_call_clock(void)
 {
+    return ptoi_ticks();
+}
+
+void ptoi_call_learn(ptoi_calls *calls, uint32_t kernel, uint64_t began, pto_status status)
+{
+    const uint64_t took = ptoi_ticks() - began; /* first */
     ptoi_kernel_time *time = &calls->view->times[kernel];
     const uint64_t most = ptoi_get32(&calls->view->header->inline_ticks);
-    const uint64_t began = ptoi_ticks();
-    const pto_status status = calls->kernels[kernel].fn(call);
-    const uint64_t took = ptoi_ticks() - began;
     const uint32_t before = ptoi_get32(&calls->kernels[kernel].length);
     calls->untimed = calls->wary ? 0 : TIMED_EVERY;
     calls->wary -= calls->wary != 0;
     if (most == 0 || before == PTOI_LENGTH_NEVER) {
-        return status; /* it is not known yet how long a tick is, or nobody asks */
+        return; /* it is not known yet how long a tick is, or it is never run inline */
     }
     uint32_t length = took < most * PTOI_MEDIUM ? PTOI_LENGTH_MEDIUM : PTOI_LENGTH_LONG;
     if (took < most && status == PTO_OK) {
@@ -78,5 +82,4 @@ pto_status ptoi_call_timed(ptoi_calls *calls, uint32_t kernel, const pto_call *c
     if (length != before) {
         ptoi_call_set_length(calls, kernel, length);
     }
-    return status;
 }

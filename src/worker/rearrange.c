@@ -1,4 +1,4 @@
-/* rearrange.c - the kernel of pto_submit_rearrange: one part of a copy. */
+/* rearrange.c - the kernel of pto_submit_rearrange. It does one part of a copy. */
 #include <inttypes.h>
 
 #include "base/error.h"
@@ -15,8 +15,8 @@ pto_status ptoi_kernel_rearrange(const pto_call *call)
                          "rearrange: %" PRIu32 " arguments; it takes two tensors and a scalar",
                          call->n_args);
     }
-    pto_tensor src = ptoi_arg_tensor(&args[PTOI_REARRANGE_SRC]),
-               dst = ptoi_arg_tensor(&args[PTOI_REARRANGE_DST]);
+    pto_tensor src = ptoi_tensor_of_arg(&args[PTOI_REARRANGE_SRC]),
+               dst = ptoi_tensor_of_arg(&args[PTOI_REARRANGE_DST]);
     src.device = dst.device = ptoi_device_of_word(args[PTOI_REARRANGE_DEVICE].u64);
     return pto_rearrange(&dst, &src);
 }

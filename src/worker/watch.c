@@ -1,5 +1,5 @@
-/* watch.c - around the kernel of a watched run: the watcher of the program, and the log of the
- * thread. */
+/* watch.c - runs before and after each kernel of a watched run: calls the program's watcher and
+ * writes the log of the thread. */
 #include "scheduler/scheduler.h"
 
 static ptoi_worker *worker_of(ptoi_calls *calls)
@@ -7,7 +7,7 @@ static ptoi_worker *worker_of(ptoi_calls *calls)
     return (ptoi_worker *)(void *)calls; /* its first member */
 }
 
-/* The watcher comes first: its time is not the task's. */
+/* The watcher comes first, so that its time does not count as time of the task. */
 void ptoi_call_started(ptoi_calls *calls, pto_task task)
 {
     const ptoi_worker *worker = worker_of(calls);

@@ -1,9 +1,9 @@
-/* work.c - the kernel that carries out work requests on the CPU.
+/* work.c - the kernel that executes work requests on the CPU.
  *
- * Each operation first checks all that could be wrong and only then writes, so a request that fails
- * has changed nothing. The elements themselves are moved by plans of Rearrange: a fill is a copy from
- * a source that stands still, a gather and a scatter are a copy of one row for each index. (A
- * destination may name a place more than once here: then what comes last stays.)
+ * Each operation first checks the whole request, and only then writes. So a request that fails has
+ * changed nothing. The plans of Rearrange move the elements. A fill is a copy from a source with
+ * strides of 0. A gather and a scatter copy one row for each index. A scatter may name a row more
+ * than once: then the last copy wins.
  */
 
 #include <inttypes.h>
@@ -15,22 +15,22 @@
 #include "window/builtin.h"
 #include "worker/arg.h"
 
-/* ---- What arguments are ------------------------------------------------------------------- */
+/* ---- Arguments ---------------------------------------------------------------------------- */
 
-/* A request as its operation sees it: numbers of tensors as the table says. */
+/* A request as its operation gets it. The numbers of tensors are those of the table `takes`. */
 typedef struct request {
     const char *name;
     const pto_arg *inputs, *outputs, *inouts;
     const pto_arg *params;
 } request;
 
-/* Bytes from one element along a dim to the next; none where there is no next. */
+/* Bytes from one element to the next along a dim; 0 if the dim has fewer than two elements. */
 static int64_t step_of(const pto_arg *arg, int32_t dim)
 {
     return arg->shape[dim] > 1 ? arg->strides[dim] * (int64_t)pto_dtype_size(arg->dtype) : 0;
 }
 
-/* Of the dims from `first` on. */
+/* Whether both have the same number of dims, and the same sizes from dim `first` on. */
 static bool same_shape(const pto_arg *a, const pto_arg *b, int32_t first)
 {
     bool same = a->ndim == b->ndim;
@@ -40,7 +40,7 @@ static bool same_shape(const pto_arg *a, const pto_arg *b, int32_t first)
     return same;
 }
 
-/* Whether each element of one is the same element of the other. */
+/* Whether each element of `a` lies at the same address as that element of `b`. */
 static bool same_place(const pto_arg *a, const pto_arg *b)
 {
     if (a->data != b->data || a->dtype != b->dtype || !same_shape(a, b, 0)) {
@@ -66,12 +66,13 @@ static pto_status check_dtypes(const request *r, const pto_arg *from, const pto_
     return PTO_OK;
 }
 
-/* That no byte read is written. The search may take as many steps as the request moves elements; a
- * pair so tangled that they do not suffice counts as sharing memory. */
+/* Checks that no byte is both read and written. The overlap search may take as many steps as the
+ * request moves elements, and at least PTO_OVERLAP_BUDGET. If they do not suffice, the two count as
+ * overlapping. */
 static pto_status check_apart(const request *r, const char *what, const pto_arg *read,
                               const pto_arg *written)
 {
-    pto_tensor a = ptoi_arg_tensor(read), b = ptoi_arg_tensor(written);
+    pto_tensor a = ptoi_tensor_of_arg(read), b = ptoi_tensor_of_arg(written);
     uint64_t budget = PTO_OVERLAP_BUDGET, steps = (uint64_t)pto_tensor_numel(&a);
     pto_overlap_result result;
     PTO_TRY(pto_tensor_overlaps_ex(&a, &b, steps > budget ? steps : budget, &result));
@@ -82,7 +83,7 @@ static pto_status check_apart(const request *r, const char *what, const pto_arg 
                          " on, share memory%s",
                          r->name, what, a.storage_bytes, (uintptr_t)a.storage, b.storage_bytes,
                          (uintptr_t)b.storage,
-                         result.stage == PTO_STAGE_BUDGET ? ", or it takes too long to tell" : "");
+                         result.stage == PTO_STAGE_BUDGET ? " (not proved within the budget)" : "");
     }
     return PTO_OK;
 }
@@ -100,8 +101,8 @@ static int64_t index_at(const pto_arg *indices, int64_t step, int64_t i)
     return narrow;
 }
 
-/* A gather and a scatter are the same but for the side that the indices are about: `indexed` is
- * that one, `lined_up` the one that has a row for each index. */
+/* Checks a gather or a scatter. The indices select rows of `indexed`: the source of a gather, the
+ * destination of a scatter. `lined_up` is the other tensor, which has one row for each index. */
 static pto_status check_indexed(const request *r, const pto_arg *indices, const pto_arg *indexed,
                                 const pto_arg *lined_up)
 {
@@ -145,7 +146,7 @@ static pto_status run_copy(const request *r)
     uint64_t bytes[2] = {0};
     for (int i = 0; i < 2; i++) {
         char shape[PTOI_DIMS_TEXT], strides[PTOI_DIMS_TEXT];
-        pto_tensor t = ptoi_arg_tensor(args[i]);
+        pto_tensor t = ptoi_tensor_of_arg(args[i]);
         if (!pto_tensor_is_contiguous(&t)) {
             return ptoi_fail(PTO_NOT_CONTIGUOUS,
                              "%s: the %s has shape %s and strides %s: not dense", r->name,
@@ -185,10 +186,10 @@ static pto_status run_strided_copy(const request *r)
 
 static pto_status run_fill(const request *r)
 {
-    static const int64_t still[PTO_MAX_DIMS] = {0};
+    static const int64_t zeros[PTO_MAX_DIMS] = {0};
     const pto_arg *to = &r->outputs[0];
     uint64_t size = pto_dtype_size(to->dtype), value = r->params[0].u64;
-    /* The low bytes as a number of that size, wherever this machine keeps them. */
+    /* The low bytes of the value, as a number of the element size. Correct for any byte order. */
     const union {
         uint8_t u8;
         uint16_t u16;
@@ -196,12 +197,12 @@ static pto_status run_fill(const request *r)
         uint64_t u64;
     } element[] = {
         {.u8 = (uint8_t)value}, {.u16 = (uint16_t)value}, {.u32 = (uint32_t)value}, {.u64 = value}};
-    ptoi_copy(to->ndim, to->shape, to->data, to->strides, &element[__builtin_ctzll(size)], still,
+    ptoi_copy(to->ndim, to->shape, to->data, to->strides, &element[__builtin_ctzll(size)], zeros,
               (uint32_t)size);
     return PTO_OK;
 }
 
-/* A gather reads the row that an index names, a scatter writes it. */
+/* For each index, a gather reads the row that it selects, and a scatter writes it. */
 static pto_status move_rows(const request *r, const pto_arg *to, bool scatters)
 {
     const pto_arg *from = &r->inputs[0], *indices = &r->inputs[1];
@@ -240,7 +241,7 @@ static pto_status (*const operations[])(const request *r) = {
     [PTO_WORK_SCATTER] = run_scatter,
 };
 
-/* The tensors that each operation takes. */
+/* How many tensors each operation takes. */
 static const struct {
     uint32_t inputs, outputs, inouts;
 } takes[] = {

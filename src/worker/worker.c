@@ -9,7 +9,7 @@
 
 /* ---- One task ---- */
 
-/* What a kernel sees, from what the window holds. */
+/* Builds the arguments of a kernel from the argument descriptors in the window. */
 static inline void resolve_args(const ptoi_view *view, const ptoi_arg_desc *from, uint32_t n,
                                 pto_arg *args)
 {
@@ -42,7 +42,7 @@ static inline void run(ptoi_worker *worker, uint32_t task)
     const uint32_t n_args = slot->n_args, phase = ptoi_get32(&state->phase);
     resolve_args(&s->view, s->view.level[header.level].args + slot->args, n_args,
                  worker->calls.args);
-    /* Guards that are broken before the kernel starts are not its doing. */
+    /* If guards are damaged before the kernel starts, it is not the cause. */
     const bool guarded = s->guarded && ptoi_guard_is_whole(&s->view, slot);
     pto_status status = ptoi_call_kernel(&worker->calls, task, header.kernel, header.type,
                                          ptoi_task_make(ptoi_get64(&slot->seq), header.level),
@@ -97,7 +97,7 @@ static uint32_t find(ptoi_worker *worker)
     }
     while ((task = ptoi_inbox_claim(view, &worker->inbox, &worker->backoff)) != PTOI_NONE) {
         if (!worker->backoff && worker->id != s->n_workers) {
-            worker->backoff = PTOI_BACKOFF; /* not the caller, who writes there himself */
+            worker->backoff = PTOI_BACKOFF; /* not the caller: its own submits fill the inbox */
         }
         if (worker->types >> ptoi_slot_header_of(&view->slots[task]).type & 1) {
             return task;
@@ -133,7 +133,7 @@ bool ptoi_worker_sees_work(ptoi_worker *worker)
     const ptoi_scheduler *s = worker->sched;
     for (uint32_t types = worker->types; types; types &= types - 1) {
         if (ptoi_queue_has_task(&s->ready[__builtin_ctz(types)])) {
-            /* It may not be counted yet. */
+            /* The push may not have raised the epoch yet. */
             worker->ready_epoch = ptoi_get32(&s->view.sched->ready_epoch) - 1;
             return true;
         }

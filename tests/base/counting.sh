@@ -1,8 +1,8 @@
 #!/bin/sh
 # counting.sh SOURCE
 #
-# The count that `./dev test` ends with is worth nothing if a crash can hide in it. Plays programs
-# that end in every way to run-test.sh and looks at what it and count-tests.sh make of them.
+# No crash may hide in the count at the end of `./dev test`. Runs programs that end in every way with
+# run-test.sh, and checks the results of it and of count-tests.sh.
 set -u
 
 run=$1/cmake/run-test.sh
@@ -11,7 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
 
-# expect STATUS LINES SCRIPT: what run-test.sh notes about a program that is this script.
+# expect STATUS LINES SCRIPT: the results that run-test.sh records for this script.
 expect() {
     sh "$run" "$work/one" program sh -c "$3" >/dev/null 2>&1
     status=$?
@@ -34,17 +34,17 @@ expect 0 "pass program: a
 pass program: b" "$two printf noise; $ok_a $ok_b"
 expect 0 "pass program: b
 skip program: a" "$two echo '[  SKIPPED ] a'; echo '[ RUN      ] b'; $ok_b"
-# A failure, with the name of the failed test said again at the end.
+# A failure, with the name of the failed test repeated at the end.
 expect 1 "fail program: b
 pass program: a" "$two $ok_a echo '[  FAILED  ] b'; echo '[  FAILED  ] b'; exit 1"
-# Killed in the first test; in the second one; gone between them, with a good status.
+# Killed in the first test; in the second one; exit between them, with status 0.
 expect 1 "fail program: a
 fail program: never begun (2 of 2)" "$two kill -9 \$\$"
 expect 1 "fail program: b
 pass program: a" "$two $ok_a kill -SEGV \$\$"
 expect 1 "fail program: a
 fail program: never begun (2 of 2)" "$two exit 0"
-# Broken after the last test, for example by a sanitizer that looks for leaks at the end.
+# Failed after the last test, for example because of a leak report.
 expect 1 "fail program: exit status 23
 pass program: a
 pass program: b" "$two $ok_a $ok_b exit 23"

@@ -1,4 +1,4 @@
-/* options.h - for the tests of options: what is promised about them, and tools to look at it.
+/* options.h - for the tests of options: what is promised about them, and helpers to check it.
  *
  * To be included after cmocka.h, with _GNU_SOURCE for setenv.
  */
@@ -12,12 +12,12 @@
 #include "base/config.h"
 #include "support.h"
 
-/* What is promised, spelled out once more: the library's own table is not asked. */
+/* The promised values, written out again, independent of the library's own table. */
 enum { AS_IS, POWER, LINES };
 
 typedef struct number {
     const char *variable, *field;
-    size_t at, width, level_at; /* level_at 0: not by level */
+    size_t at, width, level_at; /* level_at 0: no value per level */
     uint64_t low, high, otherwise;
     int round;
 } number;
@@ -87,7 +87,7 @@ static inline const ptoi_settings *accepted(const pto_config *given)
     return &s;
 }
 
-/* Each of the words must be in the detail; and the settings stay as they were. */
+/* Each of the words must be in the detail, and the settings are unchanged. */
 static inline void refused_with(const pto_config *given, const char *const *needles)
 {
     static ptoi_settings s, before;
@@ -112,7 +112,7 @@ static inline void refused_variable(const char *variable, const char *value, con
     set(variable, value);
     refused(NULL, variable, "it takes", why);
     unsetenv(variable);
-    accepted(NULL); /* it was this variable that was wrong */
+    accepted(NULL); /* the detail names this variable */
 }
 
 static inline uint64_t get(const pto_config *config, const number *n, size_t at)
@@ -141,7 +141,7 @@ static inline uint64_t round_up(const number *n, uint64_t value)
     return value;
 }
 
-/* The value of the option in all the places where it is to be found. */
+/* The value of the option, in all fields that contain it. */
 static inline void is_everywhere(const ptoi_settings *s, const number *n, uint64_t value)
 {
     assert_int_equal(get(&s->config, n, n->at), value);
@@ -151,7 +151,7 @@ static inline void is_everywhere(const ptoi_settings *s, const number *n, uint64
     }
 }
 
-/* Each test begins and ends with an environment in which nothing is set. */
+/* Each test begins and ends with no variable set. */
 #define OPTION_TEST(name) cmocka_unit_test_setup_teardown(name, forget, forget)
 
 #endif /* PTO_TEST_OPTIONS_H */

@@ -1,8 +1,8 @@
 #!/bin/sh
 # sites.sh NM LIBRARY NAME...
 #
-# Everything that the library asks of the system and could be refused is among the names, so that
-# the tests of faults let it fail (cmake/tests.cmake). A new kind of call is not passed over.
+# Every call of the library that the system could refuse is among the names, so that the fault tests
+# make it fail (cmake/tests.cmake). A new kind of call cannot be missed.
 set -u
 
 nm=$1

@@ -64,7 +64,7 @@ static void every_number_comes_from_the_struct(void **state)
             const uint64_t value = sample(&rng, n, which);
             pto_config config = PTO_CONFIG_INIT;
             put(&config, n, n->at, value);
-            /* Good or bad, the variable does not count; unless the struct leaves it to it. */
+            /* The struct wins over the variable, valid or not, unless the field is 0. */
             set(n->variable, value ? "garbage" : "");
             is_everywhere(accepted(&config), n, round_up(n, value ? value : n->otherwise));
             set_number(n->variable, n->high);
@@ -177,7 +177,7 @@ static void suffixes_multiply(void **state)
     unsetenv("PTO_HEAP");
     set("PTO_RING_TASKS", "4k");
     assert_int_equal(accepted(NULL)->config.level_ring_tasks[0], 4096);
-    refused_variable("PTO_RING_TASKS", "4kiB", "is not a number"); /* tasks are no bytes */
+    refused_variable("PTO_RING_TASKS", "4kiB", "is not a number"); /* tasks are not bytes */
     refused_variable("PTO_HEAP", "65t", "is out of range");
     set("PTO_ARGS", "1MiB");
     assert_int_equal(accepted(NULL)->config.level_arg_bytes[0], 1048576);
@@ -241,7 +241,7 @@ static void a_list_goes_by_level(void **state)
     for (int level = 0; level < 4; level++) {
         assert_int_equal(c->level_ring_tasks[level], 2 << level);
     }
-    /* What the levels are is decided first, wherever it is said. */
+    /* The number of levels is decided first, wherever it is set. */
     set("PTO_RING_TASKS", "2,4,8,16,32");
     refused(NULL, "PTO_RING_TASKS=\"2,4,8,16,32\"", "ring_tasks",
             "\"32\" is for level 4 of 0 to 3");
@@ -285,12 +285,12 @@ static void arguments_get_room_for_the_window(void **state)
     assert_int_equal(c->level_arg_bytes[1], 524288);
     assert_int_equal(c->level_arg_bytes[2], 262144);
     assert_int_equal(c->level_arg_bytes[3], 262144);
-    /* Only the default: who says less gets less. */
+    /* Only the default: a smaller value is respected. */
     set("PTO_ARGS", "64");
     assert_int_equal(accepted(NULL)->config.level_arg_bytes[0], 64);
 }
 
-/* Struct and environment filled by chance, against the rule in its plainest form. */
+/* Random struct and environment, compared with the plain rule. */
 static void levels_merge_one_by_one(void **state)
 {
     (void)state;
@@ -390,7 +390,7 @@ static void the_size_of_the_struct_is_checked(void **state)
     assert_int_equal(accepted(&later.config)->config.map_twice, 1);
     later.bytes[sizeof later.config + 63] = 1;
     refused(&later.config, "size = ", "is set", PTO_VERSION);
-    later.config.size--; /* that byte is no longer said to be there */
+    later.config.size--; /* that byte is beyond the given size */
     assert_int_equal(accepted(&later.config)->config.map_twice, 1);
     later.bytes[sizeof later.config] = 1;
     refused(&later.config, "size = ", "is set");
@@ -414,7 +414,7 @@ static void details_say_all_there_is_to_say(void **state)
             "64t bytes, for all levels or a list by level");
     set("PTO_HEAP", "1\n\x01g");
     refused(NULL, "config: PTO_HEAP=\"1??g\" (field heap_bytes): \"1??g\" is not a number");
-    /* What it takes stays in sight however much was written. */
+    /* The allowed values are shown, however long the wrong value is. */
     char huge[4096];
     memset(huge, '9', sizeof huge - 1);
     huge[sizeof huge - 1] = '\0';

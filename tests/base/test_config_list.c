@@ -1,4 +1,4 @@
-/* test_config_list.c - the options for a program that shows them in its own way. */
+/* test_config_list.c - the list of options, for programs that print it themselves. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* setenv */
 #endif
@@ -60,7 +60,7 @@ static void test_the_environment(void **state)
     assert_false(find("PTO_HEAP")->from_environment);
 }
 
-/* Nonsense is named, and nothing of the environment counts. */
+/* An invalid value is named, and the whole environment is ignored. */
 static void test_nonsense(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* test_config_print.c - what a program shows for --help. */
+/* test_config_print.c - the options as printed for --help. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* open_memstream, setenv */
 #endif
@@ -128,7 +128,7 @@ static void printed_values_are_those_in_effect(void **state)
     has_good_shape(text);
     has_value(text, "PTO_RING_TASKS", "65536,2048");
     has_value(text, "PTO_HEAP", "1088,64,1g");
-    has_value(text, "PTO_ARGS", "16m,512k"); /* follows the window */
+    has_value(text, "PTO_ARGS", "16m,512k"); /* follows ring_tasks */
     has_value(text, "PTO_SPIN", "none");
     has_value(text, "PTO_WORKERS", "cube:2,all,cube+vector:3");
     has_value(text, "PTO_CALLER", "none");
@@ -141,7 +141,7 @@ static void printed_values_are_those_in_effect(void **state)
     has_value(other, "PTO_WORKERS", "all,cube");
     free(other);
 
-    /* They can be written into the variables, and mean the same. */
+    /* Printed values can be set as variables and mean the same. */
     set("PTO_WORKERS", "cube:2,all,vector+cube:3");
     const ptoi_settings before = *accepted(NULL);
     for (size_t i = 0; i < n_numbers + n_words; i++) {
@@ -170,7 +170,7 @@ static void an_environment_that_is_wrong_is_printed_too(void **state)
     free(text);
     unsetenv("PTO_OVERLAP_BUDGET");
 
-    /* Values that have no room are cut, which shows. */
+    /* Values that do not fit are visibly truncated. */
     set("PTO_WORKERS", "cube,vector,cube,vector,cube,vector,cube,vector,cube,vector,cube,vector,"
                        "accelerator,ai_cpu");
     text = printed();

@@ -1,4 +1,4 @@
-/* test_config_workers.c - workers, what the caller helps with, and the place of the scheduler. */
+/* test_config_workers.c - workers, types of the caller, and the place of the scheduler. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* sched_getaffinity, setenv */
 #endif
@@ -31,7 +31,7 @@ enum {
     ACCELERATOR = PTO_TYPE_BIT(PTO_ACCELERATOR),
 };
 
-/* A machine to pretend: this takes the place of the C library's function. */
+/* A simulated machine: this replaces the function of the C library. */
 static struct {
     size_t cores;   /* we may run on; 0: ask the kernel */
     size_t machine; /* cores that the machine has: a smaller set is refused */
@@ -120,7 +120,7 @@ static void bad_workers_in_the_struct_are_refused(void **state)
     config = (pto_config)PTO_CONFIG_INIT;
     config.type_workers[PTO_CUBE] = config.type_workers[PTO_VECTOR] = 513;
     refused(&config, "type_workers = 1026: must be 0 to 1024");
-    /* More than 32 bits hold: no wrap to something small. */
+    /* More than 32 bits: no wrap to a small value. */
     config.type_workers[PTO_CUBE] = config.type_workers[PTO_VECTOR] = UINT32_MAX / 2 + 1;
     config.type_workers[PTO_AI_CPU] = 2;
     refused(&config, "type_workers = 4294967298: must be");
@@ -235,7 +235,7 @@ static void workers_default_to_the_cores_we_may_use(void **state)
         workers_are(accepted(NULL), cases[i].workers, NULL);
         assert_int_equal(pretend.asked, cases[i].asked);
     }
-    /* If that cannot be found out, what the machine has. */
+    /* If the affinity is unknown: the cores of the machine. */
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
     pretend.error = EPERM;
     const uint32_t n = accepted(NULL)->n_workers;

@@ -1,5 +1,5 @@
-/* test_fault.c - whatever the system refuses, and whenever: a status with words or a way around it,
- * nothing lost, and the same call works when it is made again (tests/support/fault.h). */
+/* test_fault.c - whatever the system refuses: the call fails with a message or works without,
+ * nothing leaks, and the same call succeeds when it is repeated (tests/support/fault.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ static pto_status add_one(const pto_call *call)
     return PTO_OK;
 }
 
-/* A chain through managed memory, in a scope inside of a scope, with kernels made known on the way. */
+/* A chain through managed memory, in nested scopes, with kernels registered on the way. */
 static void use(pto_runtime *rt)
 {
     enum { N = 32, STEPS = 20 };
@@ -76,7 +76,7 @@ static pto_config configuration(pto_place place, uint32_t workers)
     return config;
 }
 
-/* Created, used and ended; what could not be made is not there. */
+/* Created, used and destroyed. */
 static void live(const pto_config *config, void (*with)(pto_runtime *rt))
 {
     pto_runtime *rt = NULL;
@@ -92,7 +92,7 @@ static void live(const pto_config *config, void (*with)(pto_runtime *rt))
     words = ptoi_error_serial();
     s = pto_runtime_destroy(&rt, PTO_WAIT);
     CHECK(rt == NULL);
-    /* It ends in any case; only what was recorded may be lost, and is said to be. */
+    /* Destroy always succeeds; only the trace may be lost, which is reported. */
     CHECK(s == PTO_OK || (config && config->trace && fault_excuses(s, words)));
 }
 
@@ -139,7 +139,7 @@ static void create_guarded(void)
 
 static char trace_path[] = "/tmp/pto-fault-XXXXXX.ptrace";
 
-/* Recorded, and made into something else. */
+/* Recorded, and converted to other formats. */
 static void create_traced(void)
 {
     pto_config config = configuration(PTO_PLACE_INLINE, 1);
@@ -184,14 +184,14 @@ static void test_create(void **state)
     fault_everywhere(create_default);
 }
 
-/* ---- What a runtime does beyond ------------------------------------------------------------- */
+/* ---- Other functions of a runtime ----------------------------------------------------------- */
 
 static pto_config small(void)
 {
     return configuration(PTO_PLACE_INLINE, 1);
 }
 
-/* A request with more tensors than a stack should hold; it is refused by its kernel, later. */
+/* A request with too many tensors for the stack; its kernel refuses it later. */
 static void submit_work(pto_runtime *rt)
 {
     enum { N = 100 };
@@ -219,7 +219,7 @@ static void work(void)
     live(&config, submit_work);
 }
 
-/* Workers make plans of their own, and do without if there is no memory for them. */
+/* Workers make their own plans, and work without if there is no memory for them. */
 static void submit_rearranges(pto_runtime *rt)
 {
     enum { ROWS = 24, COLUMNS = 40 };
@@ -325,7 +325,7 @@ static pto_status carry(void *self, void *to, const void *from, uint64_t bytes)
 static const pto_device_ops carrier = {
     .size = sizeof carrier, .alloc = give, .free = take, .copy_in = carry, .copy_out = carry};
 
-/* More than the table holds at first, and the first of them still answers. */
+/* More than the table holds at first; the first entry still works. */
 static void register_devices(pto_runtime *rt)
 {
     pto_device_ops ops;
@@ -479,7 +479,7 @@ static void test_without_a_runtime(void **state)
 
 /* ---- The first time in a process ------------------------------------------------------------ */
 
-/* Devices of operators stay for ever, so they are added here, in a process that ends. */
+/* Devices of operators are never removed, so they are added in a separate process. */
 static void first_time(void)
 {
     pto_device_ops ops;
@@ -506,7 +506,7 @@ static void test_first_time(void **state)
                 first_time();
                 bool hit = atomic_load(&fault.hits) > 0;
                 fault_calm();
-                first_time(); /* whatever came of it, from now on everything works */
+                first_time(); /* whatever the result, from now on everything works */
                 if (atomic_load(&fault.bad)) {
                     fprintf(stderr, "the first time, with call %" PRIu64 ": %s\n", n, fault.words);
                     _exit(1);

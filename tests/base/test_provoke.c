@@ -1,7 +1,7 @@
 /* test_provoke.c - every code can be provoked, and its detail names the numbers.
  *
- * One row of the table for each code of PTO_STATUS_MAP; a code without a row is a failure. So a new
- * code cannot be added without a way to see it happen.
+ * The table has one row for each code of PTO_STATUS_MAP; a code without a row fails the test. So a
+ * new code cannot be added without a way to provoke it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -178,7 +178,7 @@ static pto_status bad_config(void)
     return status;
 }
 
-/* Far more than there is address space left for: the limit is set just above what is in use. */
+/* Far more than the free address space: the limit is just above what is in use. */
 static pto_status out_of_memory(void)
 {
     FILE *statm = fopen("/proc/self/statm", "r");
@@ -213,7 +213,7 @@ static pto_status full(void)
     assert_int_equal(pto_tensormap_get_stats(map, &stats), PTO_OK);
     pto_tensor t = whole();
     pto_status status = PTO_OK;
-    /* Readers are never superseded by one another, so they pile up. */
+    /* Readers never supersede each other, so they accumulate. */
     for (uint64_t id = 1; status == PTO_OK && id <= stats.entries_capacity + 1; id++) {
         status = pto_tensormap_insert_read(map, &t, (pto_map_task){.id = id, .level = 1});
     }
@@ -278,7 +278,7 @@ static pto_status failing_kernel(const pto_call *call)
     return pto_fail(PTO_KERNEL_FAILED, "pivot %d of task %d is zero", 17, (int)(call->task & 7));
 }
 
-/* It ends its task itself, before it returns. */
+/* It completes its task itself, before it returns. */
 static pto_status pending_kernel(const pto_call *call)
 {
     if (pto_task_complete(call->rt, call->task, PTO_OK) != PTO_OK) {
@@ -312,7 +312,7 @@ static machine machine_start(void)
     return m;
 }
 
-/* Ends the machine, and keeps the words that were provoked. */
+/* Destroys the runtime and keeps the error detail. */
 static pto_status machine_stop(machine *m, pto_status status)
 {
     char detail[512];
@@ -322,7 +322,7 @@ static pto_status machine_stop(machine *m, pto_status status)
     return status == PTO_OK ? PTO_OK : pto_fail(status, "%s", detail);
 }
 
-/* What the first task that failed has returned. */
+/* The status of the first failed task. */
 static pto_status failure_of(machine *m)
 {
     bool failed = false;
@@ -340,7 +340,7 @@ static pto_tensor managed(machine *m, int64_t bytes)
     return t;
 }
 
-/* The one code that a kernel gives to the runtime rather than the other way round. */
+/* The only code that a kernel returns to the runtime, and not the other way round. */
 static pto_status pending(void)
 {
     machine m = machine_start();
@@ -539,7 +539,7 @@ static pto_status bad_index(void)
     return machine_stop(&m, pto_task_get_output(m.rt, task, 65, &t));
 }
 
-/* A runtime needs a file, and no file is to be had. */
+/* A runtime needs a memory file, and none is available. */
 static pto_status system_refuses(void)
 {
     struct rlimit before;
@@ -593,7 +593,7 @@ static pto_status bad_plan(void)
     return status;
 }
 
-/* This program is no trace. */
+/* This program is not a trace file. */
 static pto_status bad_file(void)
 {
     return pto_trace_convert("/proc/self/exe", "test_provoke.json");
@@ -660,7 +660,7 @@ static const provocation provocations[] = {
     [PTO_BAD_FILE] = {bad_file, {"8", "PTOTRACE"}},
 };
 
-/* Whether `word` stands in `text` by itself: the 8 of "18" or of "82" does not count. */
+/* Whether `text` contains `word` as a whole word: the 8 of "18" or "82" does not count. */
 static bool says(const char *text, const char *word)
 {
     size_t length = strlen(word);
@@ -691,7 +691,7 @@ static void every_code_can_be_provoked(void **state)
         }
         const provocation *p = &provocations[code];
 
-        /* A mark that is no detail of any function, to see that a new one is set. */
+        /* A mark that no function sets, to see that a new detail is set. */
         char before[512];
         snprintf(before, sizeof before, "%s", pto_error_detail());
         pto_status status = p->run();
@@ -711,7 +711,7 @@ static void every_code_can_be_provoked(void **state)
                 fail_msg("PTO_%s: \"%s\" does not say %s", codes[i].name, detail, p->says[w]);
             }
         }
-        /* All but these few are about numbers. */
+        /* All but these few have numbers in their detail. */
         bool wordy = status == PTO_NULL_ARGUMENT || status == PTO_POISONED ||
                      status == PTO_CANCELLED || status == PTO_BAD_SCOPE ||
                      status == PTO_WRONG_THREAD || status == PTO_SYSTEM;

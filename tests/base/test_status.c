@@ -1,4 +1,4 @@
-/* test_status.c - codes, their words, and the detail of a failure. */
+/* test_status.c - status codes, their texts, and the detail of a failure. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static void every_code_has_words(void **state)
         assert_string_equal(pto_status_name(c->status), c->name);
         assert_string_equal(pto_status_text(c->status), c->text);
         assert_string_equal(pto_status_hint(c->status), c->hint);
-        /* Words, not a blank or a repetition of the name. */
+        /* A text, not empty and not the name. */
         assert_true(strlen(c->text) >= 7);
         assert_true(strlen(c->hint) >= 7);
         assert_string_not_equal(c->text, c->hint);
@@ -46,7 +46,7 @@ static void codes_differ(void **state)
     (void)state;
     assert_int_equal(PTO_OK, 0);
     for (size_t i = 0; i < n_codes; i++) {
-        /* The values are promised to be stable; a gap would mean that a code was taken away. */
+        /* The values are stable; a gap would mean that a code was removed. */
         assert_int_equal(codes[i].value, (int)i);
         for (size_t j = 0; j < i; j++) {
             assert_string_not_equal(codes[i].name, codes[j].name);
@@ -72,10 +72,10 @@ static void fail_returns_the_code_and_keeps_the_detail(void **state)
     (void)state;
     assert_int_equal(ptoi_fail(PTO_BAD_DIM, "slice: dim %d of %s", 7, "two"), PTO_BAD_DIM);
     assert_string_equal(pto_error_detail(), "slice: dim 7 of two");
-    /* Shorter after longer: nothing of the old one shows. */
+    /* A shorter detail after a longer one: nothing of the old one remains. */
     assert_int_equal(ptoi_fail(PTO_FULL, "x"), PTO_FULL);
     assert_string_equal(pto_error_detail(), "x");
-    /* Words of one failure may be part of the next. */
+    /* The detail of one failure may be part of the next. */
     ptoi_fail(PTO_FULL, "submit: %s, again", pto_error_detail());
     assert_string_equal(pto_error_detail(), "submit: x, again");
 }
@@ -112,7 +112,7 @@ static void long_details_are_cut_visibly(void **state)
 static void *fail_elsewhere(void *unused)
 {
     (void)unused;
-    /* Nothing has failed on this thread yet, whatever happened on others. */
+    /* Nothing has failed on this thread yet; other threads do not matter. */
     if (*pto_error_detail()) {
         return (void *)"the detail of another thread shows";
     }

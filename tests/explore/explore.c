@@ -56,7 +56,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static char broken[64]; /* what is broken on purpose, as on the command line */
+static char broken[64]; /* the mutation given on the command line */
 
 static void report(const scenario *s, search_result *r)
 {
@@ -69,7 +69,7 @@ static void report(const scenario *s, search_result *r)
     search_print();
 }
 
-/* FIELD:KIND,KIND...: an order of the sources, taken for a weaker one. */
+/* FIELD:KIND,KIND...: weakens a memory order of the sources. */
 static bool weaken(char *what, mutation_action action)
 {
     static const struct {
@@ -93,7 +93,7 @@ static bool weaken(char *what, mutation_action action)
     return made.kinds != 0;
 }
 
-/* Something is broken on purpose, in the scenario that should notice unless one is named. */
+/* Applies a mutation, in the scenario that should detect it unless another is named. */
 static bool break_it(const char *name, options *o)
 {
     for (const mutation *m = mutations; m->name; m++) {
@@ -108,7 +108,7 @@ static bool break_it(const char *name, options *o)
     return false;
 }
 
-/* Reads the command line; exits if it is wrong, or asks for help. */
+/* Parses the command line; exits if it is wrong or asks for help. */
 static options parse(int argc, char **argv)
 {
     options o = {.schedules = 40000, .seed = 1};
@@ -132,14 +132,14 @@ static options parse(int argc, char **argv)
         } else if (!value || !((strcmp(name, "--mutant") == 0 && break_it(value, &o)) ||
                                (strcmp(name, "--relax") == 0 && weaken(value, MUTATE_RELAX)) ||
                                (strcmp(name, "--weaken") == 0 && weaken(value, MUTATE_WEAKEN)))) {
-            fprintf(stderr, "explore: cannot make sense of '%s'; --help tells more\n", name);
+            fprintf(stderr, "explore: cannot parse '%s'; see --help\n", name);
             exit(2);
         }
     }
     return o;
 }
 
-/* One scenario; says whether it is good. */
+/* Runs one scenario; returns whether it passed. */
 static bool explore(const scenario *s, const options *o, search_result *all)
 {
     search_result r = {0};

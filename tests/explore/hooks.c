@@ -1,5 +1,5 @@
-/* hooks.c - where the real sources meet the world: what the compiler calls at each access to
- * memory, and what the library asks of the operating system. */
+/* hooks.c - connects the real sources with the world: functions that the compiler calls at each
+ * memory access, and functions of the operating system. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -142,7 +142,7 @@ ATOMIC_OF(64)
 
 void __tsan_atomic_signal_fence(int order);
 
-/* It is for the compiler, which has heard. */
+/* Only for the compiler. */
 void __tsan_atomic_signal_fence(int order)
 {
     (void)order;
@@ -158,7 +158,7 @@ int ptoi_os_count_forks(void)
     return 0;
 }
 
-/* Large blocks are private to the orchestrating thread, and mostly empty. */
+/* Large blocks belong to the orchestrating thread and are mostly empty. */
 void *ptoi_os_reserve(size_t bytes)
 {
     return memory_take(bytes, bytes <= (size_t)8 << 20);
@@ -225,7 +225,7 @@ void ptoi_os_wake(ptoi_a32 *word)
 
 uint64_t ptoi_os_clock(void)
 {
-    return 1; /* time stands still, so that a schedule can be run again */
+    return 1; /* time stands still, so that a schedule can be repeated */
 }
 
 uint32_t ptoi_os_process(void)
@@ -282,7 +282,7 @@ int ptoi_os_thread(pthread_t *thread, void *(*run)(void *), void *context)
     return 0;
 }
 
-/* ---- Functions of the C library that the linker sends here (--wrap) ---- */
+/* ---- Functions of the C library that the linker redirects to this file (--wrap) ---- */
 
 void *__real_memcpy(void *to, const void *from, size_t bytes);
 void *__real_memmove(void *to, const void *from, size_t bytes);
@@ -335,7 +335,7 @@ void *__wrap_memset(void *to, int value, size_t bytes)
     return __real_memset(to, value, bytes);
 }
 
-/* While a scenario is prepared or run; the search itself takes memory between schedules. */
+/* Only while a scenario is prepared or run; between schedules the search itself allocates. */
 static bool is_ours(void)
 {
     return here.active || (here.inside && !here.n_first);

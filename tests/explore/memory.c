@@ -1,8 +1,7 @@
-/* memory.c - the memory of a world: put back quickly before each schedule, and watched for races.
+/* memory.c - the memory of a world: restored before each schedule, and checked for races.
  *
- * All memory of a scenario lies in one range of addresses, always the same one, so that schedules
- * are the same each time they are run. A page becomes writable with the first write to it; those
- * pages, few, are what has to be put back.
+ * All memory of a scenario lies in one fixed range of addresses, so that schedules can be repeated.
+ * A page becomes writable with the first write to it; only these few pages have to be restored.
  *
  * Races are found with a cell for every four bytes: the last write, and each thread's last read.
  */
@@ -42,8 +41,8 @@ static struct {
     char *next_kept[2];
     block blocks[MAX_BLOCKS];
     uint32_t n_blocks, n_blocks_kept, n_gone;
-    char *page[MAX_PAGES]; /* that were ever written */
-    char *kept;            /* their contents as schedules begin */
+    char *page[MAX_PAGES]; /* pages that were ever written */
+    char *kept;            /* their contents at the start of a schedule */
     uint32_t n_pages;
     cell *cells;
     uint32_t cell_pages[MAX_PAGES]; /* pages whose cells were used in this schedule */
@@ -67,7 +66,7 @@ static void at_fault(int signal, siginfo_t *info, void *context)
         if (m.n_pages == MAX_PAGES) {
             give_up("a scenario writes too many pages");
         }
-        m.page[m.n_pages++] = page; /* what is kept of it is zero */
+        m.page[m.n_pages++] = page; /* its saved contents are zero */
         mprotect(page, PAGE, PROT_READ | PROT_WRITE);
         return;
     }
@@ -147,7 +146,7 @@ void *memory_take(size_t bytes, bool watched)
     return at;
 }
 
-/* Whoever used the block must have done so before, by happens-before and not by luck. */
+/* All earlier uses of the block must happen before this. */
 static void check_last_uses(const block *b)
 {
     const world_clock *clock = &threads_now()->clock;
@@ -230,7 +229,8 @@ static void access_cell(cell *c, const char *address, uint8_t mask, bool write)
             m.cell_pages[m.n_cell_pages++] = page;
         }
     }
-    /* Nothing is new if it is like the last one: what others did since was compared with that. */
+    /* The same access as the last one needs no check: later accesses were compared with that
+     * one. */
     if (write ? c->writer == me && c->write == clock->at[me] && c->write_mask == mask
               : c->read[me] == clock->at[me] && c->read_mask[me] == mask) {
         return;

@@ -1,4 +1,4 @@
-/* model.c - what an atomic operation does: see world.h for the memory model. */
+/* model.c - the effect of atomic operations; world.h describes the memory model. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +19,8 @@ enum {
 typedef struct store {
     uint64_t value;
     uint32_t seen[WORLD_THREADS]; /* when each thread first read it, or wrote it; 0: never */
-    world_clock released;         /* what whoever acquires it learns */
-    bool known;                   /* it was there before the threads: everybody has seen it */
+    world_clock released;         /* the clock that an acquire of it joins */
+    bool known;                   /* stored before the threads started: all threads have seen it */
 } store;
 
 typedef struct place {
@@ -38,7 +38,7 @@ typedef struct place {
     uint32_t calls; /* of sleep and wake: their order among each other */
     store history[HISTORY];
     world_clock last; /* when each thread used it last */
-    world_clock lock; /* of who held it last */
+    world_clock lock; /* of the last holder */
     bool locked;
 } place;
 
@@ -116,7 +116,7 @@ static place *make_place(const void *address, uint32_t bytes)
     return p;
 }
 
-/* The object at an address; NULL outside of the world. */
+/* The object at an address; NULL outside the world. */
 static place *find(const void *address, uint32_t bytes)
 {
     uint64_t at;
@@ -149,7 +149,7 @@ static place *find(const void *address, uint32_t bytes)
     return p;
 }
 
-/* Remembers who uses it. A place that becomes shared is a place to switch at from now on. */
+/* Records which threads use it. At an object that becomes shared, threads may be switched. */
 static void use(place *p, bool write)
 {
     const uint32_t me = UINT32_C(1) << here.current;
@@ -180,7 +180,7 @@ static bool releases(op_order order)
     return order >= ORDER_RELEASE;
 }
 
-/* ---- Writing down ---- */
+/* ---- Recording ---- */
 
 static uint64_t mix(uint64_t x)
 {
@@ -222,7 +222,7 @@ static void record(const place *p, op_kind kind, op_order order, uint64_t from, 
     }
 }
 
-/* ---- What is broken on purpose ---- */
+/* ---- Mutations ---- */
 
 static void flush_late(const place *before);
 
@@ -244,7 +244,7 @@ static op_order mutate_order(const place *p, op_kind kind, op_order order)
     return order;
 }
 
-/* Whether the operation is not done, or not now. */
+/* Whether the operation is dropped or delayed. */
 static bool mutate_away(place *p, op_kind kind, uint64_t value, op_order order)
 {
     if (!is_mutated(p, kind)) {
@@ -452,7 +452,7 @@ bool model_cas(void *address, uint32_t bytes, uint64_t *expected, uint64_t desir
     }
     order = mutate_order(p, OP_CAS, order);
     failure = mutate_order(p, OP_CAS_FAILED, failure);
-    /* It may fail by an older value that is another one; it succeeds on the newest alone. */
+    /* It may fail with a different older value; it succeeds only with the newest. */
     const uint32_t last = p->n - 1, first = oldest(p, failure);
     uint32_t list[HISTORY], n = 0;
     list[n++] = last;
@@ -477,7 +477,7 @@ bool model_cas(void *address, uint32_t bytes, uint64_t *expected, uint64_t desir
     return good;
 }
 
-/* Operations that were held back: those on the same object (it is about to be used), or all. */
+/* Executes delayed operations: those on one object that is about to be used, or all. */
 static void flush_late(const place *before)
 {
     uint32_t *n = &d.n_late[here.current], left = 0;
@@ -512,7 +512,7 @@ void model_lock(void *address)
     p->locked = true;
     join(&threads_now()->clock, &p->lock);
     record(p, OP_LOCK, ORDER_ACQUIRE, p->n, p->n, 0, 0);
-    p->n++; /* its order among the others' */
+    p->n++; /* its place in the order of all lock operations */
     leave(p, true);
 }
 
@@ -566,11 +566,11 @@ void model_yield(void)
 {
     threads_now()->yielded = true;
     threads_point(true);
-    /* After the choice, so that the next one is not taken for the same. */
+    /* After the choice, so that the next one is distinct. */
     record(&d.places[0], OP_YIELD, ORDER_RELAXED, 0, 0, 0, 0);
 }
 
-/* A sleep that is over when nobody else can do anything. Whatever was stored has arrived by then. */
+/* A sleep that ends when no other thread can run. By then all stores are visible. */
 void model_nap(const void *address, uint32_t value)
 {
     threads_now()->naps = true;
@@ -581,13 +581,13 @@ void model_nap(const void *address, uint32_t value)
     }
 }
 
-/* Everybody else makes a fence at this moment: the caller sees what they have stored, they see what
- * he has. */
+/* All other threads make a fence now: the caller sees their stores, and they see those of the
+ * caller. */
 void model_barrier(void)
 {
     fiber *me = threads_now();
     threads_point(true);
-    uint64_t when = 0; /* a barrier commutes with nothing that others could see */
+    uint64_t when = 0; /* a barrier commutes with no visible operation */
     for (uint32_t t = 0; t < here.n_threads; t++) {
         when = mix(when + here.threads[t].n_shared + 1);
     }

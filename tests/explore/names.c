@@ -1,4 +1,4 @@
-/* names.c - what lies at an address, for people. */
+/* names.c - readable names of addresses. */
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ const char *name_at(const void *address)
     static uint32_t turn;
     char *out = text[turn++ % 2];
     const name *best = NULL;
-    for (uint32_t i = 0; i < n_names; i++) { /* the smallest that has it */
+    for (uint32_t i = 0; i < n_names; i++) { /* the smallest object that contains it */
         const name *n = &names[i];
         const size_t at = (size_t)((const char *)address - n->base);
         if ((const char *)address >= n->base && at / n->stride < n->count &&
@@ -60,7 +60,7 @@ const char *name_at(const void *address)
     return out;
 }
 
-/* Whether the text is the one pattern that begins here. */
+/* Whether the text matches the one pattern that begins here. */
 static bool matches(const char *text, const char *pattern)
 {
     for (; *pattern && *pattern != '|'; pattern++) {

@@ -18,7 +18,7 @@
     X(wait_thread)                                                                                 \
     X(types)                                                                                       \
     X(poll)                                                                                        \
-    X(poll_put)                                                                                    \
+    X(poll_no_barrier)                                                                             \
     X(poll_refused)                                                                                \
     X(poll_thread)                                                                                 \
     X(end)                                                                                         \
@@ -44,9 +44,11 @@
     X(failure)                                                                                     \
     X(failure_window)                                                                              \
     X(failure_thread)                                                                              \
+    X(records)                                                                                     \
     X(cancel)                                                                                      \
     X(stats)                                                                                       \
     X(attach)                                                                                      \
+    X(attach_inline)                                                                               \
     X(info)
 
 #define SCENARIO_DECLARE(name) extern const scenario scenario_##name;

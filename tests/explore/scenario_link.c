@@ -13,7 +13,7 @@ static void prepare_thread(void)
     rig_create(&c);
 }
 
-/* One producer, two consumers that join its list or find it closed, and one that needs both. */
+/* One producer, two consumers that join its list or find it closed, and one that waits for both. */
 static void link_run(void)
 {
     rig_submit(r->set, pto_output(&r->t[0]), pto_scalar(5));
@@ -51,7 +51,7 @@ const scenario scenario_order_thread = {"order-thread",
                                         "the same with the scheduler on a thread, 1 worker",
                                         prepare_thread, order_run, false};
 
-/* ---- A write that covers a part of what another wrote ---- */
+/* ---- A write that covers a part of an earlier one ---- */
 
 static void covered_run(void)
 {
@@ -67,7 +67,7 @@ static void covered_run(void)
 const scenario scenario_covered = {"covered", "a write over a part of another; 2 workers",
                                    prepare_inline, covered_run, false};
 
-/* ---- The orchestrating thread does not help: it sleeps, and must be woken ---- */
+/* ---- The orchestrating thread does not help: it sleeps and must be woken ---- */
 
 static void wait_prepare(void)
 {
@@ -105,7 +105,7 @@ const scenario scenario_wait_thread = {"wait-thread",
                                        "the same with the scheduler on a thread, 1 worker",
                                        wait_prepare_thread, wait_run, true};
 
-/* ---- The orchestrating thread is elsewhere: workers must see to it alone ---- */
+/* ---- The orchestrating thread does not help: the worker must notice new tasks itself ---- */
 
 static void poll_prepare(void)
 {
@@ -116,14 +116,14 @@ static void poll_prepare(void)
 static void poll_run(void)
 {
     for (uint32_t i = 1; i <= 2; i++) {
-        rig_submit(r->tell, pto_inout(&r->t[0]));
-        while (ptoi_acquire32(&r->told) != i) {
+        rig_submit(r->signal, pto_inout(&r->t[0]));
+        while (ptoi_acquire32(&r->signals) != i) {
             ptoi_os_yield();
         }
     }
 }
 
-static void poll_put_prepare(void)
+static void poll_no_barrier_prepare(void)
 {
     world_has_barrier = false;
     poll_prepare();
@@ -138,16 +138,16 @@ static void poll_refused_prepare(void)
 const scenario scenario_poll_refused = {
     "poll-refused", "the same where barriers are forbidden after the start; 1 worker",
     poll_refused_prepare, poll_run, true};
-const scenario scenario_poll_put = {
-    "poll-put", "the same on a system without barriers: W1 is put, not told; 1 worker",
-    poll_put_prepare, poll_run, true};
+const scenario scenario_poll_no_barrier = {
+    "poll-no-barrier", "the same on a system without barriers: W1 is stored by exchange; 1 worker",
+    poll_no_barrier_prepare, poll_run, true};
 const scenario scenario_poll = {"poll", "the orchestrating thread does something else; 1 worker",
                                 poll_prepare, poll_run, true};
 const scenario scenario_poll_thread = {"poll-thread",
                                        "the same with the scheduler on a thread, 1 worker",
                                        prepare_thread, poll_run, true};
 
-/* ---- Each worker serves another type: tasks are handed on ---- */
+/* ---- Workers of different types: tasks go from one to the other ---- */
 
 static void types_prepare(void)
 {
@@ -168,7 +168,8 @@ static void types_run(void)
     world_check(r->cell[0] == 6 && r->cell[1] == 6);
 }
 
-const scenario scenario_types = {"types", "two workers of different types hand tasks to each other",
+const scenario scenario_types = {"types",
+                                 "two workers of different types make tasks ready for each other",
                                  types_prepare, types_run, false};
 
 /* ---- The end ---- */

@@ -23,7 +23,7 @@ static void prepare(void)
     world_name(&l->plain, 4, 1, 4, "plain");
 }
 
-/* Runs thread bodies at the same time, and counts the result. */
+/* Runs thread bodies concurrently and counts the result. */
 static void together(void (*a)(void *), void (*b)(void *), void (*c)(void *), void (*e)(void *))
 {
     void (*const run[])(void *) = {a, b, c, e};
@@ -88,7 +88,7 @@ BODY(lb_a, l->r[0] = ptoi_get32(&l->x); ptoi_set32(&l->y, 1);)
 BODY(lb_b, l->r[1] = ptoi_get32(&l->y); ptoi_set32(&l->x, 1);)
 TEST(lb, lb_a, lb_b, NULL, NULL)
 
-/* Two writers, two readers that see them in different order, or not. */
+/* Two writers, and two readers that may see them in different orders. */
 BODY(iriw_a, ptoi_release32(&l->x, 1);)
 BODY(iriw_b, ptoi_release32(&l->y, 1);)
 BODY(iriw_c, l->r[0] = ptoi_acquire32(&l->x); l->r[1] = ptoi_acquire32(&l->y);)
@@ -130,7 +130,7 @@ const litmus litmus_tests[] = {
     {{0}, 0},
 };
 
-/* ---- What fails ---- */
+/* ---- Scenarios that fail ---- */
 
 BODY(race_a, l->plain = 1;)
 

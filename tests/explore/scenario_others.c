@@ -1,5 +1,5 @@
-/* scenario_others.c - threads that are none of the runtime's: they complete, cancel and look; and
- * tasks that fail. */
+/* scenario_others.c - threads outside the runtime, which complete tasks, cancel and read the
+ * window; and tasks that fail. */
 #include <string.h>
 
 #include "rig.h"
@@ -18,7 +18,7 @@ static void one_worker_thread(void)
     rig_create(&c);
 }
 
-/* What an engine does: the work, some time, then it says so. */
+/* What an engine does: the work, a delay, then pto_task_complete. */
 static pto_task await_pending(void)
 {
     pto_task task;
@@ -32,12 +32,12 @@ static void complete_once(void *context)
 {
     const pto_task task = await_pending();
     (void)context;
-    r->cell[0] = 7; /* the engine's own write */
+    r->cell[0] = 7; /* written by the engine */
     world_check(pto_task_complete(r->rt, task, PTO_OK) == PTO_OK);
 }
 
-/* Completed by another thread, before or after the kernel has returned, which may still be inside
- * as the runtime goes. */
+/* Another thread completes the task, before or after the kernel has returned. It may still be
+ * inside pto_task_complete when the runtime is destroyed. */
 static void pending_run(void)
 {
     pto_runtime *rt = r->rt;
@@ -55,14 +55,14 @@ const scenario scenario_pending_thread = {"pending-thread",
                                           "the same with the scheduler on a thread",
                                           one_worker_thread, pending_run, false};
 
-/* Destroyed with tasks that have not begun, which are skipped, and a scope still open. */
+/* The runtime is destroyed with a scope still open; tasks that have not started are skipped. */
 static void end_cancel_run(void)
 {
     pto_runtime *rt = r->rt;
     pto_tensor x;
     world_check(pto_scope_begin(rt) == PTO_OK);
     world_check(pto_temp(rt, PTO_INT64, 1, (int64_t[]){1}, &x) == PTO_OK);
-    rig_submit(r->tell, pto_inout(&r->t[3]));
+    rig_submit(r->signal, pto_inout(&r->t[3]));
     rig_submit(r->set, pto_output(&x), pto_scalar(1));
     rig_submit(r->add, pto_input(&x), pto_input(&r->t[3]), pto_output(&r->t[2]));
     world_check(pto_runtime_destroy(&rt, PTO_CANCEL) == PTO_OK);
@@ -80,7 +80,7 @@ static void complete_twice(void *context)
     *(pto_status *)context = s;
 }
 
-/* Two threads complete the same task: one of them does. Its slot is soon another task's. */
+/* Two threads complete the same task: one of them succeeds. Another task soon reuses the slot. */
 static void twice_prepare(void)
 {
     pto_config c = rig_config(1, PTO_PLACE_INLINE);
@@ -134,7 +134,7 @@ static void two_workers(void)
     rig_create(&c);
 }
 
-/* The reader of what failed is skipped whenever it looks; who comes after a good write is not. */
+/* A reader of failed memory is always skipped; a reader after a good write is not. */
 static void failure_run(void)
 {
     int64_t value = 0;
@@ -165,11 +165,37 @@ static void failure_prepare_thread(void)
     rig_create(&c);
 }
 
-const scenario scenario_failure_window = {"failure-window", "the same in a window of two tasks",
+const scenario scenario_failure_window = {"failure-window", "the same in a task ring of two",
                                           failure_prepare_window, failure_run, false};
 const scenario scenario_failure_thread = {
-    "failure-thread", "the same in a window of two, with the scheduler on a thread, 1 worker",
+    "failure-thread", "the same in a task ring of two, with the scheduler on a thread, 1 worker",
     failure_prepare_thread, failure_run, false};
+
+/* The first failure is read while a worker may be replacing its record by a lower one (W14): the
+ * lower one waits for a pending task, so the worker that keeps the other one can come to it later. */
+static void records_run(void)
+{
+    bool failed = false;
+    pto_failure f;
+    (void)world_thread("completes", complete_once, NULL);
+    rig_submit(r->pend, pto_output(&r->t[0]), pto_output(&r->t[1]));
+    rig_submit(r->fail, pto_input(&r->t[0]), pto_output(&r->t[2]));
+    const pto_task lower = pto_last_task(r->rt);
+    rig_submit(r->fail, pto_output(&r->t[3]));
+    const pto_task upper = pto_last_task(r->rt);
+    world_check(pto_wait_task(r->rt, upper) == PTO_TASK_FAILED);
+    for (int i = 0; i < 2; i++) {
+        world_check(pto_get_failure(r->rt, &failed, &f) == PTO_OK && failed);
+        world_check((f.order == 1 && f.task == lower) || (f.order == 2 && f.task == upper));
+    }
+    world_check(pto_wait(r->rt) == PTO_TASK_FAILED);
+    world_check(pto_get_failure(r->rt, &failed, &f) == PTO_OK && failed);
+    world_check(f.order == 1 && f.task == lower);
+}
+
+const scenario scenario_records = {"records",
+                                   "a failure is read while a lower one replaces it; 1 worker",
+                                   one_worker, records_run, false};
 
 /* ---- Cancel ---- */
 
@@ -179,7 +205,7 @@ static void cancel(void *context)
     pto_cancel(r->rt);
 }
 
-/* What ran is a beginning of the program, and the runtime works on afterwards. */
+/* The tasks that ran are a prefix of the program, and the runtime works afterwards. */
 static void cancel_run(void)
 {
     uint32_t submitted = 0;
@@ -206,7 +232,7 @@ static void cancel_run(void)
 const scenario scenario_cancel = {"cancel", "another thread cancels while tasks come and run",
                                   two_workers, cancel_run, false};
 
-/* ---- Somebody looks in ---- */
+/* ---- Outside readers ---- */
 
 static void look(void *context)
 {
@@ -216,9 +242,9 @@ static void look(void *context)
         world_check(pto_stats(r->rt, stats) == PTO_OK);
         world_check(stats->completed <= stats->submitted && stats->submitted <= 4);
         world_check(stats->completed >= before);
-        const pto_ring_stats *window = &stats->level[0].ring[PTO_RING_TASKS];
-        world_check(window->used <= window->size);
-        /* Both slots hold tasks of two kernels, one after the other. */
+        const pto_ring_stats *ring = &stats->level[0].ring[PTO_RING_TASKS];
+        world_check(ring->used <= ring->size);
+        /* Both slots hold tasks of two kernels in turn. */
         static const char *const kernels[] = {"set", "add", "add", "set"};
         const uint64_t n = (stats->oldest >> 3) - r->rt->settings.config.first_task;
         world_check(!stats->oldest || (n < 4 && strcmp(stats->oldest_kernel, kernels[n]) == 0));
@@ -248,22 +274,20 @@ static void stats_run(void)
     world_join(a);
 }
 
-const scenario scenario_stats = {"stats",
-                                 "another thread reads statistics of a window of two tasks",
+const scenario scenario_stats = {"stats", "another thread reads statistics of a task ring of two",
                                  look_prepare, stats_run, false};
 
-/* A tool that has mapped the window: it attaches, and asks whether each task is complete. What it
- * is told stays true, and complete tasks have left what they wrote. */
-static void attach(void *context)
+/* A tool that has mapped the window attaches and asks whether each task is complete. The answers
+ * stay true, and the outputs of complete tasks are visible. */
+static void attach(void *written_again)
 {
     ptoi_view view;
-    (void)context;
     world_check(ptoi_window_attach(r->rt->memory, r->rt->bytes, &view) == PTO_OK);
     const uint64_t head = ptoi_acquire64(&view.header->progress[0].head);
     for (uint64_t n = 1; n < head; n++) {
         const ptoi_ref ref = ptoi_ref_make(n, 0, false);
         const bool complete = ptoi_task_is_complete(&view, ref);
-        if (complete && n == 1) {
+        if (complete && n == 1 && !written_again) {
             world_check(r->cell[0] == 5);
         }
         world_check(!complete || ptoi_task_is_complete(&view, ref));
@@ -281,7 +305,37 @@ static void attach_run(void)
 const scenario scenario_attach = {"attach", "a reader attaches to the window while it is written",
                                   look_prepare, attach_run, false};
 
-/* The orchestrating thread asks how a task is doing: it only ever gets on. */
+/* The same while submit runs tasks inline: it marks them complete itself (W5), and reuses slots of
+ * marked tasks. */
+static void attach_inline_prepare(void)
+{
+    pto_config c = rig_config(1, PTO_PLACE_INLINE);
+    c.ring_tasks = 2;
+    c.deps = 128;          /* the fast path wants room for many edges */
+    c.inline_ns = 2000000; /* everything: no clock decides */
+    rig_create(&c);
+    for (int i = 0; i < 3; i++) { /* the kernel is timed, and the map knows the region */
+        rig_submit(r->set, pto_output(&r->t[0]), pto_scalar(5));
+        world_check(pto_wait(r->rt) == PTO_OK);
+    }
+}
+
+static void attach_inline_run(void)
+{
+    pto_runtime_stats stats;
+    const uint32_t a = world_thread("attaches", attach, r);
+    for (int i = 0; i < 4; i++) {
+        rig_submit(r->set, pto_output(&r->t[0]), pto_scalar(5));
+    }
+    world_join(a);
+    world_check(pto_stats(r->rt, &stats) == PTO_OK && stats.inlined > 0);
+    world_check(stats.completed == stats.submitted);
+}
+
+const scenario scenario_attach_inline = {"attach-inline", "the same while submit runs tasks inline",
+                                         attach_inline_prepare, attach_inline_run, false};
+
+/* The orchestrating thread queries the state of a task: it never goes back. */
 static void info_run(void)
 {
     rig_submit(r->set, pto_output(&r->t[0]), pto_scalar(5));

@@ -6,12 +6,12 @@
 
 /* ---- Two workers on one queue ---- */
 
-enum { QUEUE_TASKS = 2 }; /* by each of two who push, through a queue of two */
+enum { QUEUE_TASKS = 2 }; /* pushed by each of two threads, through a queue of two */
 
 static struct {
     ptoi_queue queue;
     ptoi_a32 left;    /* to pop */
-    ptoi_a32 pushed;  /* not more than fit: a queue has room for every slot there is */
+    ptoi_a32 pushed;  /* no more than fit: a queue has room for every slot */
     uint32_t data[4]; /* plain, written before the push, read after the pop */
     ptoi_a32 popped[4];
 } * q;
@@ -74,7 +74,7 @@ const scenario scenario_queue = {
     "queue", "two push into one ready queue, two pop: each task once, with what was written before",
     queue_prepare, queue_run, false};
 
-/* ---- The queue comes round ---- */
+/* ---- The queue wraps around ---- */
 
 static void round_prepare(void)
 {
@@ -97,7 +97,7 @@ static void round_run(void)
     const uint32_t a = world_thread("pops 1", queue_pop, NULL);
     const uint32_t b = world_thread("pops 2", queue_pop, NULL);
     for (uint32_t i = 0; i < 4; i++) {
-        /* A queue has room for every slot there is: no more than that are under way. */
+        /* A queue has room for every slot, so never more tasks than that are in it. */
         while (i >= 2 && ptoi_acquire32(&q->left) > 4 - (i - 1)) {
             ptoi_os_yield();
         }
@@ -118,7 +118,7 @@ static struct {
     ptoi_worker_line line[2];
     ptoi_parker parker[2];
     ptoi_a32 idle;
-    ptoi_a32 work; /* pieces to take */
+    ptoi_a32 work; /* units of work to take */
     ptoi_a32 stop;
 } * p;
 
@@ -172,7 +172,7 @@ static void park_run(void)
             (void)(ptoi_park_wake(&p->parker[0]) || ptoi_park_wake(&p->parker[1]));
         }
     }
-    while (ptoi_acquire32(&p->work)) { /* somebody takes it: main does not */
+    while (ptoi_acquire32(&p->work)) { /* another thread takes it, not main */
         ptoi_os_yield();
     }
     ptoi_store_sc32(&p->stop, 1);

@@ -6,7 +6,7 @@
 
 rig *r;
 
-/* ---- Kernels: on plain memory, so that whatever is not ordered is a race ---- */
+/* ---- Kernels: on plain memory, so that accesses without order are races ---- */
 
 static pto_status set_fn(const pto_call *call)
 {
@@ -42,14 +42,14 @@ static pto_status pend_fn(const pto_call *call)
 {
     int64_t *other = call->args[1].data;
     ptoi_release64(&r->pending, call->task);
-    *other = 1; /* while somebody may have completed it already */
+    *other = 1; /* another thread may already have completed it */
     return PTO_PENDING;
 }
 
-static pto_status tell_fn(const pto_call *call)
+static pto_status signal_fn(const pto_call *call)
 {
     (void)call;
-    ptoi_fetch_add32(&r->told, 1);
+    ptoi_fetch_add32(&r->signals, 1);
     return PTO_OK;
 }
 
@@ -150,6 +150,8 @@ static void name_sched(const ptoi_scheduler *sched)
     name_worker(&sched->own, 1, "scheduler.state", "scheduler.parks", "scheduler.completed",
                 "scheduler.task", "scheduler");
     NAME(&sched->view.workers[sched->n_workers + PTOI_LINE_OTHERS], 1, 1, tally, "foreign");
+    world_name(sched->view.failures, sizeof *sched->view.failures,
+               sched->n_workers + PTOI_LINES_MORE, sizeof *sched->view.failures, "failed[%u].word");
     NAME(sched->view.failures, sizeof *sched->view.failures, sched->n_workers + PTOI_LINES_MORE,
          serial, "failed[%u].serial");
 }
@@ -168,13 +170,13 @@ pto_config rig_config(uint32_t workers, pto_place place)
     c.map_entries = 32;
     c.buffers = 16;
     c.workers = workers ? workers : PTO_NO_WORKERS;
-    c.worker_types = workers ? types : NULL; /* one type: one queue to look at */
+    c.worker_types = workers ? types : NULL; /* one type: one ready queue */
     c.caller_types = PTO_TYPE_BIT(PTO_VECTOR);
     c.place = place;
     c.spin = PTO_NO_SPIN;
-    c.inline_ns = PTO_NO_INLINE; /* a clock would decide */
+    c.inline_ns = PTO_NO_INLINE; /* otherwise a clock would decide */
     c.first_task = 1;
-    c.guard = PTO_NO_GUARD; /* they would be checked at in every schedule, between the same steps */
+    c.guard = PTO_NO_GUARD; /* guards would be checked in every schedule, between the same steps */
     return c;
 }
 
@@ -191,7 +193,7 @@ void rig_create(const pto_config *config)
                    {"cube", PTO_CUBE, twice_fn, offsetof(rig, cube)},
                    {"fail", PTO_VECTOR, fail_fn, offsetof(rig, fail)},
                    {"pend", PTO_VECTOR, pend_fn, offsetof(rig, pend)},
-                   {"tell", PTO_VECTOR, tell_fn, offsetof(rig, tell)}};
+                   {"signal", PTO_VECTOR, signal_fn, offsetof(rig, signal)}};
     pto_runtime *rt;
     r = world_memory(sizeof *r);
     world_check(pto_runtime_create(&rt, config) == PTO_OK);
@@ -208,7 +210,7 @@ void rig_create(const pto_config *config)
     }
     world_name(r->cell, sizeof *r->cell, RIG_CELLS, sizeof *r->cell, "cell[%u]");
     NAME(r, 1, 1, pending, "pending");
-    NAME(r, 1, 1, told, "told");
+    NAME(r, 1, 1, signals, "signals");
     NAME(rt, 1, 1, thread, "rt.thread");
     NAME(rt, 1, 1, helped, "rt.helped");
     world_name(rt, 1, 1, sizeof *rt, "rt");

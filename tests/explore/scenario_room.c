@@ -1,7 +1,8 @@
-/* scenario_room.c - rings that come round while somebody is slow, and scopes that end meanwhile. */
+/* scenario_room.c - rings that wrap around while a thread is slow, and scopes that end
+ * meanwhile. */
 #include "rig.h"
 
-/* ---- Task window and inbox ---- */
+/* ---- Task ring and inbox ---- */
 
 static void window_prepare(void)
 {
@@ -20,7 +21,7 @@ static void window_prepare_thread(void)
     rig_create(&c);
 }
 
-/* The slot of a producer is another task's while its consumer has yet to look at it. */
+/* The slot of a producer is reused before its consumer has resolved it. */
 static void window_run(void)
 {
     rig_submit(r->set, pto_output(&r->t[0]), pto_scalar(5));
@@ -55,7 +56,7 @@ static void use_temp(int64_t value, uint32_t to)
     rig_submit(r->add, pto_input(&x), pto_output(&r->t[to]));
 }
 
-/* The block is the next scope's as soon as it is consumed, and not before. */
+/* The next scope gets the block as soon as it is recycled, and not before. */
 static void heap_run(void)
 {
     for (uint32_t i = 0; i < 2; i++) {
@@ -70,7 +71,7 @@ static void heap_run(void)
 const scenario scenario_heap = {"heap", "a heap of one block: scope end against consumption",
                                 heap_prepare, heap_run, false};
 
-/* B updates in place what A brought, C reads it and waits for B alone: C holds A's block. */
+/* A owns memory, B updates it in place, and C reads it and waits only for B: C holds A's block. */
 static void lifetime_run(void)
 {
     PTO_SCOPE(r->rt) {
@@ -90,7 +91,8 @@ static void lifetime_run(void)
 const scenario scenario_lifetime = {"lifetime", "memory lives until its last user is complete",
                                     heap_prepare, lifetime_run, false};
 
-/* Inside of one scope there is never room for a second block: refused, and the first is intact. */
+/* Inside one scope there is never room for a second block: it is refused, and the first is
+ * intact. */
 static void held_run(void)
 {
     PTO_SCOPE(r->rt) {
@@ -108,7 +110,7 @@ static void held_run(void)
 const scenario scenario_held = {"held", "an open scope holds the only block: a stall is proved",
                                 heap_prepare, held_run, false};
 
-/* The same when the scope that it was born in has ended, and the one around it has not. */
+/* The same when its own scope has ended and the scope around it has not. */
 static void nested_run(void)
 {
     PTO_SCOPE(r->rt) {
@@ -128,7 +130,7 @@ static void nested_run(void)
 const scenario scenario_nested = {"nested", "a scope ends inside of another: its memory stays",
                                   heap_prepare, nested_run, false};
 
-/* Two blocks that come round: the second is in use when the first is free again. */
+/* Two blocks in turn: the second is in use when the first is free again. */
 static void blocks_prepare(void)
 {
     pto_config c = rig_config(1, PTO_PLACE_INLINE);
@@ -152,7 +154,7 @@ static void blocks_run(void)
 const scenario scenario_blocks = {"blocks", "a heap of two blocks comes round; 1 worker",
                                   blocks_prepare, blocks_run, false};
 
-/* Boundary scopes stream through the ring of their own level while an outer block lives on. */
+/* Boundary scopes stream through the rings of their level while an outer block stays alive. */
 static void stream_prepare(void)
 {
     pto_config c = rig_config(1, PTO_PLACE_INLINE);
@@ -237,7 +239,7 @@ const scenario scenario_edges = {"edges", "the ring of edges comes round; 2 work
 const scenario scenario_entries = {"entries", "the map runs short of entries; 2 workers",
                                    entries_prepare, tight_run, false};
 
-/* More accesses than the map has entries: the task runs alone, after all before it. */
+/* More accesses than the map has entries: the task runs alone, after all earlier ones. */
 static void alone_prepare(void)
 {
     pto_config c = rig_config(2, PTO_PLACE_INLINE);

@@ -1,27 +1,28 @@
 /* search.c - which schedules are tried.
  *
- * A schedule is what it does otherwise than by default: the present thread goes on while it can,
- * then the next one in turn; loads read the newest value. So it is written as a short list,
+ * By default the current thread continues while it can, then the next one in turn, and loads read
+ * the newest value. A schedule is written as a short list of its differences from this,
  *
- *     12>2,40>0,41~1        before step 12 thread 2 goes on, before step 40 thread 0; the load at
- *                           step 41 reads the value before the newest
+ *     12>2,40>0,41~1        before step 12 switch to thread 2, before step 40 to thread 0; the load
+ *                           at step 41 reads the value before the newest
  *
- * and can be run again from that, or, if it was drawn, from its seed.
+ * and can be replayed from this list or, if it is random, from its seed.
  *
  * Exhaustive: depth first over all choices within a bound on preemptions and surprises. Two
  * reductions, both sound:
- *   - Nobody is preempted before an operation on a place that only one thread uses, or that nobody
- *     writes: it commutes with whatever the others do. Which places those are is learnt; when one
- *     turns out to be shared after all, the search begins anew. (None is missed: up to the first
- *     use of an unknown shared place, a schedule is equivalent to one that was tried, and there the
- *     operation that shares it comes next in its thread. Schedules end when nobody can go on.)
- *   - What happened so far, as a partial order (who read from which store, in which order each
- *     place was written), decides about the state. If the same was reached before, by the same
- *     thread and with as much of the bound left, everything that follows has been tried.
+ *   - No thread is preempted before an operation on an object that only one thread uses, or that no
+ *     thread writes: it commutes with all operations of other threads. The search learns which
+ *     objects these are; if one turns out to be shared after all, the search starts again. (None is
+ *     missed: up to the first use of an unknown shared object, a schedule is equivalent to one that
+ *     was tried, and there the operation that shares it comes next in its thread.
+ *     Schedules end when no thread can continue.)
+ *   - The partial order of the operations so far (which load read from which store, in which order
+ *     each object was written) determines the state. If the same order was reached before, in the
+ *     same thread and with as much of the bound left, all continuations have been tried.
  *
- * Random: threads have priorities drawn from the seed, the highest that can goes on, and at some
- * steps, drawn too, the present one becomes the lowest; or every step is drawn. Loads read older
- * values, and sleepers wake, with a probability that is drawn as well.
+ * Random: the seed gives each thread a priority, and the highest one that can run continues. At
+ * some random steps the current thread gets the lowest priority. Or every step is random. Loads
+ * read older values, and sleepers wake spuriously, with a random probability.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -109,13 +110,13 @@ static void set_free(set *it)
     *it = (set){0};
 }
 
-/* Says whether it is new. */
+/* Returns whether it is new. */
 static bool set_add(set *it, uint64_t value)
 {
     value = value ? value : 1;
     if (it->count * 2 >= it->mask) {
         const uint64_t room = it->table ? (it->mask + 1) * 2 : UINT64_C(1) << 12;
-        /* Not from malloc, which is the scenario's while a schedule is under way. */
+        /* Not from malloc, which belongs to the scenario during a schedule. */
         uint64_t *table = mmap(NULL, room * sizeof *table, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if ((void *)table == MAP_FAILED) {
@@ -145,7 +146,7 @@ static void note_change(char kind, uint32_t to)
     }
 }
 
-/* The place of this choice in the depth-first order. */
+/* The position of this choice in the depth-first order. */
 static uint32_t next_frame(uint32_t n, uint32_t kind)
 {
     if (n == 1) {
@@ -181,7 +182,7 @@ static bool one_in(uint32_t odds)
     return odds && test_next(&s.rng) % odds == 0;
 }
 
-/* Sleepers that could wake for no reason, after the candidates. */
+/* Sleepers that could wake spuriously come after the candidates. */
 static uint32_t add_sleepers(uint32_t *list, uint32_t count)
 {
     for (uint32_t t = 0; s.scenario->spurious && t < here.n_threads; t++) {
@@ -277,8 +278,8 @@ uint32_t search_age(uint32_t ages)
     return age;
 }
 
-/* Unless the search is exhaustive, which places are shared is not asked: what it knows of that
- * depends on what was tried before, and a seed shall always mean the same. */
+/* Only the exhaustive search uses the set of shared objects. It depends on earlier schedules, and a
+ * seed must always give the same schedule. */
 bool search_is_point(bool shared)
 {
     return shared || s.mode != MODE_EXHAUSTIVE || !search_reduces;
@@ -311,7 +312,7 @@ static void print_changes(char *out, size_t bytes)
     }
 }
 
-/* Counts a schedule that was run. Says whether to go on. */
+/* Counts a schedule. Returns whether to continue. */
 static bool count(world_ending how, search_result *r)
 {
     if (how == WORLD_SEEN) {
@@ -354,7 +355,7 @@ void search_open(const scenario *it)
     threads_open();
     model_open();
     here.inside = true;
-    /* What is sequentially consistent matters to those who have no barrier. */
+    /* Without barriers, sequential consistency matters. */
     world_has_barrier = !mutation_now || mutation_now->action != MUTATE_WEAKEN;
     world_makes_barrier = true;
     it->prepare();
@@ -388,7 +389,7 @@ void search_exhaustive(search_bound bound, uint64_t limit, search_result *result
         if (!count(run_once(MODE_EXHAUSTIVE), result)) {
             return;
         }
-        if (here.learned) { /* there are more places to switch at than was known */
+        if (here.learned) { /* new objects turned out to be shared */
             here.learned = false;
             s.n_frames = 0;
             set_free(&s.visited);
@@ -438,7 +439,7 @@ void search_all(uint64_t schedules, uint64_t seed, search_result *result, search
                                           {3, 0}, {2, 2}, {3, 1}, {4, 0}, {3, 2}, {4, 1},
                                           {4, 2}, {5, 2}, {6, 3}, {8, 4}};
     *bound = bounds[0];
-    search_random(seed, schedules / 20, result); /* learns most of the places that are shared */
+    search_random(seed, schedules / 20, result); /* learns most of the shared objects */
     seed += schedules / 20;
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds && !result->failed; i++) {
         const uint64_t done = result->distinct;
@@ -456,7 +457,7 @@ void search_all(uint64_t schedules, uint64_t seed, search_result *result, search
         search_random(seed, more, result);
         seed += more;
         if (result->distinct - before < more / 8) {
-            break; /* hardly anything is new any more */
+            break; /* hardly any schedule is new */
         }
     }
 }
@@ -515,7 +516,7 @@ void search_shorten(search_result *result)
     snprintf(result->replay, sizeof result->replay, "%s", best);
 }
 
-/* ---- In words ---- */
+/* ---- Output ---- */
 
 static void print_value(uint64_t value)
 {

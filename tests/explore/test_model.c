@@ -1,7 +1,7 @@
-/* test_model.c - the explorer itself: which results of small programs it finds, and which not.
+/* test_model.c - tests the explorer itself: which results of small programs it finds.
  *
- * The classic litmus tests. Each runs all schedules within a bound that is more than they need; the
- * set of results must be exactly the one that the memory model of world.h allows.
+ * These are the classic litmus tests. Each runs all schedules within a generous bound; the set of
+ * results must be exactly the one that the memory model of world.h allows.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "litmus.h"
 #include "world.h"
 
-/* Runs one test to the end of its schedules and says which results there were, as a set of bits. */
+/* Runs all schedules of one test and returns the set of results, as bits. */
 static uint64_t results_of(const scenario *s)
 {
     search_result r = {0};
@@ -45,7 +45,7 @@ static void test_litmus(void **state)
     }
 }
 
-/* A race is one in every schedule, whatever the values are. */
+/* A race is reported in every schedule, whatever the values are. */
 static void test_race(void **state)
 {
     search_result r = {0};
@@ -57,7 +57,7 @@ static void test_race(void **state)
     search_close();
 }
 
-/* Everybody waits for everybody. */
+/* All threads wait for each other. */
 static void test_hang(void **state)
 {
     search_result r = {0};
@@ -69,8 +69,8 @@ static void test_hang(void **state)
     search_close();
 }
 
-/* A failure that was drawn comes back from its seed, from its list of changes, and from a list that
- * nothing can be left out of. */
+/* A random failure can be replayed from its seed, from its list of changes, and from the reduced
+ * list. */
 static void test_replay(void **state)
 {
     search_result r = {0}, again;
@@ -135,6 +135,6 @@ int main(void)
                                          .test_func = test_litmus,
                                          .initial_state = (void *)(uintptr_t)l};
     }
-    /* The size of the array is part of what cmocka takes from it. */
+    /* cmocka needs the size of the array. */
     return _cmocka_run_group_tests("explore.model", tests, n, NULL, NULL);
 }

@@ -1,7 +1,7 @@
-/* test_mutants.c - what is broken on purpose is found: which scenario notices, and after how many
+/* test_mutants.c - the explorer detects every mutant: in which scenario, and after how many
  * schedules.
  *
- * What is broken may do anything, so each runs in a process of its own.
+ * A mutant may do anything, so each runs in a separate process.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ static const scenario *find(const char *name)
     return NULL;
 }
 
-/* In a process of its own; what it found goes through the pipe. */
+/* In a separate process; the result comes back through a pipe. */
 static void hunt(const mutation *m, int out)
 {
     search_result r = {0};

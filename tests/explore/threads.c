@@ -1,4 +1,4 @@
-/* threads.c - threads of a world: coroutines on one thread of the system. */
+/* threads.c - threads of a world: coroutines on one system thread. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,13 +14,13 @@ enum { MAX_STEPS = 20000, STACK_BYTES = 256 << 10, GUARD_BYTES = 4096 };
 
 world here;
 
-/* A context begins a coroutine; from then on jumps are enough, and take no system call. */
+/* A context starts a coroutine; later switches are jumps, without system calls. */
 static struct {
     char *stacks;
     bool begun[WORLD_THREADS];
     jmp_buf at[WORLD_THREADS];
     ucontext_t first[WORLD_THREADS];
-    jmp_buf root; /* where schedules are begun and end */
+    jmp_buf root; /* the code that starts schedules, to which they return */
 } c;
 
 void threads_open(void)
@@ -34,7 +34,7 @@ void threads_open(void)
         }
     }
     memset(&here, 0, sizeof here);
-    here.n_threads = 1; /* thread 0 is there when a schedule begins */
+    here.n_threads = 1; /* thread 0 exists when a schedule begins */
     world_name_thread(0, "main");
 }
 
@@ -124,7 +124,7 @@ static void switch_to(uint32_t t)
 static bool end_naps(void)
 {
     bool any = false;
-    /* With nothing left to happen they may sleep on. */
+    /* If nothing else can happen they may stay asleep. */
     for (uint32_t t = 0; t < here.n_threads && here.threads[0].state != THREAD_DONE; t++) {
         fiber *it = &here.threads[t];
         if (it->state == THREAD_ASLEEP && it->naps) {
@@ -140,7 +140,7 @@ uint32_t threads_candidates(uint32_t *list)
     for (uint32_t from = here.current;;) {
         uint32_t n = 0;
         bool yielded = false;
-        for (uint32_t i = 0; i < here.n_threads; i++) { /* round robin from the present one on */
+        for (uint32_t i = 0; i < here.n_threads; i++) { /* round robin from the current thread on */
             const uint32_t t = (from + i) % here.n_threads;
             if (here.threads[t].state == THREAD_READY) {
                 yielded |= here.threads[t].yielded;
@@ -153,7 +153,7 @@ uint32_t threads_candidates(uint32_t *list)
         if (n || (!yielded && !naps)) {
             return n;
         }
-        from += naps; /* so that who does nothing but nap lets the others look, too */
+        from += naps; /* so that a thread that only naps lets the others run */
         threads_stir(NULL);
     }
 }
@@ -205,7 +205,7 @@ void threads_block(thread_state state, const void *waits_for)
     fiber *me = threads_now();
     me->state = state;
     me->waits_for = waits_for;
-    here.steps++; /* each choice has a number of its own */
+    here.steps++; /* each choice has its own number */
     pass_on();
 }
 

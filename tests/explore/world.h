@@ -6,13 +6,13 @@
  *                model.c: which value is read            memory.c: is it a race?
  *                   │
  *                   v
- *                threads.c: who goes on ──asks──> search.c: which schedule is tried
+ *                threads.c: who runs next ─asks─> search.c: which schedule is tried
  *
  * The sources are those of the library. The compiler's thread sanitizer pass puts a call before
- * each access, with the memory order that was spelled; its runtime is not linked, the functions are
- * ours. So there is no second version of the atomics that could differ from the first.
+ * each access, with the memory order of the source. Its runtime is not linked; hooks.c has these
+ * functions. So there is no second version of the atomics that could differ from the first.
  *
- * What the memory model is
+ * The memory model
  *   - Each atomic object has a history of stores, in the order in which they were executed. A load
  *     may read the newest, or an older one, unless one that overwrites it happens before the load,
  *     or was read or written by a thread before something that happens before the load (coherence).
@@ -20,25 +20,25 @@
  *   - acquire joins the clock of the release that it reads from; a read-modify-write reads the
  *     newest and continues the release sequence of what it replaces. (A later relaxed store of the
  *     same thread does not continue it: as in C++20, which is weaker than C11.)
- *   - A barrier (ptoi_os_barrier) shows the caller all stores that were executed, and all others those
- *     that the caller has executed or knows of; it orders nothing else.
+ *   - A barrier (ptoi_os_barrier) shows the caller all executed stores, and shows all other threads
+ *     those that the caller has executed or knows of; it orders nothing else.
  *   - Sequentially consistent operations take their order from the execution. Such a load does not
  *     read behind the last such store to the object.
- *   - Compare-and-swap may fail by an older value, too, and never for no reason (it is `strong`).
+ *   - Compare-and-swap may also fail with an older value, but never spuriously (it is `strong`).
  *   - Plain accesses read the newest value; two of them (one a write) that no happens-before orders
- *     are a failure, and so is memory given back that is used, before or after, without such order.
- *     So wherever a plain access might read anything else the schedule fails already.
+ *     are a failure. So is a use of memory that is not ordered with its release. So wherever a
+ *     plain access might read another value, the schedule has already failed.
  *   - Thread creation, join and mutexes are edges. Sleeping compares with the newest value.
- *   - Whoever waits in a loop lets others go on: a thread that yields, or that has checked PATIENCE
- *     times in vain, is passed over until what it checked at last is changed, or all others wait.
- * What it is not
+ *   - A thread that waits in a loop lets others run: after a yield, or PATIENCE checks without a
+ *     change, it does not run until the object of its last check changes or all others wait.
+ * Its limits
  *   - Stores to one object are not reordered, values do not come out of thin air, and a load does
- *     not read a store that is executed later (so no load buffering). Fences are not known; the
- *     sources have none.
+ *     not read a store that is executed later (so no load buffering). Fences are not modelled;
+ *     the sources have none.
  *   - A history reaches back HISTORY stores.
- *   - Accesses of src/map, src/tensor, src/op and src/base, which one thread at a time uses, are
- *     not seen, but for copies. Plain accesses to an atomic object are not compared with atomic
- *     ones.
+ *   - Accesses in src/orchestrator/map, src/tensor, src/op and src/base, which one thread at a time
+ *     uses, are not checked, except for copies. Plain accesses to an atomic object are not compared
+ *     with atomic ones.
  */
 #ifndef EXPLORE_WORLD_H
 #define EXPLORE_WORLD_H
@@ -53,25 +53,25 @@ enum { WORLD_THREADS = 6, WORLD_NAME = 40 };
 
 typedef struct scenario {
     const char *name;
-    const char *text;      /* what goes on, and what is checked */
-    void (*prepare)(void); /* once, before the first schedule: what it leaves is where all begin */
-    void (*run)(void);     /* thread 0; a schedule ends when it has, and nobody else can go on */
-    bool spurious;         /* sleepers may wake for no reason */
+    const char *text;      /* what happens, and what is checked */
+    void (*prepare)(void); /* once; all schedules start from the state that it leaves */
+    void (*run)(void);     /* thread 0; the schedule ends when no thread can run */
+    bool spurious;         /* sleepers may wake spuriously */
 } scenario;
 
 extern const scenario *const scenarios[]; /* NULL ends it */
 
-/* Memory of the world: zeroed, named in traces, and put back before each schedule. */
+/* Memory of the world: zeroed, named in traces, and restored before each schedule. */
 void *world_memory(size_t bytes);
 
-/* Whether the system has ptoi_os_barrier, and lets it be made; set by `prepare`. */
+/* Whether the system has ptoi_os_barrier, and permits it; set by `prepare`. */
 extern bool world_has_barrier, world_makes_barrier;
 
-/* Threads to come; then `run` waits for them. */
+/* Starts threads; then `run` waits for them. */
 uint32_t world_thread(const char *name, void (*run)(void *), void *context);
 void world_join(uint32_t thread);
 
-/* What thread number `thread` is called. */
+/* Names thread number `thread`. */
 void world_name_thread(uint32_t thread, const char *name);
 
 /* Objects at base, base + stride ...: `format` takes the number of the object if count > 1. */
@@ -84,12 +84,12 @@ void world_name(const void *base, size_t stride, uint32_t count, size_t bytes, c
 
 typedef enum world_ending {
     WORLD_GOOD,
-    WORLD_SEEN,   /* from here on it is as one that was tried */
-    FAIL_CHECK,   /* the scenario says so */
+    WORLD_SEEN,   /* the rest is equivalent to a schedule that was tried */
+    FAIL_CHECK,   /* a check of the scenario failed */
     FAIL_RACE,    /* two plain accesses, not ordered */
-    FAIL_HANG,    /* everybody waits */
+    FAIL_HANG,    /* all threads wait */
     FAIL_ENDLESS, /* too many steps */
-    FAIL_FREED,   /* memory that was given back is used */
+    FAIL_FREED,   /* use of freed memory */
     FAIL_CRASH,   /* a signal */
     FAIL_MODEL,   /* something that is not modelled */
 } world_ending;
@@ -97,7 +97,7 @@ typedef enum world_ending {
 _Noreturn void world_fail(world_ending how, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* ---- Operations, as they are written down ---- */
+/* ---- Operations, as they are recorded ---- */
 
 typedef enum op_kind {
     OP_LOAD,
@@ -126,7 +126,7 @@ typedef struct op {
     uint32_t step;
     uint32_t place; /* 0: none */
     uint8_t thread, kind, order;
-    uint8_t age;          /* how many stores older than the newest what it read is */
+    uint8_t age;          /* number of stores after the one that it read */
     uint64_t read, wrote; /* */
 } op;
 
@@ -138,12 +138,12 @@ typedef struct world_clock {
 
 void memory_open(void);
 void memory_close(void);
-void memory_keep(void);  /* this is where schedules begin */
-void memory_reset(void); /* back to there */
+void memory_keep(void);  /* saves the state in which schedules begin */
+void memory_reset(void); /* restores it */
 void *memory_take(size_t bytes, bool watched);
 void memory_give_back(void *address);
-bool memory_has(const void *address);                  /* it is memory of the world */
-bool memory_offset(const void *address, uint64_t *at); /* and it is watched: where it lies */
+bool memory_has(const void *address);                  /* whether it is memory of the world */
+bool memory_offset(const void *address, uint64_t *at); /* whether it is also checked for races */
 void memory_check_alive(const void *address, size_t bytes);
 void memory_access(const void *address, size_t bytes, bool write); /* a plain one */
 
@@ -162,27 +162,27 @@ typedef struct fiber {
     void (*run)(void *);
     void *context;
     thread_state state;
-    bool yielded;             /* until what it checked at last has changed */
-    bool naps;                /* it sleeps no longer than others have something to do */
+    bool yielded;             /* until the object of its last check has changed */
+    bool naps;                /* it sleeps until no other thread can run */
     const void *waits_for;    /* address of the word or lock */
     uint32_t joins;           /* thread */
-    uint32_t n_ops, n_shared; /* operations; of those, on places that others use */
+    uint32_t n_ops, n_shared; /* operations; of these, on shared objects */
     const void *looks_at;
-    uint32_t looks; /* since it has changed something, or what it looks at was changed */
+    uint32_t looks; /* since it changed something, or what it checks was changed */
     world_clock clock;
-    world_clock shown; /* stores up to here it cannot miss, by a barrier */
+    world_clock shown; /* after a barrier, stores up to here are visible to it */
 } fiber;
 
 typedef struct world {
-    bool inside;  /* a scenario is being prepared or run: memory comes from the world */
-    bool active;  /* a schedule is under way: accesses are checked at */
-    bool learned; /* a place turned out to be shared: see search.c */
-    uint32_t run; /* number of the schedule: what is older is void */
+    bool inside;  /* a scenario is prepared or run: allocations come from the world */
+    bool active;  /* a schedule runs: accesses are checked */
+    bool learned; /* an object turned out to be shared: see search.c */
+    uint32_t run; /* number of the schedule: older data is void */
     uint32_t n_threads, current;
-    uint32_t n_first; /* threads that are there from the start */
+    uint32_t n_first; /* threads that exist from the start */
     uint32_t steps;
     uint64_t trace; /* hash of the schedule */
-    uint64_t order; /* hash of what happened, whichever way independent steps were ordered */
+    uint64_t order; /* hash of the operations, regardless of the order of independent ones */
     world_ending ending;
     char why[512];
     fiber threads[WORLD_THREADS];
@@ -193,11 +193,11 @@ extern world here;
 void threads_open(void);
 uint32_t threads_add(void (*run)(void *), void *context);
 world_ending threads_run(void (*run)(void *), void *context); /* one schedule */
-void threads_point(bool point); /* before an operation: somebody else may go first */
-void threads_block(thread_state state, const void *waits_for); /* until somebody makes it ready */
-void threads_stir(const void *address); /* something has changed: who yielded may look again */
+void threads_point(bool point); /* before an operation: another thread may run first */
+void threads_block(thread_state state, const void *waits_for); /* until made ready */
+void threads_stir(const void *address);                        /* wakes threads that yielded */
 _Noreturn void threads_leave(world_ending how);
-uint32_t threads_candidates(uint32_t *list); /* who can go on; the present one first if it can */
+uint32_t threads_candidates(uint32_t *list); /* can run; the current one first */
 
 static inline fiber *threads_now(void)
 {
@@ -220,35 +220,35 @@ void model_sleep(const void *address, uint32_t value);
 void model_wake(const void *address);
 void model_yield(void);
 void model_join(uint32_t other);
-void model_check_last_uses(const char *begin, size_t bytes); /* before memory is given back */
+void model_check_last_uses(const char *begin, size_t bytes); /* before memory is freed */
 const char *model_place_name(uint32_t id);
 
-/* All that was done in the last schedule. */
+/* All operations of the last schedule. */
 const op *model_trace(uint32_t *count);
 
 /* ---- names.c ---- */
 
 void name_open(void);
-const char *name_at(const void *address);             /* of whatever lies there */
+const char *name_at(const void *address);             /* of the object there */
 bool name_is(const char *text, const char *patterns); /* separated by |, with * for a number */
 
 /* ---- search.c ---- */
 
-uint32_t search_thread(const uint32_t *candidates, uint32_t count); /* who goes on */
+uint32_t search_thread(const uint32_t *candidates, uint32_t count); /* which thread runs next */
 uint32_t search_age(uint32_t ages);                                 /* how old a load is */
-bool search_is_point(bool shared); /* whether threads may be switched at such a place */
+bool search_is_point(bool shared); /* whether threads may be switched at such an object */
 
 typedef struct search_bound {
-    uint32_t preemptions; /* switches away from a thread that could go on */
-    uint32_t surprises;   /* loads that read older values, sleepers that wake for no reason */
+    uint32_t preemptions; /* switches away from a thread that could continue */
+    uint32_t surprises;   /* loads that read older values, sleepers that wake spuriously */
 } search_bound;
 
 typedef struct search_result {
     uint64_t schedules; /* run to the end */
     uint64_t distinct;  /* of those */
-    uint64_t orders;    /* distinct if independent steps are not told apart */
-    uint64_t cut;       /* given up half way: the rest had been tried */
-    bool complete;      /* all there are within the bound */
+    uint64_t orders;    /* distinct, regardless of the order of independent steps */
+    uint64_t cut;       /* abandoned halfway: the rest had been tried */
+    bool complete;      /* all schedules within the bound were tried */
     bool failed;
     world_ending ending;
     uint64_t at;       /* the schedule that failed, counted from 1 */
@@ -264,8 +264,7 @@ void search_close(void);
  * then seeds again. `bound` is the last one that was completed. */
 void search_all(uint64_t schedules, uint64_t seed, search_result *result, search_bound *bound);
 
-/* Whether the exhaustive search leaves out what it can prove to be nothing new; only the test of that
- * proof sets it. */
+/* Whether the exhaustive search uses its reductions; only the test of the reductions sets it. */
 extern bool search_reduces;
 
 /* These add to the result, and stop at the first failure. */
@@ -275,13 +274,13 @@ void search_random(uint64_t seed, uint64_t n, search_result *result);
 /* Runs one schedule again: a seed, or a list as in search_result.replay. */
 void search_replay(const char *which, search_result *result);
 
-/* Leaves out of a failing schedule what it fails without. */
+/* Removes changes from a failing schedule as long as it still fails. */
 void search_shorten(search_result *result);
 
-/* The last schedule, in words. */
+/* Prints the last schedule. */
 void search_print(void);
 
-/* ---- mutation.c: what is broken on purpose, in the model ---- */
+/* ---- mutation.c: mutants in the model ---- */
 
 typedef enum mutation_action {
     MUTATE_NOTHING,

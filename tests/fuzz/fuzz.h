@@ -1,8 +1,8 @@
 /* fuzz.h - what all fuzz targets share.
  *
- * A target is one file, fuzz_<name>.c, with one function: it takes any bytes, makes a case of them,
- * and ends the program if what the library does with it is wrong. Makers of random cases decode the
- * bytes (test_rng_from), so nearly every input is a case, and the oracles are those of the tests.
+ * A target is one file, fuzz_<name>.c, with one function: it makes a case from any bytes, and ends
+ * the program if the library handles it wrongly. The generators of random cases decode the bytes
+ * (test_rng_from), so nearly every input is a case, and the oracles are those of the tests.
  *
  *     ./dev fuzz NAME      clang's libFuzzer drives it, with the address and undefined-behaviour
  *                          sanitizers
@@ -28,13 +28,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Before main: a cmocka assertion outside of a test must not just leave the program. */
+/* Before main: a cmocka assertion outside a test must abort the program. */
 __attribute__((constructor)) static void fuzz_assertions_abort(void)
 {
     setenv("CMOCKA_TEST_ABORT", "1", 1);
 }
 
-/* What is wrong, in words, and the end. */
+/* Prints what is wrong and aborts. */
 static inline PTO_PRINTF(1, 2) __attribute__((noreturn)) void fuzz_wrong(const char *format, ...)
 {
     va_list args;
@@ -58,10 +58,10 @@ static inline void *fuzz_copy(const void *from, size_t size)
     return copy;
 }
 
-/* Inputs that are text hold several cases, with a byte between them that UTF-8 does not have. */
+/* Text inputs contain several cases, separated by a byte that UTF-8 does not use. */
 #define FUZZ_BETWEEN 0xFF
 
-/* The case at *at and how long it is; *at goes behind it. */
+/* The case at *at and its length; moves *at behind it. */
 static inline const uint8_t *fuzz_next_text(const uint8_t *data, size_t size, size_t *at,
                                             size_t *length)
 {

@@ -1,12 +1,12 @@
-/* fuzz_json.c - the reader of JSON's words (examples/workloads/json.h).
+/* fuzz_json.c - the JSON tokenizer (examples/workloads/json.h).
  *
- * Any text, in memory that ends with it; and what was read is read again when it is written down.
+ * Any text, in memory that ends with it. Each string is written back as JSON and read again.
  */
 #include "fuzz.h"
 
 #include "json.h"
 
-/* The string as JSON would have it, every sign of it escaped that may be. */
+/* The string as JSON, with every character escaped that may be. */
 static size_t write_string(const char *string, char *to)
 {
     size_t used = 0;
@@ -40,7 +40,7 @@ static void read_again(const char *string)
     free(text);
 }
 
-/* One word, whatever it is; false where the text is none. */
+/* Reads one token of any kind; false if there is none. */
 static bool read_word(json *r)
 {
     int64_t numbers[4];

@@ -1,6 +1,6 @@
 /* fuzz_overlap.c - overlap and cover of views against bitmaps of their bytes (../tensor/views.h).
  *
- * And of tensors that somebody filled by hand, with anything.
+ * Also with tensors whose fields are arbitrary.
  */
 #include "hostile.h"
 
@@ -23,7 +23,7 @@ static bool same_space(const pto_tensor *a, const pto_tensor *b)
     return a->owner == b->owner && (!a->owner || a->generation == b->generation);
 }
 
-/* Every answer is exact without a budget, and safe with any. */
+/* Every answer is exact without a budget, and safe with one. */
 static void ask(const view *a, const view *b, uint64_t budget)
 {
     const bool meet = same_space(&a->t, &b->t) && view_meets(a, b);
@@ -62,7 +62,7 @@ static void ask_hostile(test_rng *rng)
     }
 }
 
-/* A few views that have a reason to meet, each with each. */
+/* A few views that are likely to overlap, in all pairs. */
 static void ask_family(test_rng *rng, view_kind kind)
 {
     static view members[MEMBERS];

@@ -1,6 +1,6 @@
 /* fuzz_rearrange.c - Rearrange against a naive loop (../op/rearranges.h).
  *
- * And once more in memory that ends where its elements do.
+ * Then again in memory that ends exactly where its elements do.
  */
 #include "fuzz.h"
 
@@ -10,7 +10,7 @@
 
 #define PAGE 4096
 
-/* A region between two pages that nobody may touch. */
+/* A region between two inaccessible pages. */
 static unsigned char *guarded(int number)
 {
     static unsigned char *made[2];
@@ -25,7 +25,7 @@ static unsigned char *guarded(int number)
     return made[number];
 }
 
-/* The tensor with its bytes, flush with an end of a guarded region. */
+/* The tensor and its bytes, at one end of a guarded region. */
 static pto_tensor move_to_guard(const pto_tensor *t, int number, bool high, const void *bytes,
                                 unsigned char **hull, uint64_t *hull_bytes)
 {
@@ -42,7 +42,7 @@ static pto_tensor move_to_guard(const pto_tensor *t, int number, bool high, cons
     return moved;
 }
 
-/* `before` is the arena as it was, `naive` as it must be now. */
+/* `before` is the old arena, `naive` the expected one. */
 static void again_at_the_edge(const pto_tensor *dst, const pto_tensor *src,
                               const unsigned char *before, bool high)
 {

@@ -1,8 +1,8 @@
-/* fuzz_safetensors.c - the reader of weights (examples/workloads/safetensors.h) believes no file.
+/* fuzz_safetensors.c - the reader of weights (examples/workloads/safetensors.h) trusts no file.
  *
- * A case is a byte that says how, and a file, or a header: then its length and data are supplied,
- * so that changes of the header stay changes of the header. A whole file may have any bytes but the
- * one between cases.
+ * The first byte of a case is its kind. The rest is a file or only a header; then its length and
+ * data are generated, so that a change of the header changes nothing else. A whole file may contain
+ * any bytes except the separator.
  */
 #include "fuzz.h"
 
@@ -20,7 +20,7 @@ static void put(int file, const void *bytes, size_t size)
     }
 }
 
-/* Byte `at` of the data that is supplied. */
+/* Byte `at` of the generated data. */
 static uint8_t data_at(uint64_t at)
 {
     return (uint8_t)(at * 37 + 11);

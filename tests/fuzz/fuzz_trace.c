@@ -1,8 +1,8 @@
-/* fuzz_trace.c - the reader of traces, and all that works on what it let through, believe no file.
+/* fuzz_trace.c - the reader of traces, and all code that uses its result, trust no file.
  *
- * A case is a byte that says how, and a file. Where it says so the file gets a good beginning: letters,
- * version and size, so that changes of all else come further than its first check. What the reader
- * takes is written in every format, read again, reported, explained and replayed.
+ * The first byte of a case is its kind; the rest is a file. For some kinds the file gets a valid
+ * start (magic, version and size), so that other changes pass the first check. An accepted trace is
+ * written in every format, read again, reported, explained and replayed.
  */
 #include "fuzz.h"
 
@@ -29,7 +29,7 @@ static void remove_folder(void)
     (void)rmdir(folder);
 }
 
-/* A place for files; and what the commands say goes nowhere. */
+/* A folder for files; the output of the commands is discarded. */
 static void begin(void)
 {
     if (!*folder) {
@@ -61,7 +61,7 @@ static void put_file(const char *path, const void *bytes, size_t size)
     }
 }
 
-/* ---- What is done with a trace that was taken ---- */
+/* ---- Uses of an accepted trace ---- */
 
 static void write_all(const char *from, bool html, const ptoi_ptrace *trace)
 {
@@ -87,7 +87,7 @@ static void write_all(const char *from, bool html, const ptoi_ptrace *trace)
     ptoi_ptrace_close(&again);
 }
 
-/* A command, which must end well. */
+/* Runs a command, which must succeed. */
 static void call(int (*command)(int argc, char **argv), const char *const *words)
 {
     char copies[6][128], *argv[7] = {NULL};

@@ -1,13 +1,13 @@
-/* fuzz_views.c - views of views against a table of all places (../tensor/chains.h).
+/* fuzz_views.c - views of views against a table of all positions (../tensor/chains.h).
  *
- * And calls with numbers that nobody checked.
+ * Also calls with arbitrary numbers.
  */
 #include "hostile.h"
 
 #include "../tensor/chains.h"
 
-/* A call with any arguments is refused and leaves its output alone, or gives a sound tensor whose
- * bytes are among those of its source. */
+/* A call with any arguments is refused and leaves its output unchanged, or gives a valid tensor
+ * whose bytes are among those of its source. */
 static void call_anyhow(test_rng *rng, const pto_tensor *src)
 {
     pto_tensor untouched, out;

@@ -1,7 +1,7 @@
-/* fuzz_window.c - attaching to what may be no window (../window/windows.h).
+/* fuzz_window.c - attaching to a damaged window (../window/windows.h).
  *
- * It is refused, or everything that it names lies inside of it.
- * An input is a row of cases: a size, and changes to the header of a good window.
+ * It is refused, or everything that it refers to lies inside it. An input is a list of cases: a
+ * size, and changes to the header of a valid window.
  */
 #include "fuzz.h"
 

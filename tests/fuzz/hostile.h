@@ -1,4 +1,4 @@
-/* hostile.h - numbers and tensors that nobody in his right mind hands to a library. */
+/* hostile.h - numbers and tensors that no sane program passes to a library. */
 #ifndef PTO_FUZZ_HOSTILE_H
 #define PTO_FUZZ_HOSTILE_H
 
@@ -27,7 +27,7 @@ static inline void hostile_numbers(test_rng *rng, int64_t *numbers, int count)
     }
 }
 
-/* A tensor of the user's own making; some fields are as they should be. */
+/* A tensor with arbitrary fields, some of them valid. */
 static inline pto_tensor hostile_tensor(test_rng *rng, void *storage, uint64_t bytes)
 {
     pto_tensor t = {.storage = storage, .storage_bytes = bytes, .dtype = PTO_FLOAT32};

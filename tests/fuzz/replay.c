@@ -1,5 +1,5 @@
-/* replay.c - drives a fuzz target through files, where there is no libFuzzer: the kept corpus in
- * every build, or one input by hand.
+/* replay.c - runs a fuzz target on files, without libFuzzer: on the kept corpus in every build, or
+ * on a single input.
  *
  *     fuzz_<name> [--times N] PATH...     files, or folders of them
  */
@@ -11,13 +11,13 @@
 
 #include "fuzz.h"
 
-/* What no input takes, with sanitizers and many others on the machine. */
+/* Longer than any input takes, with sanitizers and other load. */
 #define PATIENCE 120
 
 static char current[4096 + 32];
 static unsigned long replayed;
 
-/* Whatever ends us, the input is named. */
+/* Whatever ends the program, the input is named. */
 static void say(void)
 {
     const ssize_t written = write(STDERR_FILENO, current, strlen(current));
@@ -103,5 +103,5 @@ int main(int argc, char **argv)
         replay(argv[at], times);
     }
     printf("%lu inputs\n", replayed);
-    return replayed ? 0 : 2; /* a corpus that is not there tests nothing */
+    return replayed ? 0 : 2; /* a missing corpus tests nothing */
 }

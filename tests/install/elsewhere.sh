@@ -1,9 +1,8 @@
 #!/bin/sh
 # elsewhere.sh CMAKE BUILD SOURCE STAGE CC
 #
-# Installs straight into a folder where nothing looks by itself, as `./dev install PREFIX` does, and
-# runs the lines that it prints: after them the shell, pkg-config, the loader and CMake find
-# it.
+# Installs into a nonstandard folder, as `./dev install PREFIX` does, and runs the commands that it
+# prints: then the shell, pkg-config, the loader and CMake find the installation.
 set -eu
 
 cmake=$1
@@ -20,7 +19,7 @@ unset DESTDIR PKG_CONFIG_PATH LD_LIBRARY_PATH CMAKE_PREFIX_PATH
 "$cmake" --install "$build" --prefix "$prefix" >"$out/install.log"
 "$source/cmake/use-prefix.sh" "$prefix" "$build/install_manifest.txt" | tee "$out/lines"
 [ "$(grep -c '^export ' "$out/lines")" -eq "$(wc -l <"$out/lines")" ]
-# What a variable holds already stays, behind ours.
+# The old value of a variable stays, after ours.
 PKG_CONFIG_PATH=/first:/second
 # shellcheck source=/dev/null
 . "$out/lines"
@@ -46,7 +45,7 @@ esac
 "$cmake" -S "$consumer" -B "$out/cmake" -G Ninja -DCMAKE_C_COMPILER="$cc" >"$out/cmake.log"
 grep -F "pto_DIR:PATH=$prefix/" "$out/cmake/CMakeCache.txt"
 
-# A folder's name is no shell code, whatever is in it.
+# The name of a folder is never interpreted as shell code.
 odd="$out/a \"b\" \$HOME \`id\` \\c"
 printf '%s\n' "$odd/share/bash-completion/completions/pto" "$odd/bin/pto" "$odd/lib/pkgconfig/pto.pc" "$odd/lib/libpto.so" >"$out/manifest"
 unset PKG_CONFIG_PATH LD_LIBRARY_PATH CMAKE_PREFIX_PATH

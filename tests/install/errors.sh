@@ -1,10 +1,9 @@
 #!/bin/sh
 # errors.sh SOURCE CC PROVOKE [--update]
 #
-# docs/errors.md is true: every code of PTO_STATUS_MAP has its section there, in order, with number,
-# text, hint and an example of the words it comes with. PROVOKE is the test program that provokes
-# each of them. The first paragraphs of a section are written by hand; with --update all else is
-# made to fit.
+# docs/errors.md is correct: every code of PTO_STATUS_MAP has a section, in order, with number, text,
+# hint and an example of its detail. PROVOKE is the test program that provokes each code. The first
+# paragraphs of a section are written by hand; --update regenerates the rest.
 set -eu
 
 source=$1

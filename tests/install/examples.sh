@@ -1,7 +1,7 @@
 #!/bin/sh
 # examples.sh EXAMPLES
 #
-# The examples do what they say, end with the status they promise, and refuse nonsense in words.
+# The examples work, end with the documented status, and refuse invalid arguments with a message.
 # EXAMPLES is the folder where they were built.
 set -u
 
@@ -34,7 +34,7 @@ expect 2 "unknown dtype" "$examples/overlap" float3:1 float32:1
 expect 0 "1229 primes below 10000" "$examples/interrupt" 1
 expect 0 "usage: ./dev run interrupt" "$examples/interrupt" --help
 expect 2 "usage: ./dev run interrupt" "$examples/interrupt" 0
-# Ctrl-C: it ends in order, once it is there to hear of it; before that it just ends.
+# Ctrl-C: the program ends in order once its handler is set; before that it just ends.
 for delay in 0.1 0.5 2 8 30; do
     said=$(timeout --foreground --preserve-status -s INT $delay "$examples/interrupt" 2>&1)
     got=$?

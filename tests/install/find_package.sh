@@ -2,7 +2,7 @@
 # find_package.sh CMAKE STAGE CONSUMER CC
 #
 # Builds the consumer against the installation in STAGE/prefix by find_package, in C and C++, with
-# each of the targets, and runs what came out. A version that does not fit is refused.
+# each of the targets, and runs the programs. An incompatible version is refused.
 set -eu
 
 cmake=$1

@@ -1,11 +1,12 @@
 #!/bin/sh
 # guide.sh STAGE SOURCE CC EXAMPLES [--update]
 #
-# What the guide shows is true. Each block of C in docs/guide.md is marked: `c program` is a whole
+# The guide is correct. Each block of C in docs/guide.md is marked: `c program` is a whole
 # program, `c piece` the body of a function in the small world of consumer/guide.h. All are compiled
-# against the installation in STAGE/prefix and run. What one prints must be the block of `text` that
-# follows it, and nothing where none follows; a line of `...` stands for any lines. A block of `text overlap` is part of what the example
-# of that name in EXAMPLES prints. With --update the guide is made to show what was printed.
+# against the installation in STAGE/prefix and run. The output must be the
+# block of `text` that follows, or empty if none follows; a line `...` stands for any lines. A block
+# of `text overlap` is part of the output of the example of that name in EXAMPLES. --update replaces
+# the blocks in the guide by the output.
 set -eu
 
 stage=$1

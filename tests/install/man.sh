@@ -2,8 +2,8 @@
 # man.sh SOURCE MAN PTO
 #
 # The manual pages in MAN are complete: each public function, function-like macro and word of the
-# command PTO has its own, with all of its options; what they refer to is there; nothing in them
-# makes a formatter complain. And the generator notices what has no comment.
+# command PTO has its own, with all of its options; references are valid; formatters report no
+# errors. And the generator detects missing comments.
 set -eu
 
 source=$1

@@ -2,7 +2,7 @@
 # pkg_config.sh STAGE CONSUMER CC
 #
 # Builds the consumer against the installation in STAGE/prefix by pkg-config, in C and C++, with the
-# shared and with the static library, and runs what came out.
+# shared and with the static library, and runs the programs.
 set -eu
 
 stage=$1

@@ -1,8 +1,8 @@
 #!/bin/sh
 # prefix.sh CMAKE BUILD SOURCE STAGE
 #
-# Installs into a fresh folder through DESTDIR, looks at what arrived, and moves it to STAGE/prefix:
-# the tests that follow use it from there, so an installation that knows where it was made fails.
+# Installs into a fresh folder through DESTDIR, checks the files, and moves them to STAGE/prefix.
+# Later tests use it there, so an installation with absolute paths would fail.
 set -eu
 
 cmake=$1

@@ -1,10 +1,9 @@
 #!/bin/sh
 # readme.sh STAGE SOURCE CC PTO
 #
-# What the README shows is true: its C program is examples/hello.c; built by its commands against the
-# installation in STAGE/prefix it prints the text that follows; what it shows of a run of the pto
-# command has the lines that this prints; and its recorded run has the edges that it shows. PTO is the
-# command.
+# The README is correct: its C program is examples/hello.c; built by its commands against the
+# installation in STAGE/prefix it prints the text that follows; the output of the pto command
+# that it shows has the right lines; and its recorded run has the right edges. PTO is the command.
 set -eu
 
 stage=$1
@@ -66,7 +65,7 @@ graph "$out/shown" >"$out/shown.graph"
 [ "$(wc -l <"$out/shown.graph")" -gt 4 ]
 graph "$out/printed" | diff -u "$out/shown.graph" -
 
-# The stall that it shows, which a program ends badly with; without folders.
+# The stall that it shows, which makes a program fail; without folders.
 {
     printf 'PATH="%s:$PATH"\n' "$(dirname "$pto")"
     block sh 4
@@ -79,7 +78,7 @@ if (cd "$out" && sh -eu commands) >"$out/printed" 2>&1; then
 fi
 sed 's# /[^ ]*/# #g' "$out/printed" | diff -u "$out/shown" -
 
-# Every file that it sends the reader to is there.
+# Every linked file exists.
 grep -o '](\([A-Za-z][^):]*\))' "$readme" | sed 's/^](//; s/)$//' >"$out/links"
 [ -s "$out/links" ]
 while read -r link; do

@@ -1,8 +1,8 @@
 #!/bin/sh
 # remove.sh CMAKE BUILD SOURCE STAGE
 #
-# What `./dev install` brings is taken away by `--remove`, and nothing else: neither what was there
-# before nor what came later. An installation over an older one leaves nothing of the older one.
+# `--remove` removes exactly what `./dev install` installed: neither older nor newer files. An
+# installation over an older one leaves nothing of the older one.
 set -eu
 
 cmake=$1
@@ -35,7 +35,7 @@ for file in bin/pto include/pto/pto.h share/man/man1/pto.1 share/man/man1/pto-ru
     [ -s "$prefix/$file" ] || { echo "missing: $file"; exit 1; }
 done
 
-# An older version had something that this one has not.
+# An older version had a file that this one does not have.
 mkdir "$prefix/old"
 touch "$prefix/old/file"
 printf '%s\n' /opt/pto/old/ /opt/pto/old/file >>"$prefix/share/pto/manifest"

@@ -1,5 +1,5 @@
-/* test_info.c - looking in: one task through all its states, exact counts of a known program, and
- * counts that another thread reads while the program runs. */
+/* test_info.c - task reports and statistics: one task through all its states, exact counts of a
+ * fixed program, and counts that another thread reads while a program runs. */
 #include "../runtime/rig.h"
 
 /* ---- One task ------------------------------------------------------------------------------- */
@@ -22,7 +22,7 @@ static void test_names(void **state)
     assert_non_null(pto_worker_type_name(PTO_KERNEL_TYPE));
 }
 
-/* Pending, ready, running, completed, consumed: each seen, with what belongs to it. */
+/* Pending, ready, running, completed, consumed: each state with its report. */
 static void test_a_task_through_its_states(void **state)
 {
     rig r;
@@ -83,7 +83,7 @@ static void test_a_task_through_its_states(void **state)
     rig_until(&r, task, PTO_TASK_CONSUMED);
     i = rig_info(&r, task);
     assert_int_equal(i.state, PTO_TASK_CONSUMED);
-    /* For ever, however often its place is used. */
+    /* It stays consumed, however often its slot is reused. */
     for (int n = 0; n < 3000; n++) {
         RIG_SUBMIT_BARE(&r, r.quick);
     }
@@ -92,7 +92,7 @@ static void test_a_task_through_its_states(void **state)
     rig_stop(&r);
 }
 
-/* The memory of pto_alloc has an owner that looks like a task. */
+/* The owner of pto_alloc memory is reported like a task. */
 static void test_the_owner_of_alloc(void **state)
 {
     rig r;
@@ -117,7 +117,7 @@ static void test_the_owner_of_alloc(void **state)
     rig_stop(&r);
 }
 
-/* Handles of tasks that never were. */
+/* Handles of tasks that never existed. */
 static void test_tasks_that_never_were(void **state)
 {
     rig r;
@@ -142,7 +142,7 @@ static void test_tasks_that_never_were(void **state)
 
 /* ---- Counts ---------------------------------------------------------------------------------- */
 
-/* A program of which everything is known. */
+/* A fixed program with known counts. */
 static void test_counts_of_a_known_program(void **state)
 {
     rig r;
@@ -192,7 +192,7 @@ static void test_counts_of_a_known_program(void **state)
     assert_int_equal(s.raw, 4);
     assert_int_equal(s.after, 2);
     assert_int_equal(s.war, 1);
-    assert_in_range(s.waw, 1, 2); /* 5 is complete before 6 is, so its edge to 7 may be left out */
+    assert_in_range(s.waw, 1, 2); /* 5 completes before 6, so its edge to 7 may be left out */
     assert_int_equal(s.scope_depth, 1);
     assert_int_equal(s.buffers, 2);
     assert_int_equal(s.oldest, w);
@@ -250,7 +250,7 @@ static void test_counts_of_a_known_program(void **state)
     rig_stop(&r);
 }
 
-/* Waits for room are counted where they happen, once for each submit. */
+/* Waits for room are counted for their ring, once for each submit. */
 static void test_waits_are_counted(void **state)
 {
     rig r;
@@ -344,7 +344,7 @@ static void *take_a_look(void *argument)
     return NULL;
 }
 
-/* Before anything was ever recycled the counts are right as well, and quick to be had. */
+/* The counts are also right, and fast, before anything was recycled. */
 static void test_the_first_look_of_another_thread(void **state)
 {
     rig r;

@@ -1,5 +1,5 @@
-/* The page has the lists of the file format from the C headers: here the preprocessor writes the same
- * tables again, and they must be in the page, once. */
+/* test_page.c - the page gets its tables of the file format from the C headers. Here the
+ * preprocessor makes the same tables again; each must be in the page exactly once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +69,7 @@ static void test_the_page_has_the_tables_of_the_headers(void **state)
     EXPECT_NUMBER(PTRACE_NODEP);
 }
 
-/* What a person reads stands in a table, and nowhere in the scripts. */
+/* Displayed texts are in a table, and nowhere else in the scripts. */
 #define TEXT_OF(NAME, text, words) words,
 
 static void test_the_scripts_repeat_no_table(void **state)

@@ -1,4 +1,4 @@
-/* What a run leaves behind: a known program is recorded and read back, field by field. */
+/* test_trace.c - a fixed program is recorded and read back, field by field. */
 #define _GNU_SOURCE /* setenv, mkdtemp */
 #include "traces.h"
 
@@ -33,7 +33,7 @@ static void expect_edges(const ptoi_ptrace *t, const edge *want, size_t n)
     }
 }
 
-/* The configuration of a runtime that records, and where it does. */
+/* The configuration of a traced runtime, and the path of its file. */
 static pto_config recorded(char path[128])
 {
     pto_config config = PTO_CONFIG_INIT;
@@ -79,7 +79,7 @@ static void test_every_edge_and_every_field(void **state)
     pto_tensor even;
     expect_ok(pto_tensor_slice(&tx, 0, 0, 8, 2, &even));
     pto_task task[9];
-    const int line = __LINE__ + 1; /* nobody goes on before the first is done */
+    const int line = __LINE__ + 1; /* no task starts before the first is complete */
     task[0] = RIG_SUBMIT(&r, r.hold, pto_output(&tx));
     task[1] = RIG_SUBMIT(&r, r.quick, pto_scalar(7), pto_input(&tx), pto_output(&ty));
     task[2] = RIG_SUBMIT(&r, r.quick, pto_input(&tx), pto_output(&tz));
@@ -115,7 +115,7 @@ static void test_every_edge_and_every_field(void **state)
         {6, 7, PTRACE_RAW, 0, 0, false}, /* of the part */
     };
     expect_edges(&t, want, sizeof want / sizeof *want);
-    /* The runtime found as many itself, while nobody was complete. */
+    /* The runtime itself counted as many, while no task was complete. */
     assert_int_equal(stats.raw + stats.war + stats.waw + stats.after, t.n_edges);
     assert_int_equal(t.edges[9].verdict, PTO_STAGE_DENSE);
     traces_check_times(&t);
@@ -130,7 +130,7 @@ static void test_every_edge_and_every_field(void **state)
         assert_int_equal(t.kernels[at->kernel].type, PTO_VECTOR);
         assert_true(t.lanes[at->lane].kind <= PTRACE_LANE_WORKER);
     }
-    /* 1 became ready by the end of 0, which was somebody else's doing. */
+    /* 1 became ready when 0 was completed, by another thread. */
     assert_true(t.tasks[1].ready >= t.tasks[0].end);
     assert_int_equal(t.n_lanes, setup->place == PTO_PLACE_THREAD ? 5 : 4);
     assert_int_equal(t.lanes[0].kind, PTRACE_LANE_ORCHESTRATOR);
@@ -166,7 +166,7 @@ static void test_failed_and_skipped(void **state)
     RIG_SUBMIT(&r, r.quick, pto_input(&tx), pto_output(&ty));
     RIG_SUBMIT(&r, r.quick, pto_input(&ty));
     RIG_SUBMIT(&r, r.quick, pto_output(&tz));
-    stop(&r, PTO_TASK_FAILED); /* it says so, and writes the trace all the same */
+    stop(&r, PTO_TASK_FAILED); /* it reports the failure and still writes the trace */
 
     ptoi_ptrace t;
     static const uint8_t outcomes[] = {PTRACE_FAILED, PTRACE_SKIPPED, PTRACE_SKIPPED, PTRACE_DONE};
@@ -242,7 +242,7 @@ static void test_waits_for_room_and_tasks(void **state)
 
 /* ---- Managed memory ---- */
 
-/* Buffers that come and go use the same bytes of the heap: that orders nobody. */
+/* Short-lived buffers reuse the same bytes of the heap: this creates no edges. */
 static void test_buffers_are_told_apart(void **state)
 {
     rig r;
@@ -260,7 +260,7 @@ static void test_buffers_are_told_apart(void **state)
             const pto_tensor half = rig_slice(&temp, 32, 64);
             RIG_SUBMIT(&r, r.quick, pto_inout(&half));
         }
-        expect_ok(pto_wait(r.rt)); /* so that memory comes round */
+        expect_ok(pto_wait(r.rt)); /* so that memory is reused */
     }
     stop(&r, PTO_OK);
 
@@ -276,7 +276,7 @@ static void test_buffers_are_told_apart(void **state)
         assert_int_equal(e->to, 2 * i + 1);
         assert_int_equal(e->kind, PTRACE_RAW);
         assert_int_equal(whole->segment, 1);
-        assert_true(whole->where < 128); /* where there is room for two of the twenty */
+        assert_true(whole->where < 128); /* room for two of the twenty */
         assert_int_equal(half->buffer, whole->buffer);
         assert_int_equal(half->where, whole->where + 32);
         assert_int_equal(half->bytes, 64);
@@ -288,13 +288,13 @@ static void test_buffers_are_told_apart(void **state)
     ptoi_ptrace_close(&t);
 }
 
-/* Rings from when they are filled to when they are empty again, however few tasks there were. */
-static void test_rings_are_known_to_the_end(void **state)
+/* Ring levels from the first use until they are empty again, also for few tasks. */
+static void test_rings_until_they_are_empty(void **state)
 {
     rig r;
     char path[128];
     pto_config config = recorded(path);
-    config.workers = PTO_NO_WORKERS; /* nobody is complete before the wait */
+    config.workers = PTO_NO_WORKERS; /* no task is complete before the wait */
     rig_start(&r, state, &config);
     PTO_BOUNDARY(r.rt) {
         const pto_tensor temp = rig_temp(&r, 64);
@@ -344,7 +344,7 @@ static void test_lifetimes_are_recorded(void **state)
     rig_start(&r, state, &config);
     enum { ROUNDS = 2 };
     pto_task outer[2] = {0}, inner[ROUNDS][2] = {{0}};
-    RIG_SUBMIT(&r, r.quick, pto_scalar(0)); /* held by no scope: nothing to say */
+    RIG_SUBMIT(&r, r.quick, pto_scalar(0)); /* held by no scope: nothing is recorded */
     PTO_SCOPE(r.rt) {
         pto_tensor kept;
         outer[0] = RIG_SUBMIT(&r, r.quick, pto_scalar(1));
@@ -354,7 +354,7 @@ static void test_lifetimes_are_recorded(void **state)
             PTO_BOUNDARY(r.rt) {
                 const pto_tensor temp = rig_temp(&r, 64);
                 inner[i][0] = RIG_SUBMIT(&r, r.quick, pto_output(&temp));
-                PTO_SCOPE(r.rt) { /* ends with the boundary: nothing to say, either */
+                PTO_SCOPE(r.rt) { /* ends with the boundary: nothing is recorded, either */
                     inner[i][1] = RIG_SUBMIT(&r, r.quick, pto_inout(&temp));
                 }
             }
@@ -397,7 +397,7 @@ typedef struct tile {
     uint32_t n_readers;
 } tile;
 
-/* Says that task `to` comes after `from`, by the stronger of the reasons. */
+/* Records that task `to` comes after `from`, with the stronger reason. */
 static void note(uint8_t *kinds, uint32_t from, ptrace_edge_kind kind)
 {
     static const uint8_t rank[] = {[PTRACE_RAW] = 3, [PTRACE_WAW] = 2, [PTRACE_WAR] = 1};
@@ -498,7 +498,7 @@ static void test_a_full_log_counts_what_it_loses(void **state)
     ptoi_ptrace_close(&t);
 }
 
-/* Whoever watches is served as well. */
+/* A watcher works at the same time. */
 static void count_start(void *user, pto_task task, uint32_t worker)
 {
     (void)task;
@@ -521,7 +521,7 @@ static void test_watched_and_traced(void **state)
     RIG_SUBMIT(&r, r.quick, pto_inout(&tx));
     RIG_SUBMIT(&r, r.quick, pto_inout(&tx));
     expect_ok(pto_watch(r.rt, NULL));
-    /* Arguments that differ in one thing only are not taken for each other. */
+    /* Arguments that differ in a single field are kept apart. */
     const pto_tensor low = rig_slice(&tx, 0, 4);
     pto_tensor even;
     expect_ok(pto_tensor_slice(&tx, 0, 0, 8, 2, &even));
@@ -538,7 +538,7 @@ static void test_watched_and_traced(void **state)
     ptoi_ptrace_close(&t);
 }
 
-/* ---- Files that cannot be ---- */
+/* ---- Files that cannot be written ---- */
 
 /* A traced run runs tasks inline as an untraced one does, and the file says which. */
 static void test_inline_tasks_are_traced(void **state)
@@ -556,7 +556,7 @@ static void test_inline_tasks_are_traced(void **state)
         config.trace = traced ? path : NULL;
         config.inline_ns = EVERYTHING_NS;
         config.guard = PTO_NO_GUARD;     /* with guards nothing runs inline */
-        config.workers = PTO_NO_WORKERS; /* nothing is left to luck */
+        config.workers = PTO_NO_WORKERS; /* no thread decides by chance */
         rig_start(&r, state, &config);
         for (int i = 0; i < 4; i++) {
             t[i] = rig_bytes(&r, bytes[i], sizeof bytes[i]);
@@ -597,7 +597,7 @@ static void test_a_trace_that_cannot_be_written(void **state)
     rig r;
     char path[128], x[8], full[128];
     pto_config config = recorded(path);
-    /* What can be known before anything has run is said then. */
+    /* Errors that can be detected at creation are reported then. */
     pto_runtime *rt = NULL;
     config.trace = "/nowhere/at/all.json";
     expect_fail(pto_runtime_create(&rt, &config), PTO_SYSTEM, "/nowhere/at/all.json",
@@ -607,7 +607,7 @@ static void test_a_trace_that_cannot_be_written(void **state)
     expect_fail(pto_runtime_create(&rt, &config), PTO_SYSTEM, "folder.json", "Is a directory");
     assert_null(rt);
 
-    /* A folder that goes away meanwhile. */
+    /* A folder that disappears during the run. */
     snprintf(full, sizeof full, "%s/folder.json/run.dot", traces_folder);
     config.trace = full;
     rig_start(&r, state, &config);
@@ -618,7 +618,7 @@ static void test_a_trace_that_cannot_be_written(void **state)
     assert_null(r.rt);
     rig_forget_gate(&r);
 
-    /* A disk that is full, and a task that failed: both are told. */
+    /* A full disk and a failed task: both are reported. */
     config.trace = traces_path("full.dot", full);
     (void)unlink(full);
     assert_int_equal(symlink("/dev/full", full), 0);
@@ -631,7 +631,7 @@ static void test_a_trace_that_cannot_be_written(void **state)
     rig_forget_gate(&r);
     assert_int_equal(unlink(full), 0); /* still there: it was not replaced */
 
-    /* A name that says no format is refused at once. */
+    /* A name without a known format is refused immediately. */
     static const char *const names[] = {"run.txt", "run", ".json", "folder/.dot", ""};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         pto_config c = PTO_CONFIG_INIT;
@@ -674,7 +674,7 @@ int main(void)
         RIG_CASE(test_failed_and_skipped),
         RIG_CASE(test_waits_for_room_and_tasks),
         RIG_CASE(test_buffers_are_told_apart),
-        RIG_CASE(test_rings_are_known_to_the_end),
+        RIG_CASE(test_rings_until_they_are_empty),
         RIG_CASE(test_lifetimes_are_recorded),
         RIG_CASE(test_many_tasks_as_a_model_says),
         RIG_CASE_SLOW(test_a_full_log_counts_what_it_loses),

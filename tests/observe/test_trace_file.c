@@ -1,5 +1,5 @@
-/* Trace files: one of the first version is read for ever, others that are damaged, cut off, foreign
- * or newer are refused in words; every format holds what it should. */
+/* test_trace_file.c - trace files: version 1 stays readable; damaged, truncated, foreign or
+ * newer files are refused with a message; every format has the right contents. */
 #define _GNU_SOURCE /* open_memstream, mkdtemp */
 #include "traces.h"
 
@@ -24,13 +24,13 @@ static const char *golden(char path[512])
 /* A kernel whose name needs care in every format. */
 #define NASTY "na\"st\\y\n\xff<\xe2\x82\xac>"
 
-/* A task, submitted on this line of a file that is no matter where. */
+/* A task, submitted at this line of a fixed file name. */
 #define GOLDEN(line, kernel, ...)                                                                  \
     rig_submit(&r, (kernel), (const pto_param[]){__VA_ARGS__},                                     \
                sizeof((const pto_param[]){__VA_ARGS__}) / sizeof(pto_param), "golden.c", (line))
 
-/* Run with a name: writes what the golden file was made of, to compare or to make one of a
- * later version. */
+/* With a name as argument, the program writes the trace of the golden file, to compare it or to
+ * make one of a later version. */
 static void write_golden(const char *path)
 {
     static char x[8], y[8];
@@ -59,7 +59,7 @@ static void write_golden(const char *path)
     rig_forget_gate(&r);
 }
 
-/* Run with a name and one more word: a run with tasks that are pending while their threads, this one among them, go on. */
+/* With a name and one more argument: a run with pending tasks, whose threads continue meanwhile. */
 static void write_pending(const char *path)
 {
     static char x[4][8];
@@ -122,7 +122,7 @@ static void test_the_first_version_is_read_for_ever(void **state)
     expect_ok(ptoi_ptrace_open(golden(path), &t));
     check_golden(&t);
     ptoi_ptrace_close(&t);
-    /* And the same program leaves the same today. */
+    /* The same program still leaves the same trace. */
     write_golden(traces_path("now.ptrace", now));
     expect_ok(ptoi_ptrace_open(now, &t));
     check_golden(&t);
@@ -131,7 +131,7 @@ static void test_the_first_version_is_read_for_ever(void **state)
 
 /* ---- Damage ---- */
 
-/* Goes through everything that a trace holds. */
+/* Reads everything in a trace. */
 static void use(const ptoi_ptrace *t)
 {
     char *text = NULL;
@@ -215,7 +215,7 @@ static void test_refused_in_words(void **state)
     expect_fail(pto_trace_convert("x.ptrace", NULL), PTO_NULL_ARGUMENT, "to");
     expect_fail(pto_trace_convert(path, "x.txt"), PTO_BAD_PARAM, "x.txt", ".json");
     expect_fail(pto_trace_convert(path, "/nowhere/x.json"), PTO_SYSTEM, "/nowhere/x.json");
-    /* What cannot be read leaves the other file as it was. */
+    /* A file that cannot be read leaves the output file unchanged. */
     traces_path("kept.json", other);
     FILE *file = fopen(other, "w");
     assert_non_null(file);
@@ -227,7 +227,7 @@ static void test_refused_in_words(void **state)
     free(bytes);
 }
 
-/* Lifetimes lie behind the sections that every file has. */
+/* Lifetimes come after the sections that every file has. */
 static void test_lifetimes_are_kept_and_checked(void **state)
 {
     static const ptrace_life lives[] = {
@@ -279,7 +279,7 @@ static void test_larger_items_and_unknown_sections_are_passed_over(void **state)
     memcpy(table, bytes + header.sections_at, PTRACE_FIRST_SECTIONS * sizeof *table);
     FILE *out = open_memstream(&later, &n_later);
     assert_non_null(out);
-    /* The old bytes stay; items of tasks and edges come again, eight bytes larger, then a section. */
+    /* The old bytes stay; tasks and edges follow again, eight bytes larger, then a new section. */
     (void)fwrite(bytes, 1, n, out);
     uint64_t at = n;
     for (uint32_t s = 0; s < PTRACE_FIRST_SECTIONS; s++) {
@@ -317,9 +317,9 @@ static void test_larger_items_and_unknown_sections_are_passed_over(void **state)
     free(bytes);
 }
 
-/* A section that every file has is overwritten by one that nobody knows, each in its turn; and a
- * count of what was lost that its threads do not add up to. */
-static void test_what_is_missing_is_told(void **state)
+/* Each required section in turn is replaced by an unknown one; and the count of lost tasks does not
+ * match the sum over the threads. */
+static void test_missing_sections_are_reported(void **state)
 {
     char path[512];
     size_t n;
@@ -349,7 +349,7 @@ static void test_what_is_missing_is_told(void **state)
     free(bytes);
 }
 
-/* ---- JSON, by a parser that takes nothing but JSON ---- */
+/* ---- JSON, checked by a strict parser ---- */
 
 typedef struct json {
     const char *at;
@@ -494,9 +494,9 @@ static void test_json_is_json(void **state)
     free(text);
 }
 
-/* ---- Tasks that submit ran ---- */
+/* ---- Inline tasks ---- */
 
-/* No task of the golden file did. Here one has, and a flag that nobody knows. */
+/* The golden file has none. Here one task has this flag, and an unknown flag. */
 static void test_what_ran_inline_is_kept_and_shown(void **state)
 {
     enum { INLINE = 2 };
@@ -541,7 +541,7 @@ static void test_what_ran_inline_is_kept_and_shown(void **state)
 
 /* ---- Pending tasks ---- */
 
-/* Whether one ends before the other begins, or lies inside of it. */
+/* Whether one ends before the other begins, or lies inside it. */
 static bool nests(uint64_t begin, uint64_t end, uint64_t other_begin, uint64_t other_end)
 {
     return end <= other_begin || other_end <= begin || (begin >= other_begin && end <= other_end) ||
@@ -578,7 +578,7 @@ static void test_pending_tasks_are_beside_their_lane(void **state)
         }
     }
     assert_int_equal(beside, 3);
-    assert_int_equal(rows.beside[t.n_lanes], 3); /* all of them at once */
+    assert_int_equal(rows.beside[t.n_lanes], 3); /* all of them in parallel */
     ptoi_rows_free(&rows);
     ptoi_ptrace_close(&t);
     expect_ok(pto_trace_convert(path, traces_path("pending.json", text)));
@@ -615,7 +615,7 @@ static int digit(char sign)
     return at ? (int)(at - signs) : -1;
 }
 
-/* The page carries the very bytes of the .ptrace. */
+/* The page contains the bytes of the .ptrace file. */
 static void test_html_carries_the_trace(void **state)
 {
     char from[512], to[128], again[128];
@@ -670,7 +670,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_json_is_json),
         cmocka_unit_test(test_what_ran_inline_is_kept_and_shown),
         cmocka_unit_test(test_pending_tasks_are_beside_their_lane),
-        cmocka_unit_test(test_what_is_missing_is_told),
+        cmocka_unit_test(test_missing_sections_are_reported),
         cmocka_unit_test(test_dot_names_tasks_and_edges),
         cmocka_unit_test(test_html_carries_the_trace),
     };

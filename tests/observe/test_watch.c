@@ -1,4 +1,4 @@
-/* A watcher hears of every task that is submitted, started and ended, in this order. */
+/* test_watch.c - a watcher sees the submit, start and end of every task, in this order. */
 #include "../runtime/rig.h"
 #include "base/atomic.h"
 
@@ -65,7 +65,7 @@ static void test_hears_of_every_task(void **state)
     assert_int_equal(h.submitted[TASKS - 1], last);
     assert_string_equal(h.kernel[0], "quick");
     assert_int_equal(h.n_params[0], 2);
-    /* Nobody watches any more, once all of those have ended. */
+    /* The watcher is removed when all of these have ended. */
     expect_ok(pto_watch(r.rt, NULL));
     assert_int_equal(ptoi_counter_read(&h.started), TASKS);
     assert_int_equal(ptoi_counter_read(&h.ended), TASKS);

@@ -1,11 +1,11 @@
-/* traces.h - for the tests of traces: a place for files, and a trace read back. */
+/* traces.h - for the tests of traces: a folder for files, and reading a trace back. */
 #ifndef PTO_TEST_TRACES_H
 #define PTO_TEST_TRACES_H
 
 #include "../runtime/rig.h"
 #include "observe/ptrace_read.h"
 
-/* A name in a folder of this process, which goes when the process ends. */
+/* A name in a folder of this process, which is removed at its end. */
 static char traces_folder[64];
 
 static inline void traces_remove(void)
@@ -44,7 +44,7 @@ static inline char *traces_bytes(const char *path, size_t *n)
     return bytes;
 }
 
-/* Every promise about times, for every task that is done: in order, and after its producers. */
+/* Checks the times of every complete task: in order, and after its producers. */
 static inline void traces_check_times(const ptoi_ptrace *t)
 {
     for (uint64_t i = 0; i < t->n_tasks; i++) {

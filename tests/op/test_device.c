@@ -8,7 +8,7 @@
 
 #include "op/device.h"
 
-/* A device that counts, and fails when told to. What is added stays, so each test has an index
+/* A device that counts, and fails on request. Devices are never removed, so each test has an index
  * of its own. */
 typedef struct fake {
     uint64_t currents;
@@ -167,7 +167,7 @@ static void one_that_was_never_added_can_be_current(void **state)
     pto_device_ops ops = ops_of(&f);
     expect_ok(pto_device_set_current(d));
     expect_current(d);
-    /* Told something new, it is called although it is current; told the same, it is not. */
+    /* Set to a new device it is called, although it is current; set to the same, it is not. */
     expect_ok(pto_device_add(d, &ops));
     expect_ok(pto_device_set_current(d));
     assert_int_equal(f.currents, 1);

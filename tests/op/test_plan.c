@@ -1,5 +1,5 @@
-/* Plans: every way, every instruction set of this machine, in and past the caches, whole and in parts,
- * against a naive loop. Pages that must not be touched lie around both sides. */
+/* Plans: every way, every instruction set of this machine, in and past the caches, whole and in
+ * parts, against a naive loop. Pages that must not be touched lie around both sides. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -222,7 +222,7 @@ static void test_every_way_was_gone(void **state)
     }
 }
 
-/* Several blocks, a head, edges on all sides, and blocks that are told about the next one. */
+/* Several blocks, a head, edges on all sides, and blocks that get the address of the next one. */
 static void test_large_planes(void **state)
 {
     (void)state;

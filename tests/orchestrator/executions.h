@@ -1,4 +1,5 @@
-/* executions.h - what the tests of pto_execute share: kernels, orchestrations, where to run them. */
+/* executions.h - shared by the tests of pto_execute: kernels, orchestrations, and where to run
+ * them. */
 #ifndef PTO_TEST_EXECUTIONS_H
 #define PTO_TEST_EXECUTIONS_H
 
@@ -61,7 +62,7 @@ static inline pto_status nothing(pto_runtime *rt, const pto_tensor *inputs,
     return PTO_OK;
 }
 
-/* A check on whatever thread: an orchestration cannot leave by the test's own way out. */
+/* A check on any thread: an orchestration cannot leave a cmocka test. */
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -100,7 +101,7 @@ static inline pto_status copy_all(pto_runtime *rt, const pto_tensor *inputs,
     return PTO_OK;
 }
 
-/* A sum that worked, to show that the runtime still does. */
+/* A correct sum, to show that the runtime still works. */
 static inline void expect_usable(void)
 {
     int32_t a[] = {1, 2, 3}, b[] = {10, 20, 30}, c[3] = {0};

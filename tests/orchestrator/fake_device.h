@@ -1,6 +1,5 @@
-/* fake_device.h - a device that keeps books. It gives memory of the host, finds every wrong use of
- * it, fails at a call of the test's choice, and can be as late with its copies as the rules
- * allow. */
+/* fake_device.h - a device that records all calls. It allocates host memory, detects every wrong
+ * use of it, fails at a chosen call, and can delay its copies as long as the rules allow. */
 #ifndef PTO_TEST_FAKE_DEVICE_H
 #define PTO_TEST_FAKE_DEVICE_H
 
@@ -15,7 +14,7 @@ enum { FAKE_BLOCKS = 64, FAKE_COPIES = 64 };
 typedef struct fake_device {
     /* what the test wants */
     uint64_t fail_at; /* the call that fails, counted from 1; 0: none does */
-    bool silent;      /* it fails without a word */
+    bool silent;      /* it fails without a message */
     bool late;        /* copies are carried out by synchronize */
     bool gives_null;  /* alloc says PTO_OK and gives nothing */
     bool gives_small; /* alloc gives 64 bytes, whatever is asked for */
@@ -77,7 +76,7 @@ static inline pto_status fake_alloc(void *self, uint64_t bytes, void **memory)
     assert_true(bytes > 0);
     pto_status s = fake_call(fake, "alloc");
     if (s || fake->gives_null) {
-        *memory = s ? (void *)fake : NULL; /* nobody may look at it after a failure */
+        *memory = s ? (void *)fake : NULL; /* must not be used after a failure */
         return s;
     }
     uint64_t given = fake->gives_small ? 64 : bytes;
@@ -96,7 +95,7 @@ static inline void fake_free(void *self, void *memory, uint64_t bytes)
     fake_device *fake = self;
     uint32_t i = 0;
     assert_ptr_equal(fake_current, fake);
-    assert_int_equal(fake->n_copies, 0); /* nothing is on its way to or from it */
+    assert_int_equal(fake->n_copies, 0); /* no copy to or from it is outstanding */
     while (i < fake->n_blocks && fake->blocks[i].memory != memory) {
         i++;
     }
@@ -166,7 +165,7 @@ static inline pto_device_ops fake_ops(fake_device *fake)
                             .synchronize = fake_synchronize};
 }
 
-/* All that was given came back. */
+/* Everything allocated was freed. */
 static inline void fake_expect_idle(const fake_device *fake)
 {
     assert_int_equal(fake->n_blocks, 0);

@@ -1,9 +1,9 @@
-/* inlined.h - for tests of tasks that submit runs itself: kernels that say who ran them, and a submit
- * that tells whether the kernel ran meanwhile.
+/* inline.h - for tests of inline execution: kernels that record which thread ran them, and a submit
+ * that reports whether it ran the task itself.
  *
- * With inline_ns of a million everything counts as brief that ran once and was timed, so no clock
- * decides. With the scheduler on a thread of its own nothing is ever run at once; the same tests see
- * that all else is the same.
+ * With inline_ns of a million every kernel counts as short once it was timed, so no clock decides.
+ * With the scheduler on its own thread no task runs inline; then the same tests check that the
+ * results do not differ.
  */
 #ifndef PTO_TEST_INLINE_H
 #define PTO_TEST_INLINE_H
@@ -12,30 +12,30 @@
 
 #define EVERYTHING 1000000
 
-/* What the kernel `act` does; its last argument says it. */
+/* What the kernel `act` does, by its last argument. */
 enum { NOTHING, FAIL, PEND, PEND_LATE, CANCEL, CANCEL_AND_SAY, SUBMIT, SPIN };
 
 typedef struct bench {
     rig r;
-    bool can; /* the scheduler is inline: what is brief runs at once */
+    bool can; /* the scheduler is inline: short tasks run inline */
     pthread_t caller;
-    atomic_bool inside;        /* of submit */
-    atomic_uint here, there;   /* kernels that ran inside of submit; elsewhere */
-    _Atomic pto_task last;     /* the last that ran inside of submit */
-    pto_task ignored;          /* of submits whose task nobody asks for */
-    atomic_uint worker;        /* number of the last worker */
+    atomic_bool inside;        /* submit runs */
+    atomic_uint here, there;   /* kernels that ran inside submit; elsewhere */
+    _Atomic pto_task last;     /* the last task that ran inside submit */
+    pto_task ignored;          /* task of a submit whose result is not used */
+    atomic_uint worker;        /* index of the last worker */
     atomic_uint spin_us;       /* how long `act` takes */
-    pto_kernel act;            /* see above; the other arguments are not touched */
-    pto_kernel fill;           /* argument k becomes the last one, and k */
-    pto_kernel bump;           /* each byte of each argument is one more */
-    pto_kernel copy;           /* argument 1 becomes argument 0 */
-    pto_kernel is;             /* fails unless each byte of argument 0 is argument 1 */
+    pto_kernel act;            /* see above; the other arguments are not used */
+    pto_kernel fill;           /* argument k becomes the last argument plus k */
+    pto_kernel bump;           /* increments each byte of each argument */
+    pto_kernel copy;           /* copies argument 0 to argument 1 */
+    pto_kernel is;             /* fails unless each byte of argument 0 equals argument 1 */
     pto_kernel other;          /* `act` for cube workers */
-    pto_arg kept[16];          /* by the last that said PEND */
-    pto_task pending;          /* */
-    atomic_uint pended;        /* how many said so */
-    pto_status ending;         /* PEND_LATE: what another thread completes it with */
-    pto_status refused, ended; /* what submit inside of a kernel, and that completion, gave */
+    pto_arg kept[16];          /* arguments of the last PEND */
+    pto_task pending;          /* its task */
+    atomic_uint pended;        /* number of PENDs */
+    pto_status ending;         /* PEND_LATE: the status that another thread completes it with */
+    pto_status refused, ended; /* result of submit inside a kernel, and of that completion */
 } bench;
 
 static inline void saw(const pto_call *call)
@@ -63,7 +63,7 @@ static inline void spin_ns(uint64_t ns)
     }
 }
 
-/* Ends the task that the kernel `act` has just kept. */
+/* Completes the task that `act` has just left pending. */
 static inline void *end_pending(void *argument)
 {
     bench *b = argument;
@@ -152,7 +152,7 @@ static inline pto_status is(const pto_call *call)
     return PTO_OK;
 }
 
-/* Guards, which a build for debugging has, keep tasks from being run at once: none here. */
+/* Without guards, which debug builds have: with guards no task runs inline. */
 static inline void start(bench *b, void **state, const pto_config *config)
 {
     pto_config c = PTO_CONFIG_INIT;
@@ -176,15 +176,15 @@ static inline void start(bench *b, void **state, const pto_config *config)
     expect_ok(pto_kernel_register(rt, "other", PTO_CUBE, act, b, &b->other));
 }
 
-/* Everything is complete, and the map knows. */
-static inline void settle(bench *b)
+/* Waits until all tasks are complete, and checks the runtime. */
+static inline void finish(bench *b)
 {
     expect_ok(pto_wait(b->r.rt));
     expect_ok(pto_check(b->r.rt));
 }
 
-/* Submits; says whether the task ran meanwhile, on this thread. (Others may have, that it would have had
- * to wait for.) */
+/* Submits a task. Returns whether submit ran it on this thread. (It may also have run tasks that
+ * this one would have waited for.) */
 static inline bool submit_from(bench *b, pto_task *task, pto_kernel kernel, const pto_param *params,
                                size_t n, int line, const char *file)
 {
@@ -201,7 +201,7 @@ static inline pto_task must_from(bench *b, bool inlined, pto_kernel kernel, cons
 {
     pto_task task;
     if (submit_from(b, &task, kernel, params, n, line, file) != inlined) {
-        print_error("the task %s\n", inlined ? "was handed over" : "ran at once");
+        print_error("the task %s\n", inlined ? "was offloaded" : "ran inline");
         _fail(file, line);
     }
     return task;
@@ -212,17 +212,17 @@ static inline pto_task must_from(bench *b, bool inlined, pto_kernel kernel, cons
 #define PARAMS(...)                                                                                \
     (const pto_param[]){__VA_ARGS__}, sizeof((const pto_param[]){__VA_ARGS__}) / sizeof(pto_param)
 
-/* Runs at once if anything can. */
+/* The task must run inline, if any can. */
 #define INLINE(b, kernel, ...) must((b), (b)->can, (kernel), PARAMS(__VA_ARGS__), __LINE__)
 
-/* Goes to the scheduler. */
+/* The task must be offloaded. */
 #define OFFLOADED(b, kernel, ...) must((b), false, (kernel), PARAMS(__VA_ARGS__), __LINE__)
 
-/* Either. */
+/* Either of the two. */
 #define ANYHOW(b, kernel, ...)                                                                     \
     (void)submit((b), &(b)->ignored, (kernel), PARAMS(__VA_ARGS__), __LINE__)
 
-/* Complete now, if it ran at once. */
+/* The task is complete now, if it ran inline. */
 static inline void is_done(bench *b, pto_task task)
 {
     if (b->can) {
@@ -232,7 +232,7 @@ static inline void is_done(bench *b, pto_task task)
     }
 }
 
-/* For one at least; with the scheduler elsewhere, others may not be complete either. */
+/* The task waits for exactly one other; with the scheduler on a thread, perhaps for more. */
 static inline void must_wait(bench *b, pto_task task)
 {
     const pto_task_report report = rig_info(&b->r, task);
@@ -241,8 +241,8 @@ static inline void must_wait(bench *b, pto_task task)
     assert_true(!b->can || report.fanin_left == 1);
 }
 
-/* Until the kernel has been timed. One that has failed or was pending is not run at once again before
- * that. */
+/* Runs the kernel until it has been timed. A kernel that failed or was pending does not run inline
+ * before that. */
 static inline void learn(bench *b, pto_kernel kernel)
 {
     pto_task task;
@@ -254,18 +254,18 @@ static inline void learn(bench *b, pto_kernel kernel)
     assert_true(inlined == b->can);
 }
 
-/* All kernels are brief, and the map knows these bytes, which become zero. */
+/* Afterwards all kernels are short, and the map knows these tensors, which become zero. */
 static inline void learn_all(bench *b, const pto_tensor *t, int n)
 {
     for (int i = 0; i < n; i++) {
         expect_ok(pto_submit(b->r.rt, b->fill, pto_output(&t[i]), pto_scalar(0)));
     }
-    settle(b);
+    finish(b);
     const pto_kernel all[] = {b->act, b->fill, b->bump, b->copy, b->is};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         learn(b, all[i]);
     }
-    settle(b);
+    finish(b);
 }
 
 enum { BYTES = 64, TILES = 20 };

@@ -1,9 +1,9 @@
-/* test_behind.c - one task that does not end does not hold up the others behind it: entries of
- * the map come back as tasks complete, in whatever order, and no more edges are needed than there
- * are producers not complete. (Slots, memory and the room of edges come back in order.)
+/* test_behind.c - one long task does not delay later ones: map entries are recycled as tasks
+ * complete, in any order, and only incomplete producers need edges. (Slots, memory and room for
+ * edges are recycled in order.)
  *
- * The task that does not end is completed by the orchestrating thread itself, after all the submits:
- * if one of those waited for it, the test would hang. */
+ * The orchestrating thread itself completes the long task, after all submits: if a submit waited
+ * for it, the test would hang. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void start(world *w, pto_config *config, pto_place place, uint32_t n_work
 static void stop(world *w)
 {
     pto_task_report report = {0};
-    do { /* without workers nobody runs it but a wait, which would not end */
+    do { /* without workers only a wait would run it, and that would not end */
         assert_int_equal(pto_task_info(w->rt, w->first, &report), PTO_OK);
         if (report.state == PTO_TASK_READY) {
             pto_tensor other = byte(w, MANY + 7);
@@ -78,7 +78,7 @@ static void stop(world *w)
 
 typedef enum pattern { READ_ANEW, WRITE_ANEW, READ_ONE, WRITE_ONE, PATTERNS } pattern;
 
-/* Entries of the map: 16 in all, each task takes one. */
+/* 16 map entries; each task takes one. */
 static void test_map_entries(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void test_map_entries(void **state)
     }
 }
 
-/* Edges: 8 in all. A writer waits for many readers, of which one does not end. */
+/* 8 edges. A writer waits for many readers, one of which does not end. */
 static void test_edges(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_borders.c - what is not this runtime's: handles of others, children of the process, memory of
- * the host, places beyond count. */
+/* test_borders.c - handles of other runtimes, child processes, memory of the host, and more
+ * submit sites than the table holds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ static pto_status fails(const pto_call *call)
 
 #define OK(call) assert_int_equal((call), PTO_OK)
 
-/* Numbers of tasks, buffers and kernels of two runtimes, alive or gone, never meet. */
+/* Handles of tasks, buffers and kernels of two runtimes are never equal, also after destroy. */
 static void test_handles_of_another_runtime(void **state)
 {
     (void)state;
@@ -78,7 +78,7 @@ static void test_handles_of_another_runtime(void **state)
     assert_int_equal(value, 5);
 }
 
-/* A child of the process has the memory of the runtime, and none of its threads. */
+/* A child process has the memory of the runtime, but none of its threads. */
 static void test_fork(void **state)
 {
     (void)state;
@@ -100,7 +100,7 @@ static void test_fork(void **state)
                      pto_wait(rt) == PTO_WRONG_THREAD &&
                      pto_task_complete(rt, pto_last_task(rt), PTO_OK) == PTO_WRONG_THREAD &&
                      pto_runtime_destroy(&rt, PTO_CANCEL) == PTO_WRONG_THREAD;
-#ifndef __SANITIZE_THREAD__ /* it ends a child that starts threads */
+#ifndef __SANITIZE_THREAD__ /* it ends a child process that starts threads */
         pto_runtime *own;
         right = right && pto_runtime_create(&own, NULL) == PTO_OK &&
                 pto_kernel_register(own, "nine", PTO_VECTOR, set_nine, NULL, &kernel) == PTO_OK &&
@@ -119,7 +119,7 @@ static void test_fork(void **state)
     OK(pto_runtime_destroy(&rt, PTO_WAIT));
 }
 
-/* The memory on the host's side of a read or a write is memory that tasks may touch. */
+/* The host memory of a read or a write may also be used by tasks. */
 static void test_the_other_side_of_a_copy(void **state)
 {
     (void)state;
@@ -189,8 +189,8 @@ static void test_destroy_inside_of_an_execution(void **state)
     OK(pto_runtime_destroy(&rt, PTO_WAIT));
 }
 
-/* Generated programs submit from very many places: each is found as fast as the first, and those
- * beyond the count are told as unknown. */
+/* Generated programs submit from very many sites: each is found as fast as the first, and those
+ * that do not fit are reported as unknown. */
 static void test_many_places(void **state)
 {
     (void)state;
@@ -217,7 +217,7 @@ static void test_many_places(void **state)
     assert_int_equal(pto_wait(rt), PTO_TASK_FAILED);
     OK(pto_runtime_destroy(&rt, PTO_WAIT));
     OK(pto_runtime_create(&rt, NULL));
-    /* Names that do not fit are refused, not cut. */
+    /* Names that do not fit are refused, not truncated. */
     char *name = malloc(1 << 21);
     assert_non_null(name);
     memset(name, 'k', 1 << 21);

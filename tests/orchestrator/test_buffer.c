@@ -1,10 +1,11 @@
-/* test_buffer.c - managed buffers: when they get memory, what their versions allow, where they lie,
- * and how data comes in and out. */
+/* test_buffer.c - managed buffers: when they get memory, their versions, their place in the
+ * heap, and reads and writes. */
 #include "../runtime/rig.h"
 
-/* ---- Pictures ------------------------------------------------------------------------------ */
+/* ---- Holders ------------------------------------------------------------------------------- */
 
-/* One producer, two consumers: 1 -> 2 -> 3, and back with the scope and each consumer. */
+/* One producer, two consumers: the count goes 1, 2, 3, and back with the scope and each
+ * consumer. */
 static void test_the_life_of_a_buffer(void **state)
 {
     rig r;
@@ -35,7 +36,7 @@ static void test_the_life_of_a_buffer(void **state)
     rig_stop(&r);
 }
 
-/* A consumer counts even when the producer was complete long before. */
+/* A consumer counts even if the producer was complete long before. */
 static void test_late_consumers_count(void **state)
 {
     rig r;
@@ -100,7 +101,7 @@ static void bgemm(void **state, bool fresh)
         }
         c = next;
     }
-    uint32_t of_add = fresh ? 2 : 1; /* who only waits for it holds no memory of it */
+    uint32_t of_add = fresh ? 2 : 1; /* a task that only waits for it does not hold its memory */
     RIG_FANOUT(&r, gemm[0], 2, 2);
     RIG_FANOUT(&r, gemm[1], 2, 2);
     RIG_FANOUT(&r, add[0], of_add, of_add);
@@ -167,7 +168,7 @@ static void test_the_first_writer_brings_the_memory(void **state)
     expect_fail(pto_submit(r.rt, r.quick, pto_input(&t)), PTO_NOT_WRITTEN, "submit");
     expect_fail(pto_submit(r.rt, r.quick, pto_inout(&t)), PTO_NOT_WRITTEN, "submit");
     expect_fail(pto_read(r.rt, &t, got, sizeof got), PTO_NOT_WRITTEN, "read");
-    /* The memory comes with all of the buffer, from its start, densely. */
+    /* The first write must cover the whole buffer, densely from its start. */
     pto_tensor part = rig_slice(&t, 0, 99), tail = rig_slice(&t, 1, 100), backwards;
     expect_fail(pto_submit(r.rt, r.quick, pto_output(&part)), PTO_NOT_CONTIGUOUS, "part", "100");
     expect_fail(pto_submit(r.rt, r.quick, pto_output(&tail)), PTO_NOT_CONTIGUOUS, "part", "100");
@@ -196,8 +197,8 @@ static void test_the_first_writer_brings_the_memory(void **state)
     rig_stop(&r);
 }
 
-/* Managed memory needs a scope, also when it is asked for through a side door. */
-/* Memory for two buffers of an outer lifetime fits into the heap exactly, which was used before. */
+/* Managed memory needs a scope, whichever call asks for it. */
+/* Two buffers of an outer lifetime fit exactly into a heap that was used before. */
 static void test_two_homes_in_a_drained_heap(void **state)
 {
     rig r;
@@ -237,7 +238,7 @@ static void test_no_memory_without_a_scope(void **state)
     rig_stop(&r);
 }
 
-/* pto_alloc: memory at once, so that tasks fill it in parts, at the same time. */
+/* pto_alloc: memory immediately, so that tasks can fill parts of it in parallel. */
 static void test_alloc(void **state)
 {
     rig r;
@@ -252,7 +253,7 @@ static void test_alloc(void **state)
     pto_task a = RIG_SUBMIT(&r, r.hold, pto_output(&left));
     pto_task b = RIG_SUBMIT(&r, r.fill, pto_output(&right), pto_scalar(9));
     pto_task all = RIG_SUBMIT(&r, r.quick, pto_input(&t));
-    rig_until(&r, b, PTO_TASK_COMPLETED); /* not kept back by its neighbour */
+    rig_until(&r, b, PTO_TASK_COMPLETED); /* does not wait for its neighbour */
     RIG_WAITS_FOR(&r, all, 1);
     expect_ok(pto_read(r.rt, &right, got, 128));
     assert_int_equal(got[127], 9);
@@ -266,7 +267,7 @@ static void test_alloc(void **state)
     rig_stop(&r);
 }
 
-/* No elements, no bytes, no trouble; and no dims is one element. */
+/* Empty tensors work and use no bytes; a tensor without dims has one element. */
 static void test_empty_and_scalar_tensors(void **state)
 {
     rig r;
@@ -327,14 +328,14 @@ static void test_versions(void **state)
     expect_ok(pto_read(r.rt, &v[2], got, sizeof got));
     assert_int_equal(got[31], 2);
     assert_int_equal(got[32], 1);
-    /* All versions are one memory of one owner: the scope and the five tasks after it. */
+    /* All versions share the memory of one owner, held by the scope and the five tasks after it. */
     RIG_FANOUT(&r, first, 6, 1);
     expect_ok(pto_scope_end(r.rt));
     expect_fail(pto_submit(r.rt, r.quick, pto_output(&v[3])), PTO_STALE, "submit");
     rig_stop(&r);
 }
 
-/* A submit that is refused leaves the version as it was. */
+/* A refused submit does not change the version. */
 static void test_a_refused_submit_begins_no_version(void **state)
 {
     rig r;
@@ -361,7 +362,7 @@ static void test_a_refused_submit_begins_no_version(void **state)
 
 /* ---- Handles -------------------------------------------------------------------------------- */
 
-/* A handle is refused for ever after its scope, also when its record serves another buffer, and
+/* A handle is always refused after its scope, also when another buffer uses its record, and
  * whatever still runs. */
 static void test_stale_handles_stay_stale(void **state)
 {
@@ -403,7 +404,7 @@ static void test_stale_handles_stay_stale(void **state)
     rig_stop(&r);
 }
 
-/* Handles that nobody ever gave. */
+/* Handles that were never issued. */
 static void test_forged_handles(void **state)
 {
     rig r;
@@ -447,13 +448,13 @@ static void test_read_waits_for_writers_only(void **state)
     pto_tensor t = rig_bytes(&r, memory, 64);
     pto_tensor left = rig_slice(&t, 0, 32), right = rig_slice(&t, 32, 64);
     pto_task reader = RIG_SUBMIT(&r, r.hold, pto_input(&t));
-    expect_ok(pto_read(r.rt, &t, got, 64)); /* readers do not keep a reader back */
+    expect_ok(pto_read(r.rt, &t, got, 64)); /* a reader does not wait for readers */
     rig_finish(&r, reader, PTO_OK);
 
     pto_task writer = RIG_SUBMIT(&r, r.hold, pto_output(&left));
     RIG_SUBMIT(&r, r.fill, pto_inout(&left), pto_scalar(4));
     RIG_SUBMIT(&r, r.fill, pto_output(&right), pto_scalar(3));
-    expect_ok(pto_read(r.rt, &right, got, 32)); /* nor does the neighbour */
+    expect_ok(pto_read(r.rt, &right, got, 32)); /* nor for the neighbour */
     assert_int_equal(got[31], 3);
     rig_later later = {.status = PTO_OK};
     rig_later_start(&later, &r, writer, 20000);
@@ -486,7 +487,7 @@ static void test_write_waits_for_everybody(void **state)
     rig_stop(&r);
 }
 
-/* Dense outside, strided inside; managed memory comes with the first write. */
+/* Dense outside, strided inside; the first write allocates managed memory. */
 static void test_read_and_write_layouts(void **state)
 {
     rig r;

@@ -1,5 +1,5 @@
-/* test_execute.c - an orchestration over data of the host: what it sees, what comes back; and the
- * table of devices. */
+/* test_execute.c - an orchestration on host data: its inputs and outputs; and the table of
+ * devices. */
 #include "executions.h"
 
 /* ---- It works ------------------------------------------------------------------------------ */
@@ -27,7 +27,7 @@ static void a_sum_on_either_thread(void **state)
     assert_int_equal(fake.copies_out, 2);
 }
 
-/* What the orchestration is given: dense tensors in memory of the device and nowhere else. */
+/* The orchestration gets dense tensors in device memory only. */
 static pto_status look_around(pto_runtime *rt, const pto_tensor *inputs, const pto_tensor *outputs,
                               void *params)
 {
@@ -159,7 +159,7 @@ static void no_tensors_at_all(void **state)
     assert_int_equal(runs, 2);
 }
 
-/* What was submitted before has written the inputs when they are copied in. */
+/* Earlier tasks have written the inputs before they are copied in. */
 static void earlier_tasks_come_first(void **state)
 {
     (void)state;
@@ -287,7 +287,7 @@ static void useless_devices_are_refused(void **state)
                 "-1");
     expect_fail(pto_device_find(runtime, place_of_it, &wrong), PTO_BAD_DEVICE, "qy:0");
 
-    /* The two functions that need not be there. */
+    /* The two optional functions. */
     ops.set_current = NULL;
     ops.synchronize = NULL;
     fake_current = &fake;

@@ -1,8 +1,9 @@
-/* test_execute_fails.c - pto_execute when something fails: the orchestration, a task, any call of the
- * device, or the arguments. The outputs stay as they were, nothing leaks, the runtime goes on. */
+/* test_execute_fails.c - pto_execute when something fails: the orchestration, a task, any call
+ * of the device, or the arguments. The outputs are unchanged, nothing leaks, and the runtime
+ * still works. */
 #include "executions.h"
 
-/* So that memory that cannot be had is NULL under the sanitizers as well. */
+/* So that a failed allocation also returns NULL under the sanitizers. */
 const char *__asan_default_options(void);
 const char *__tsan_default_options(void);
 const char *__asan_default_options(void)
@@ -22,7 +23,7 @@ static pto_status broken_fn(const pto_call *call)
     return pto_fail(PTO_KERNEL_FAILED, "pivot 17 is zero");
 }
 
-/* What pto_execute says inside of a kernel. */
+/* The result of pto_execute inside a kernel. */
 static pto_status inside_fn(const pto_call *call)
 {
     *(pto_status *)call->user = pto_execute(call->rt, nothing, NULL, 0, NULL, 0, NULL);
@@ -73,8 +74,8 @@ static pto_status fail_somehow(pto_runtime *rt, const pto_tensor *inputs, const 
     return f->says ? pto_fail(f->status, "the orchestration ran into 4711") : f->status;
 }
 
-/* Runs it on both threads and both kinds of device; the output stays as it was, nothing leaks, and
- * the runtime goes on. */
+/* Runs it on both threads and both kinds of device; the output is unchanged, nothing leaks, and the
+ * runtime still works. */
 static void expect_execute_fails(failing f, pto_status want, const char *word)
 {
     for (int round = 0; round < 4; round++) {
@@ -128,7 +129,7 @@ static void a_failing_task(void **state)
     (void)state;
     expect_execute_fails((failing){.fails_task = true}, PTO_TASK_FAILED, "pivot 17 is zero");
     expect_execute_fails((failing){.fails_task = true, .scopes = 3}, PTO_TASK_FAILED, "'broken'");
-    /* Both: its own error is what the orchestration has to say. */
+    /* Both: the error of the orchestration itself is reported. */
     expect_execute_fails((failing){.fails_task = true, .status = PTO_BAD_INDEX, .says = true},
                          PTO_BAD_INDEX, "4711");
 }
@@ -148,7 +149,7 @@ static void scopes_left_open_are_ended(void **state)
     expect_execute_fails((failing){.scopes = UINT32_MAX}, PTO_BAD_SCOPE, "1 were open, 0 are");
 }
 
-/* Each call of the device that can fail does, one after the other, until none is left. */
+/* Each device call that can fail does so in turn. */
 static void every_device_call_may_fail(void **state)
 {
     (void)state;

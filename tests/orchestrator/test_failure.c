@@ -1,5 +1,5 @@
-/* test_failure.c - a failing kernel fails its own descendants, nothing else: where poison goes, how
- * long it stays, and who is told. */
+/* test_failure.c - a failing kernel affects only its descendants: where poison spreads, how long it
+ * stays, and how failures are reported. */
 #include "../runtime/rig.h"
 
 enum { CELLS = 16 };
@@ -23,7 +23,7 @@ static void field_start(field *f, void **state, const pto_config *config)
     expect_ok(pto_scope_begin(f->r.rt));
 }
 
-/* The failures are known to the test, and the runtime is as good as new. */
+/* The failures are expected; afterwards the runtime is clean. */
 static void field_stop(field *f)
 {
     expect_ok(pto_clear_error(f->r.rt));
@@ -63,7 +63,7 @@ static void is_poisoned(field *f, const pto_tensor *t, bool want, const char *fi
 #define POISONED(f, t) is_poisoned((f), (t), true, __FILE__, __LINE__)
 #define SOUND(f, t) is_poisoned((f), (t), false, __FILE__, __LINE__)
 
-/* ---- Where it goes ------------------------------------------------------------------------- */
+/* ---- Where it spreads ---------------------------------------------------------------------- */
 
 /* Twice: with the failure known before anything else is submitted, and with it known last. */
 static void test_poison_follows_reads_and_after(void **state)
@@ -126,7 +126,7 @@ static void test_poison_follows_reads_and_after(void **state)
     }
 }
 
-/* What a failed task was to write without ordering is its own affair. */
+/* Outputs with pto_nodep of a failed task poison nothing. */
 static void test_nodep_outputs_are_not_poisoned(void **state)
 {
     field f;
@@ -138,7 +138,7 @@ static void test_nodep_outputs_are_not_poisoned(void **state)
     POISONED(&f, &f.cell[0]);
     SOUND(&f, &f.cell[1]);
     SOUND(&f, &f.cell[2]);
-    /* And a write without ordering makes nothing good. */
+    /* A write with pto_nodep heals nothing. */
     pto_task task = RIG_SUBMIT(r, r->fill, pto_nodep(pto_output(&f.cell[0])), pto_scalar(1));
     assert_int_equal(pto_wait(r->rt), PTO_TASK_FAILED);
     FATE(&f, task, RAN);
@@ -148,7 +148,7 @@ static void test_nodep_outputs_are_not_poisoned(void **state)
 
 /* ---- How long it stays ---------------------------------------------------------------------- */
 
-/* One successful write that covers all of it, no less; whether anybody knew by then or not. */
+/* Only one successful write that covers all of it heals, whether the failure was known or not. */
 static void test_only_a_covering_write_heals(void **state)
 {
     for (int late = 0; late < 2; late++) {
@@ -183,7 +183,7 @@ static void test_only_a_covering_write_heals(void **state)
     }
 }
 
-/* A write that covers it and fails as well, or is skipped, heals nothing. */
+/* A covering write that fails or is skipped heals nothing. */
 static void test_a_failed_write_does_not_heal(void **state)
 {
     field f;
@@ -209,7 +209,7 @@ static void test_a_failed_write_does_not_heal(void **state)
     field_stop(&f);
 }
 
-/* Long after its writer is recycled, memory is still what it was. */
+/* Memory stays poisoned long after its writer is recycled. */
 static void test_poison_outlives_its_task(void **state)
 {
     field f;
@@ -240,13 +240,13 @@ static void test_poison_outlives_its_task(void **state)
     POISONED(&f, &f.cell[1]);
     POISONED(&f, &f.cell[2]);
     SOUND(&f, &f.cell[8]);
-    /* Who asks about the task itself gets the same answer as at the time. */
+    /* A query about the task itself still gets the same answer. */
     expect_fail(pto_wait_task(r->rt, bad), PTO_TASK_FAILED, "KERNEL_FAILED");
     expect_fail(pto_wait_task(r->rt, skipped), PTO_TASK_FAILED, "task");
     field_stop(&f);
 }
 
-/* The same for a task that touches more than the map can remember. */
+/* The same for a task with more accesses than the map has entries. */
 static void test_a_task_that_the_map_cannot_remember(void **state)
 {
     field f;
@@ -284,7 +284,7 @@ static void test_a_task_that_the_map_cannot_remember(void **state)
     field_stop(&f);
 }
 
-/* Managed memory: poison dies with the buffer, and does not come back with the bytes. */
+/* Managed memory: poison ends with the buffer and does not return when the bytes are reused. */
 static void test_poison_dies_with_its_buffer(void **state)
 {
     field f;
@@ -315,7 +315,7 @@ static void test_poison_dies_with_its_buffer(void **state)
     field_stop(&f);
 }
 
-/* A version that failed is as bad as any memory; the next one heals it. */
+/* A failed version is poisoned like any memory; the next version heals it. */
 static void test_poison_and_versions(void **state)
 {
     field f;
@@ -337,7 +337,7 @@ static void test_poison_and_versions(void **state)
     field_stop(&f);
 }
 
-/* pto_write always succeeds, and is as good as a task. */
+/* pto_write always succeeds and heals like a task. */
 static void test_pto_write_heals(void **state)
 {
     field f;
@@ -356,9 +356,9 @@ static void test_pto_write_heals(void **state)
     field_stop(&f);
 }
 
-/* ---- Who is told ----------------------------------------------------------------------------- */
+/* ---- Reports --------------------------------------------------------------------------------- */
 
-/* The lowest in order counts, even if it fails last. */
+/* The first in submission order counts, even if it fails last. */
 static void test_the_first_failure_is_the_first_in_order(void **state)
 {
     field f;
@@ -388,7 +388,7 @@ static void test_the_first_failure_is_the_first_in_order(void **state)
     assert_string_equal(failure.kernel, "hold");
     assert_non_null(strstr(failure.file, "test_failure.c"));
     assert_int_equal(failure.line, line);
-    /* It stays the first, and stays told, until it is cleared. */
+    /* It stays the first, and is reported, until it is cleared. */
     RIG_SUBMIT(r, r->fails, pto_output(&f.cell[3]));
     expect_fail(pto_wait(r->rt), PTO_TASK_FAILED, "task 1 ");
     expect_fail(pto_wait(r->rt), PTO_TASK_FAILED, "task 1 ");
@@ -418,7 +418,7 @@ static pto_status no_words(const pto_call *call)
     return call->args[0].i64 ? (pto_status)call->args[0].i64 : PTO_KERNEL_FAILED;
 }
 
-/* Complains about something on the way, and succeeds. */
+/* Sets an error detail and succeeds. */
 static pto_status grumbles(const pto_call *call)
 {
     (void)call;
@@ -433,7 +433,7 @@ static void test_the_words_arrive(void **state)
     pto_failure failure;
     pto_kernel words, silent, grumble;
     pto_config config = PTO_CONFIG_INIT;
-    config.workers = 1; /* so that words of before could be mistaken for those of now */
+    config.workers = 1; /* so that an old detail could be mistaken for a new one */
     config.caller_types = PTO_NO_TYPES;
     field_start(&f, state, &config);
     rig *r = &f.r;
@@ -463,7 +463,7 @@ static void test_the_words_arrive(void **state)
     assert_null(strstr(pto_error_detail(), "another way"));
     expect_ok(pto_clear_error(r->rt));
 
-    /* A number that is no code is a failure like any. */
+    /* An unknown status is a failure like any other. */
     RIG_SUBMIT(r, silent, pto_scalar(4711));
     expect_fail(pto_wait(r->rt), PTO_TASK_FAILED, "'silent'");
     expect_ok(pto_get_failure(r->rt, &failed, &failure));
@@ -476,7 +476,7 @@ static void test_the_words_arrive(void **state)
     field_stop(&f);
 }
 
-/* A skipped task waits for everybody it depends on, so nobody runs ahead through it. */
+/* A skipped task waits for all its producers, so no consumer of it runs too early. */
 static void test_skipped_tasks_wait_for_their_fan_in(void **state)
 {
     field f;
@@ -498,7 +498,7 @@ static void test_skipped_tasks_wait_for_their_fan_in(void **state)
     field_stop(&f);
 }
 
-/* pto_clear_error waits for what is under way, and forgets what comes of it. */
+/* pto_clear_error waits for running tasks and also clears their failures. */
 static void test_clear_error_waits(void **state)
 {
     field f;
@@ -521,7 +521,7 @@ static void test_clear_error_waits(void **state)
     field_stop(&f);
 }
 
-/* Many failures at once, each with memory of its own, among as many that are none. */
+/* Many concurrent failures, each on its own memory, among as many good tasks. */
 static void test_many_failures(void **state)
 {
     enum { MANY = 1000 };

@@ -1,9 +1,9 @@
-/* The quick way of submit and the table of unindexed blocks, where they meet their limits: what they leave
- * to the long way must come to the same. */
+/* test_fast_path.c - limits of the fast path of submit and of the table of unindexed blocks: beyond
+ * them the slow path must give the same results. */
 #include "../runtime/rig.h"
 #include "tensor/desc.h"
 
-/* pto_temp makes what pto_tensor_init makes of the same shape, but for the memory. */
+/* pto_temp makes the same tensor as pto_tensor_init of that shape, except for the memory. */
 static void test_temps_are_dense(void **state)
 {
     rig r;
@@ -19,8 +19,7 @@ static void test_temps_are_dense(void **state)
         pto_tensor t, same;
         expect_ok(pto_scope_begin(r.rt));
         expect_ok(pto_temp(r.rt, dtype, ndim, shape, &t));
-        if (i %
-            2) { /* the descriptor is known by now, and the next one of the same is made from that */
+        if (i % 2) { /* the descriptor is cached by now, and the next equal tensor uses it */
             expect_ok(pto_submit(r.rt, r.quick, pto_output(&t)));
             expect_ok(pto_temp(r.rt, dtype, ndim, shape, &t));
             expect_ok(pto_temp(r.rt, dtype, ndim, shape, &t));
@@ -37,7 +36,7 @@ static void test_temps_are_dense(void **state)
     rig_stop(&r);
 }
 
-/* A block is unindexed until somebody asks about a part of it; all the same who touched it is known. */
+/* A block is unindexed until a task names a part of it. Earlier accesses are not lost. */
 static void test_parts_of_a_block(void **state)
 {
     rig r;
@@ -49,15 +48,14 @@ static void test_parts_of_a_block(void **state)
     pto_task brings = RIG_SUBMIT(&r, r.hold, pto_output(&t));
     pto_task reads = RIG_SUBMIT(&r, r.quick, pto_input(&t));
     RIG_WAITS_FOR(&r, reads, 1);
-    pto_task part = RIG_SUBMIT(&r, r.quick,
-                               pto_output(&left)); /* the one who brought it, a reader */
+    pto_task part = RIG_SUBMIT(&r, r.quick, pto_output(&left)); /* the owner and a reader */
     RIG_WAITS_FOR(&r, part, 2);
     pto_task other = RIG_SUBMIT(&r, r.quick, pto_input(&right));
     RIG_WAITS_FOR(&r, other, 1);
-    pto_task all = RIG_SUBMIT(&r, r.quick, pto_input(&t)); /* who brought it and who wrote a part */
+    pto_task all = RIG_SUBMIT(&r, r.quick, pto_input(&t)); /* the owner and the writer of a part */
     RIG_WAITS_FOR(&r, all, 2);
     pto_task again = RIG_SUBMIT(&r, r.quick,
-                                pto_inout(&t)); /* and all readers, but the covered one */
+                                pto_inout(&t)); /* and all readers except the covered one */
     RIG_WAITS_FOR(&r, again, 5);
     expect_ok(pto_check(r.rt));
     rig_finish(&r, brings, PTO_OK);
@@ -66,7 +64,7 @@ static void test_parts_of_a_block(void **state)
     rig_stop(&r);
 }
 
-/* More readers than the quick way takes, and more parameters. */
+/* More readers and more parameters than the fast path takes. */
 static void test_many(void **state)
 {
     enum { READERS = 100, WIDE = 20 };
@@ -95,8 +93,9 @@ static void test_many(void **state)
     rig_stop(&r);
 }
 
-/* Short of edges none is kept for a task that is complete. If it has failed, that must not be forgotten
- * with the edge, though an older one that is not complete keeps it from being written down. */
+/* When edges are short, none is kept for a complete producer. If that producer has failed, the
+ * failure must not be lost with the edge, although an older, incomplete task delays its
+ * recording. */
 static void test_bad_and_short_of_edges(void **state)
 {
     enum { EDGES = 256 };
@@ -127,7 +126,7 @@ static void test_bad_and_short_of_edges(void **state)
     rig_stop(&r);
 }
 
-/* One task brings several buffers, and names one of them twice. */
+/* One task allocates several buffers and names one of them twice. */
 static void test_brought_twice(void **state)
 {
     rig r;
@@ -146,8 +145,8 @@ static void test_brought_twice(void **state)
     rig_stop(&r);
 }
 
-/* A task reads a block that has been idle for long, and brings another: the read is not forgotten for it,
- * so who writes the first one next waits. */
+/* A task reads a block that has been idle for a long time and allocates another one. The read
+ * must be recorded, so that the next writer of the first block waits. */
 static void test_a_reader_that_brings(void **state)
 {
     rig r;
@@ -171,7 +170,7 @@ static void test_a_reader_that_brings(void **state)
     rig_stop(&r);
 }
 
-/* What a managed tensor says about its buffer must be so, whoever asks. */
+/* What a managed tensor says about its buffer is checked on both paths. */
 static void test_forged_sizes(void **state)
 {
     rig r;
@@ -193,7 +192,7 @@ static void test_forged_sizes(void **state)
     rig_stop(&r);
 }
 
-/* Nonsense in place of a temp's own shape is refused, as ever. */
+/* Invalid values in place of the shape of a temporary are refused. */
 static void test_nonsense_for_a_temp(void **state)
 {
     rig r;
@@ -208,7 +207,7 @@ static void test_nonsense_for_a_temp(void **state)
     bad.ndim = 9;
     expect_fail(pto_submit(r.rt, r.quick, pto_output(&bad)), PTO_BAD_NDIM, "parameter 0");
     bad = t;
-    bad.shape[0] = INT64_C(1) << 62; /* times four wraps to nothing */
+    bad.shape[0] = INT64_C(1) << 62; /* times four wraps to 0 */
     bad.shape[1] = 4;
     expect_fail(pto_submit(r.rt, r.quick, pto_output(&bad)), PTO_OVERFLOW, "parameter 0");
     bad = t;
@@ -220,7 +219,7 @@ static void test_nonsense_for_a_temp(void **state)
     rig_stop(&r);
 }
 
-/* Says no unless the first argument has the strides that the second one says. */
+/* Fails unless the first argument has the strides that the second one gives. */
 static pto_status has_strides(const pto_call *call)
 {
     const pto_arg *arg = &call->args[0];
@@ -234,8 +233,8 @@ static pto_status has_strides(const pto_call *call)
     return PTO_OK;
 }
 
-/* More layout descriptors than have ids: the rest stand with the arguments, round the ring of which it goes many
- * times, and nobody sees a difference. */
+/* More layout descriptors than ids: the others are stored with the arguments. The argument ring
+ * wraps many times, and results do not differ. */
 static void test_more_descs_than_ids(void **state)
 {
     enum { MORE = PTOI_DESC_UNITS / 3 + 500 };
@@ -263,7 +262,7 @@ static void test_more_descs_than_ids(void **state)
         expect_ok(pto_task_get_output(r.rt, task, 0, &back));
         assert_memory_equal(back.strides, t.strides, sizeof t.strides);
         assert_int_equal((char *)back.storage + back.offset - (char *)memory, 5);
-        /* A temporary of a layout descriptor that has no id, brought, read, updated. */
+        /* A temporary whose layout descriptor has no id: allocated, read, updated. */
         expect_ok(pto_scope_begin_ex(r.rt, PTO_SCOPE_BOUNDARY));
         expect_ok(pto_temp(r.rt, PTO_UINT8, 3, DIMS(1 + i % 7, 3, 5), &temp));
         (void)RIG_SUBMIT(&r, r.fill, pto_output(&temp), pto_scalar_u64((uint64_t)i & 255));
@@ -277,7 +276,7 @@ static void test_more_descs_than_ids(void **state)
     }
     expect_ok(pto_wait(r.rt));
     assert_int_equal(memory[5], (MORE - 1) & 255);
-    /* What has a number takes as little room as ever: so many with their layout descriptors would not fit. */
+    /* Arguments with an id take little room: so many with full layout descriptors would not fit. */
     pto_param many[200];
     pto_tensor known;
     strides[0] = 3;
@@ -293,7 +292,7 @@ static void test_more_descs_than_ids(void **state)
     rig_stop(&r);
 }
 
-/* Strides of a tensor without elements mean nothing, however large. */
+/* Strides of an empty tensor mean nothing, however large. */
 static void test_output_without_elements(void **state)
 {
     rig r;
@@ -305,7 +304,7 @@ static void test_output_without_elements(void **state)
     expect_ok(pto_task_get_output(r.rt, held, 0, &back));
     assert_memory_equal(back.shape, t.shape, sizeof t.shape);
     assert_memory_equal(back.strides, t.strides, sizeof t.strides);
-    rig_finish(&r, held, PTO_CORRUPT); /* the memory it was to write is checked at, too */
+    rig_finish(&r, held, PTO_CORRUPT); /* its output memory is checked, too */
     assert_int_not_equal(pto_wait(r.rt), PTO_OK);
     expect_ok(pto_clear_error(r.rt));
     rig_stop(&r);

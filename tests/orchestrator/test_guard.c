@@ -1,18 +1,18 @@
-/* test_guard.c - kernels that write beyond the memory they were given: the guard bytes around it
- * show, and the kernel is named. */
+/* test_guard.c - kernels that write beyond their memory: the guard bytes detect it, and the
+ * kernel is named. */
 #include "../runtime/rig.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
-#define UNSEEN __attribute__((no_sanitize("address"))) /* what it does is done on purpose */
+#define UNSEEN __attribute__((no_sanitize("address"))) /* it overruns on purpose */
 #else
 #define UNSEEN
 #endif
 
 /* ---- The kernels ---------------------------------------------------------------------------- */
 
-/* Argument 0 is written as it should be; then bytes before and behind it, as many as arguments 1 and
- * 2 say. Flat, as the sanitizer may not see it. */
+/* Writes argument 0 correctly; then bytes before and behind it, as many as arguments 1 and 2
+ * say. The sanitizer must not see these. */
 static UNSEEN void write_beyond(const pto_call *call)
 {
     const pto_arg *to = &call->args[0];
@@ -46,7 +46,7 @@ static pto_status wild_and_pending(const pto_call *call)
     return PTO_PENDING;
 }
 
-/* Reads argument 0, and should not write around it; argument 3 is its output. */
+/* Reads argument 0 and writes around it; argument 3 is its output. */
 static pto_status wild_reader(const pto_call *call)
 {
     pto_arg args[3] = {call->args[0], call->args[1], call->args[2]};
@@ -65,10 +65,9 @@ static void start(rig *r, void **state, pto_kernel_fn fn, pto_kernel *kernel)
     expect_ok(pto_kernel_register(r->rt, "wild", PTO_VECTOR, fn, NULL, kernel));
 }
 
-/* ---- Found ---------------------------------------------------------------------------------- */
+/* ---- Detected ------------------------------------------------------------------------------- */
 
-/* One task that is to overrun a buffer of so many bytes; what depends on it is skipped, nothing else
- * is. */
+/* One task overruns a buffer of so many bytes; only its consumers are skipped. */
 static void overrun(void **state, pto_kernel_fn fn, int64_t bytes, int64_t before, int64_t behind,
                     const char *where)
 {
@@ -85,7 +84,7 @@ static void overrun(void **state, pto_kernel_fn fn, int64_t bytes, int64_t befor
     pto_task apart = RIG_SUBMIT(&r, r.fill, pto_output(&other), pto_scalar(1));
     if (fn == wild_and_pending) {
         rig_until(&r, task, PTO_TASK_RUNNING);
-        while (rig_stats(&r).pending == 0) { /* running is known before pending is */
+        while (rig_stats(&r).pending == 0) { /* counted as running first */
         }
         expect_ok(pto_task_complete(r.rt, task, PTO_OK));
     }
@@ -98,7 +97,7 @@ static void overrun(void **state, pto_kernel_fn fn, int64_t bytes, int64_t befor
     unsigned char copy[128];
     expect_fail(pto_read(r.rt, &x, copy, sizeof copy), PTO_POISONED, "'wild'");
     expect_ok(pto_scope_end(r.rt));
-    /* It was told once. */
+    /* It is reported once. */
     expect_ok(pto_clear_error(r.rt));
     expect_ok(pto_scope_begin(r.rt));
     x = rig_temp(&r, bytes);
@@ -136,10 +135,9 @@ static void test_a_pending_kernel(void **state)
     overrun(state, wild_and_pending, 100, 1, 0, "wrote 1 bytes before its buffer of 100 bytes");
 }
 
-/* ---- Whose it is ---------------------------------------------------------------------------- */
+/* ---- Attribution ---------------------------------------------------------------------------- */
 
-/* The second of three buffers in one block; and memory that a task of its own owns, written in
- * parts. */
+/* The second of three buffers in one block; and memory of pto_alloc, written in parts. */
 static void test_the_right_argument(void **state)
 {
     rig r;
@@ -163,18 +161,18 @@ static void test_the_right_argument(void **state)
     expect_ok(pto_wait(r.rt));
     RIG_SUBMIT(&r, kernel, pto_inout(&tail), pto_scalar(0), pto_scalar(1));
     expect_fail(pto_wait(r.rt), PTO_TASK_FAILED, "'wild'", "1 bytes behind its buffer of 100",
-                "or a task did that writes other parts");
+                "or a concurrent task that writes another part");
     expect_ok(pto_clear_error(r.rt));
-    /* Broken before it began: it was not this one. */
+    /* Damaged before the task started: not its fault. */
     RIG_SUBMIT(&r, r.fill, pto_inout(&tail), pto_scalar(1));
     expect_ok(pto_wait(r.rt));
     expect_ok(pto_scope_end(r.rt));
     rig_stop(&r);
 }
 
-/* Nobody who was to write there did it: the owner of the memory is named, when everything is
- * complete. */
-static void test_somebody_else(void **state)
+/* The damage comes from a task without write access to this block: the owner of the memory is
+ * named, when everything is complete. */
+static void test_damage_by_another_task(void **state)
 {
     rig r;
     pto_kernel kernel;
@@ -184,9 +182,9 @@ static void test_somebody_else(void **state)
     RIG_SUBMIT(&r, r.fill, pto_output(&x), pto_scalar(1));
     RIG_SUBMIT(&r, kernel, pto_input(&x), pto_scalar(2), pto_scalar(0), pto_output(&y));
     expect_fail(pto_wait(r.rt), PTO_TASK_FAILED, "'fill'", "PTO_OUT_OF_BOUNDS",
-                "somebody who was not to write there wrote 2 bytes before its buffer of 100 bytes");
+                "written by a task without write access: 2 bytes before its buffer of 100 bytes");
     expect_ok(pto_clear_error(r.rt));
-    expect_ok(pto_wait(r.rt)); /* told once */
+    expect_ok(pto_wait(r.rt)); /* reported once */
     expect_ok(pto_scope_end(r.rt));
     rig_stop(&r);
 }
@@ -196,7 +194,7 @@ static UNSEEN void break_guard(unsigned char *at)
     *at ^= 1;
 }
 
-/* As memory is recycled, if nobody has waited before; destroy says it, too. */
+/* Detected when memory is recycled, if there was no wait before; also by destroy. */
 static void test_as_memory_is_recycled(void **state)
 {
     rig r;
@@ -211,7 +209,7 @@ static void test_as_memory_is_recycled(void **state)
         expect_ok(pto_scope_end(r.rt));
         if (!end) {
             expect_ok(pto_scope_begin(r.rt));
-            x = rig_temp(&r, 4096); /* takes all there is */
+            x = rig_temp(&r, 4096); /* takes the whole heap */
             RIG_SUBMIT(&r, r.fill, pto_output(&x), pto_scalar(1));
             expect_ok(pto_scope_end(r.rt));
             expect_fail(pto_wait(r.rt), PTO_TASK_FAILED, "'fill'", "11 bytes behind");
@@ -223,10 +221,10 @@ static void test_as_memory_is_recycled(void **state)
     rig_forget_gate(&r);
 }
 
-/* ---- Not found ------------------------------------------------------------------------------ */
+/* ---- No damage ------------------------------------------------------------------------------ */
 
-/* Kernels that keep to their memory, of any size and several at once, through a heap that they go
- * round in; all of the heap in one; and none of it. */
+/* Kernels that stay inside their memory, of any size, several per task, in a heap that wraps
+ * around; the whole heap in one buffer; and empty buffers. */
 static void test_nothing_is_wrong(void **state)
 {
     rig r;
@@ -250,7 +248,7 @@ static void test_nothing_is_wrong(void **state)
     rig_stop(&r);
 }
 
-/* Without guards buffers lie side by side as ever. */
+/* Without guards, buffers lie side by side. */
 static void test_off(void **state)
 {
     rig r;
@@ -268,7 +266,7 @@ static void test_off(void **state)
     rig_stop(&r);
 }
 
-/* ---- Memory that is gone -------------------------------------------------------------------- */
+/* ---- Recycled memory ------------------------------------------------------------------------ */
 
 static UNSEEN unsigned char peek(const unsigned char *at)
 {
@@ -309,7 +307,7 @@ int main(void)
         RIG_CASE(test_a_failing_kernel),
         RIG_CASE(test_a_pending_kernel),
         RIG_CASE(test_the_right_argument),
-        RIG_CASE(test_somebody_else),
+        RIG_CASE(test_damage_by_another_task),
         RIG_CASE(test_as_memory_is_recycled),
         RIG_CASE(test_nothing_is_wrong),
         RIG_CASE(test_off),

@@ -1,5 +1,5 @@
-/* Tasks that submit runs itself and that do not just end well; and what their kernels and their handles
- * are good for. */
+/* test_inline_ends.c - inline tasks that fail, are pending or cancel; and what their kernels and
+ * their handles can do. */
 #include "inline.h"
 
 /* ---- Failing ------------------------------------------------------------------------------- */
@@ -10,12 +10,13 @@ static void test_fails(void **state)
     tiles x;
     unsigned char got[BYTES];
     start_with(&b, &x, state, NULL);
-    for (int late = 0; late < 2; late++) { /* the consumer: before it was waited for, or after */
+    for (int late = 0; late < 2;
+         late++) { /* the consumer: submitted before the wait, or after it */
         const pto_runtime_stats before = rig_stats(&b.r);
         pto_failure failure;
         bool failed = true;
         learn(&b, b.act);
-        settle(&b);
+        finish(&b);
         const uint64_t order = rig_stats(&b.r).submitted;
         expect_ok(pto_get_failure(b.r.rt, &failed, &failure));
         assert_false(failed);
@@ -36,7 +37,7 @@ static void test_fails(void **state)
         }
         const pto_task skipped = OFFLOADED(&b, b.copy, pto_input(&x.t[0]), pto_output(&x.t[1]));
         pto_task any;
-        (void)submit(&b, &any, b.bump, PARAMS(pto_inout(&x.t[2])), __LINE__); /* not its concern */
+        (void)submit(&b, &any, b.bump, PARAMS(pto_inout(&x.t[2])), __LINE__); /* unrelated memory */
         (void)submit(&b, &any, b.act, PARAMS(pto_inout(&x.t[3]), pto_scalar(FAIL)), __LINE__);
         char number[24];
         snprintf(number, sizeof number, "%d", line);
@@ -52,7 +53,7 @@ static void test_fails(void **state)
         is_byte(x.byte[2], (unsigned char)(late + 1), BYTES);
         expect_fail(pto_read(b.r.rt, &x.t[0], got, BYTES), PTO_POISONED, "");
         expect_fail(pto_read(b.r.rt, &x.t[1], got, BYTES), PTO_POISONED, "");
-        /* A good write that covers all of it makes it good. */
+        /* A successful write that covers all of it heals it. */
         expect_ok(pto_submit(b.r.rt, b.fill, pto_output(&x.t[0]), pto_scalar(5)));
         expect_ok(pto_submit(b.r.rt, b.is, pto_input(&x.t[0]), pto_scalar(5)));
         expect_ok(pto_read(b.r.rt, &x.t[0], got, BYTES));
@@ -61,16 +62,17 @@ static void test_fails(void **state)
         expect_ok(pto_check(b.r.rt));
         expect_ok(pto_clear_error(b.r.rt));
         expect_ok(pto_read(b.r.rt, &x.t[1], got, BYTES));
-        RIG_SUBMIT_BARE(&b.r, b.act); /* whoever comes next finds that all is well again */
-        settle(&b);
+        RIG_SUBMIT_BARE(&b.r, b.act); /* the next task finds good memory again */
+        finish(&b);
         is_done(&b, INLINE(&b, b.bump, pto_inout(&x.t[1])));
         expect_ok(pto_submit(b.r.rt, b.fill, pto_output(&x.t[1]), pto_scalar(0)));
-        settle(&b);
+        finish(&b);
     }
     rig_stop(&b.r);
 }
 
-/* The same with memory that it brings itself, and in memory that the map has not heard of. */
+/* The same with memory that the task itself allocates, and with memory that the map does not
+ * know. */
 static void test_fails_with_managed_memory(void **state)
 {
     bench b;
@@ -79,14 +81,14 @@ static void test_fails_with_managed_memory(void **state)
     start_with(&b, &x, state, NULL);
     for (int brings = 0; brings < 2; brings++) {
         learn(&b, b.act);
-        settle(&b);
+        finish(&b);
         expect_ok(pto_scope_begin(b.r.rt));
         pto_tensor t = rig_temp(&b.r, BYTES);
         if (!brings) {
             INLINE(&b, b.fill, pto_output(&t), pto_scalar(1));
             (void)rig_address(&b.r, &t);
             if (!b.can) {
-                settle(&b);
+                finish(&b);
             }
         }
         const pto_task bad = brings ? INLINE(&b, b.act, pto_output(&t), pto_scalar(FAIL))
@@ -104,21 +106,21 @@ static void test_fails_with_managed_memory(void **state)
         expect_ok(pto_check(b.r.rt));
         expect_ok(pto_scope_end(b.r.rt));
         expect_ok(pto_clear_error(b.r.rt));
-        settle(&b);
+        finish(&b);
     }
     rig_stop(&b.r);
 }
 
 /* ---- Pending ------------------------------------------------------------------------------- */
 
-/* Submits a task that is pending from then on; the tensor it is given is gone when this returns. */
+/* Submits a task that stays pending; the tensor passed to it is gone when this returns. */
 static __attribute__((noinline)) pto_task submit_pending(bench *b, const pto_tensor *what,
                                                          const pto_tensor *also)
 {
     pto_tensor view = *what;
     const unsigned before = atomic_load(&b->pended);
     learn(b, b->act);
-    settle(b);
+    finish(b);
     const pto_task task = INLINE(b, b->act, pto_inout(&view), pto_input(also), pto_scalar(PEND));
     memset(&view, 0xee, sizeof view);
     const uint64_t deadline = rig_now_ms() + RIG_PATIENCE_MS;
@@ -156,7 +158,7 @@ static void test_pending(void **state)
         rig_until(&b.r, held, PTO_TASK_RUNNING);
         assert_int_equal(rig_info(&b.r, held).state, PTO_TASK_RUNNING);
         assert_int_equal(rig_stats(&b.r).oldest, held);
-        /* Many tasks later it is all still there. */
+        /* Many tasks later its arguments are unchanged. */
         learn(&b, b.bump);
         for (int i = 0; i < 100; i++) {
             is_done(&b, INLINE(&b, b.bump, pto_inout(&x.t[2])));
@@ -182,7 +184,7 @@ static void test_pending(void **state)
         assert_int_equal(pthread_join(thread, NULL), 0);
         assert_int_equal(b.ended, PTO_OK);
         expect_fail(pto_task_complete(b.r.rt, held, PTO_OK), PTO_BAD_TASK, "");
-        settle(&b);
+        finish(&b);
         for (int i = 0; i < 24; i++) {
             assert_int_equal(x.byte[3][i], 100 + i);
         }
@@ -192,7 +194,7 @@ static void test_pending(void **state)
     rig_stop(&b.r);
 }
 
-/* Somebody is faster than the kernel: with success, or not. */
+/* Another thread completes the task before the kernel returns, with success or failure. */
 static void test_completed_before_it_returned(void **state)
 {
     bench b;
@@ -200,7 +202,7 @@ static void test_completed_before_it_returned(void **state)
     start_with(&b, &x, state, NULL);
     for (int round = 0; round < 20; round++) {
         learn(&b, b.act);
-        settle(&b);
+        finish(&b);
         b.ending = round % 2 ? PTO_KERNEL_FAILED : PTO_OK;
         const uint64_t skipped = rig_stats(&b.r).skipped;
         const pto_task task = INLINE(&b, b.act, pto_inout(&x.t[0]), pto_scalar(PEND_LATE));
@@ -212,7 +214,7 @@ static void test_completed_before_it_returned(void **state)
             expect_ok(pto_clear_error(b.r.rt));
             RIG_SUBMIT_BARE(&b.r, b.bump);
         }
-        settle(&b);
+        finish(&b);
         assert_int_equal(rig_stats(&b.r).skipped - skipped, round % 2);
         assert_int_equal(rig_stats(&b.r).pending, 0);
         expect_fail(pto_task_complete(b.r.rt, task, PTO_OK), PTO_BAD_TASK, "complete");
@@ -221,7 +223,7 @@ static void test_completed_before_it_returned(void **state)
     rig_stop(&b.r);
 }
 
-/* Ends tasks as soon as they say that they are pending: while they are recorded, with luck. */
+/* Completes tasks as soon as they are pending, so sometimes while submit still records them. */
 typedef struct eager {
     bench *b;
     atomic_bool stop;
@@ -254,17 +256,17 @@ static void test_completed_as_it_returns(void **state)
     const unsigned rounds = (unsigned)test_effort(100);
     for (unsigned i = 0; i < rounds; i++) {
         learn(&b, b.act);
-        settle(&b);
+        finish(&b);
         expect_ok(pto_scope_begin(b.r.rt));
         pto_tensor t = rig_temp(&b.r, BYTES);
         INLINE(&b, b.fill, pto_output(&t), pto_scalar(i));
         if (!b.can) {
-            settle(&b);
+            finish(&b);
         }
         INLINE(&b, b.act, pto_inout(&t), pto_scalar(PEND));
         expect_ok(pto_submit(b.r.rt, b.copy, pto_input(&t), pto_output(&x.t[0])));
         expect_ok(pto_scope_end(b.r.rt));
-        settle(&b);
+        finish(&b);
         assert_int_equal(x.byte[0][0], (unsigned char)(i + 1));
         is_byte(x.byte[0] + 1, (unsigned char)i, BYTES - 1);
     }
@@ -273,7 +275,8 @@ static void test_completed_as_it_returns(void **state)
     rig_stop(&b.r);
 }
 
-/* The memory that a pending task brought is where the kernel saw it, also when its scope has ended. */
+/* The memory that a pending task owns stays where the kernel saw it, also when its scope has
+ * ended. */
 static void test_pending_brings(void **state)
 {
     bench b;
@@ -281,7 +284,7 @@ static void test_pending_brings(void **state)
     start_with(&b, &x, state, NULL);
     for (int round = 0; round < 5; round++) {
         learn(&b, b.act);
-        settle(&b);
+        finish(&b);
         expect_ok(pto_scope_begin(b.r.rt));
         pto_tensor before = rig_temp(&b.r, 300), s = rig_temp(&b.r, BYTES),
                    t = rig_temp(&b.r, BYTES);
@@ -293,12 +296,12 @@ static void test_pending_brings(void **state)
         }
         assert_int_equal((char *)b.kept[1].data - (char *)b.kept[0].data,
                          rig_address(&b.r, &t) - rig_address(&b.r, &s));
-        memset(b.kept[0].data, round, BYTES); /* which may be seen at another address */
+        memset(b.kept[0].data, round, BYTES); /* may be mapped at another address */
         is_byte(rig_address(&b.r, &s), (unsigned char)round, BYTES);
         assert_int_equal(rig_info(&b.r, held).heap_bytes, 2 * BYTES);
         must_wait(&b, OFFLOADED(&b, b.copy, pto_input(&t), pto_output(&x.t[0])));
         expect_ok(pto_scope_end(b.r.rt));
-        for (int i = 0; i < 50; i++) { /* others take what memory is free */
+        for (int i = 0; i < 50; i++) { /* other tasks take all free memory */
             expect_ok(pto_scope_begin(b.r.rt));
             pto_tensor u = rig_temp(&b.r, 1000);
             expect_ok(pto_submit(b.r.rt, b.fill, pto_output(&u), pto_scalar(77)));
@@ -306,7 +309,7 @@ static void test_pending_brings(void **state)
         }
         memset(b.kept[1].data, 40 + round, BYTES);
         expect_ok(pto_task_complete(b.r.rt, held, PTO_OK));
-        settle(&b);
+        finish(&b);
         is_byte(x.byte[0], (unsigned char)(40 + round), BYTES);
     }
     rig_stop(&b.r);
@@ -321,7 +324,7 @@ static void test_cancels(void **state)
     start_with(&b, &x, state, NULL);
     for (int say = 0; say < 2; say++) {
         learn(&b, b.act);
-        settle(&b);
+        finish(&b);
         const pto_runtime_stats before = rig_stats(&b.r);
         const pto_task held = RIG_SUBMIT(&b.r, b.r.hold, pto_inout(&x.t[1]));
         rig_until(&b.r, held, PTO_TASK_RUNNING);
@@ -341,9 +344,9 @@ static void test_cancels(void **state)
         expect_ok(pto_check(b.r.rt));
         expect_ok(pto_clear_error(b.r.rt));
         RIG_SUBMIT_BARE(&b.r, b.bump);
-        settle(&b);
+        finish(&b);
         is_done(&b, INLINE(&b, b.bump, pto_inout(&x.t[0])));
-        settle(&b);
+        finish(&b);
         is_byte(x.byte[0], (unsigned char)(say + 1), BYTES);
         is_byte(x.byte[1], 0, BYTES);
     }
@@ -360,13 +363,13 @@ static void test_must_not_submit(void **state)
         b.refused = PTO_OK;
         is_done(&b, INLINE(&b, b.act, pto_inout(&x.t[0]), pto_scalar(SUBMIT)));
         assert_int_equal(b.refused, PTO_WRONG_THREAD);
-        settle(&b);
+        finish(&b);
         assert_int_equal(rig_stats(&b.r).submitted - before, 1);
     }
     rig_stop(&b.r);
 }
 
-/* What is known of such a task, as long as a scope holds it. */
+/* The report of an inline task, as long as a scope holds it. */
 static void test_its_handle(void **state)
 {
     bench b;
@@ -396,9 +399,9 @@ static void test_its_handle(void **state)
     assert_false(info.skipped);
     expect_ok(pto_wait_task(b.r.rt, task));
     expect_fail(pto_task_complete(b.r.rt, task, PTO_OK), PTO_BAD_TASK, "complete");
-    /* Somebody who uses its memory holds it. */
+    /* A task that uses its memory holds it. */
     if (!b.can) {
-        settle(&b);
+        finish(&b);
     }
     const pto_task reads = INLINE(&b, b.is, pto_input(&t), pto_scalar(2));
     is_done(&b, reads);
@@ -413,8 +416,8 @@ static void test_its_handle(void **state)
     expect_ok(pto_wait_task(b.r.rt, task));
     expect_fail(pto_task_get_output(b.r.rt, task, 0, &got), PTO_BAD_TASK, "recycled");
     expect_fail(pto_wait_task(b.r.rt, task + 8000), PTO_BAD_TASK, "");
-    /* After one that failed. */
-    settle(&b);
+    /* pto_after a task that failed. */
+    finish(&b);
     learn(&b, b.act);
     const pto_task bad = INLINE(&b, b.act, pto_inout(&x.t[0]), pto_scalar(FAIL));
     pto_task next;
@@ -429,7 +432,7 @@ static void test_its_handle(void **state)
     rig_stop(&b.r);
 }
 
-/* Its outputs are what it was given, as long as it is there. */
+/* Its outputs can be queried as long as it is not recycled. */
 static void test_its_outputs(void **state)
 {
     bench b;
@@ -438,11 +441,11 @@ static void test_its_outputs(void **state)
     for (int i = 0; i < 100; i++) {
         pto_tensor t, u, got;
         expect_ok(pto_scope_begin_ex(b.r.rt, i & 1 ? PTO_SCOPE_BOUNDARY : 0));
-        RIG_SUBMIT_BARE(&b.r, b.fill); /* on this level room is checked for first */
+        RIG_SUBMIT_BARE(&b.r, b.fill); /* on this level submit checks for room first */
         t = rig_temp(&b.r, BYTES);
         u = rig_temp(&b.r, BYTES);
         expect_ok(pto_submit(b.r.rt, b.fill, pto_output(&u), pto_scalar(1)));
-        settle(&b);
+        finish(&b);
         const pto_task task = INLINE(&b, b.fill, pto_output(&t), pto_inout(&x.t[i % 8]),
                                      pto_scalar(2));
         is_done(&b, task);
@@ -456,7 +459,7 @@ static void test_its_outputs(void **state)
         assert_memory_equal(&got, &u, sizeof u);
         expect_ok(pto_check(b.r.rt));
         expect_ok(pto_scope_end(b.r.rt));
-        settle(&b);
+        finish(&b);
     }
     rig_stop(&b.r);
 }

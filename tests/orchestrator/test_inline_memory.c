@@ -1,5 +1,5 @@
-/* Tasks that submit runs itself, over managed memory; and whole programs of all kinds of tasks, against
- * their serial run. */
+/* test_inline_memory.c - inline tasks on managed memory; and whole programs with all kinds of
+ * tasks, compared with their serial run. */
 #include "inline.h"
 
 /* ---- Managed memory ------------------------------------------------------------------------ */
@@ -27,7 +27,7 @@ static void test_a_temp_and_its_parts(void **state)
         expect_ok(pto_submit(b.r.rt, b.bump, pto_inout(&t)));
     }
     expect_ok(pto_check(b.r.rt));
-    /* A part of it behind somebody who is held; then all of it. */
+    /* First a part of it, after a task that is held; then all of it. */
     const pto_task held = RIG_SUBMIT(&b.r, b.r.hold, pto_inout(&x.t[0]));
     pto_tensor x_left = rig_slice(&x.t[0], 0, 32);
     const pto_task part = OFFLOADED(&b, b.copy, pto_input(&x_left), pto_output(&left));
@@ -38,22 +38,23 @@ static void test_a_temp_and_its_parts(void **state)
     must_wait(&b, reads);
     memset(x.byte[0], 50, BYTES);
     rig_finish(&b.r, held, PTO_OK);
-    settle(&b);
+    finish(&b);
     is_byte(x.byte[1], 51, 32);
     is_byte(x.byte[1] + 32, 10, 32);
     pto_task any;
-    for (int i = 0; i < 100; i++) { /* at once or not, whatever the map still knows of the part */
+    for (int i = 0; i < 100;
+         i++) { /* inline or not, depending on what the map still knows about the part */
         (void)submit(&b, &any, b.bump, PARAMS(pto_inout(&t)), __LINE__);
     }
     expect_ok(pto_read(b.r.rt, &t, got, BYTES));
     is_byte(got, 151, 32);
     is_byte(got + 32, 110, 32);
     expect_ok(pto_scope_end(b.r.rt));
-    settle(&b);
+    finish(&b);
     rig_stop(&b.r);
 }
 
-/* A temp that was used at once only, read behind somebody: whoever writes it next waits. */
+/* A temporary used only by inline tasks, then read by an offloaded task: the next writer waits. */
 static void test_a_temp_with_a_reader(void **state)
 {
     bench b;
@@ -71,7 +72,7 @@ static void test_a_temp_with_a_reader(void **state)
         expect_ok(pto_check(b.r.rt));
         expect_ok(pto_scope_end(b.r.rt));
         rig_finish(&b.r, held, PTO_OK);
-        settle(&b);
+        finish(&b);
         is_byte(x.byte[0], 1, BYTES);
     }
     rig_stop(&b.r);
@@ -86,12 +87,12 @@ static void test_several_temps(void **state)
     start_with(&b, &x, state, NULL);
     pto_tensor t[N];
     expect_ok(pto_scope_begin(b.r.rt));
-    for (int i = 0; i < N; i++) { /* what has these sizes is known from now on */
+    for (int i = 0; i < N; i++) { /* from now on these sizes are known */
         t[i] = rig_temp(&b.r, sizes[i]);
         expect_ok(pto_submit(b.r.rt, b.fill, pto_output(&t[i]), pto_scalar(0)));
     }
     expect_ok(pto_scope_end(b.r.rt));
-    settle(&b);
+    finish(&b);
     expect_ok(pto_scope_begin(b.r.rt));
     pto_param params[N + 1];
     for (int i = 0; i < N; i++) {
@@ -107,18 +108,18 @@ static void test_several_temps(void **state)
         assert_int_equal((uintptr_t)rig_address(&b.r, &t[i]) % 64, 0);
     }
     if (!b.can) {
-        settle(&b);
+        finish(&b);
     }
     INLINE(&b, b.bump, pto_inout(&t[0]), pto_inout(&t[1]), pto_inout(&t[4]));
-    settle(&b);
+    finish(&b);
     is_byte(rig_address(&b.r, &t[1]), 22, 100);
     is_byte(rig_address(&b.r, &t[3]), 23, 1);
     expect_ok(pto_scope_end(b.r.rt));
-    settle(&b);
+    finish(&b);
     rig_stop(&b.r);
 }
 
-/* Scopes in scopes: memory lives as long as it should, and so do handles. */
+/* Nested scopes: memory and handles live as long as they should. */
 static void test_scopes(void **state)
 {
     bench b;
@@ -143,21 +144,21 @@ static void test_scopes(void **state)
             expect_ok(pto_submit(b.r.rt, b.bump, pto_inout(&deep)));
             expect_ok(pto_submit(b.r.rt, b.is, pto_input(&deep), pto_scalar(i + 1)));
             expect_ok(pto_submit(b.r.rt, b.is, pto_input(&a), pto_scalar(1)));
-            if (i == 100) { /* the memory is not the task's, which goes before it */
+            if (i == 100) { /* the task does not own the memory, and is recycled before it */
                 const pto_task brings = OFFLOADED(&b, b.fill, pto_output(&from_inside),
                                                   pto_scalar(4));
                 assert_int_equal(rig_info(&b.r, brings).heap_bytes, 0);
             }
             if (i == 150) {
-                settle(&b);
+                finish(&b);
             }
             if (i > 100) {
                 expect_ok(pto_submit(b.r.rt, b.is, pto_input(&from_inside), pto_scalar(4)));
             }
             expect_ok(pto_scope_end(b.r.rt));
         }
-        RIG_SUBMIT_BARE(&b.r, b.is); /* back on this level, room is checked for first */
-        settle(&b);
+        RIG_SUBMIT_BARE(&b.r, b.is); /* back on this level, submit checks for room first */
+        finish(&b);
         INLINE(&b, b.is, pto_input(&from_inside), pto_scalar(4));
         INLINE(&b, b.is, pto_input(&a), pto_scalar(1));
         pto_param stale = pto_input(&deep);
@@ -171,7 +172,7 @@ static void test_scopes(void **state)
             expect_fail(pto_submit(b.r.rt, b.bump, pto_inout(gone[i])), PTO_STALE, "parameter 0");
             expect_fail(pto_submit(b.r.rt, b.fill, pto_output(gone[i]), pto_scalar(1)), PTO_STALE,
                         "parameter 0");
-            expect_ok(pto_scope_begin(b.r.rt)); /* another one in its place */
+            expect_ok(pto_scope_begin(b.r.rt)); /* another buffer in its place */
             pto_tensor t = rig_temp(&b.r, BYTES);
             expect_fail(pto_submit(b.r.rt, b.is, pto_input(gone[i]), pto_scalar(1)), PTO_STALE,
                         "parameter 0");
@@ -181,7 +182,7 @@ static void test_scopes(void **state)
             assert_int_equal(atomic_load(&b.here) + atomic_load(&b.there), before);
             assert_true(before >= ran);
         }
-        settle(&b);
+        finish(&b);
     }
     rig_stop(&b.r);
 }
@@ -211,7 +212,7 @@ static void test_recycling(void **state)
         expect_ok(pto_temp(b.r.rt, PTO_UINT8, 1, DIMS(1 + (int64_t)(i % 900)), &t));
         ANYHOW(&b, b.fill, pto_output(&s), pto_scalar(value));
         ANYHOW(&b, b.copy, pto_input(&s), pto_output(&t));
-        if (i % 64 == 0) { /* one that others run */
+        if (i % 64 == 0) { /* an offloaded task */
             u = rig_slice(&t, 0, 1);
             ANYHOW(&b, b.is, pto_input(&u), pto_scalar(value));
         }
@@ -220,7 +221,7 @@ static void test_recycling(void **state)
         ANYHOW(&b, b.is, pto_input(&s), pto_scalar(value + 1));
         expect_ok(pto_scope_end(b.r.rt));
         if (i % 4096 == 0) {
-            settle(&b);
+            finish(&b);
         }
     }
     ANYHOW(&b, b.is, pto_input(&stays), pto_scalar(99));
@@ -228,23 +229,24 @@ static void test_recycling(void **state)
     expect_ok(pto_read(b.r.rt, &some, got, BYTES));
     is_byte(got, 99, BYTES);
     expect_ok(pto_scope_end(b.r.rt));
-    settle(&b);
-    assert_true(!b.can || atomic_load(&b.here) - here > rounds); /* most of them, if all is well */
+    finish(&b);
+    assert_true(!b.can ||
+                atomic_load(&b.here) - here > rounds); /* most of the tasks, on a normal machine */
     assert_int_equal(rig_ring(&b.r, 0, PTO_RING_HEAP).used, 0);
     rig_stop(&b.r);
 }
 
-/* Too little room is the same as for tasks that are handed over. */
+/* Lack of room has the same effects as for offloaded tasks. */
 static void test_too_little_room(void **state)
 {
-    for (int brief = 0; brief < 2; brief++) {
+    for (int inlined = 0; inlined < 2; inlined++) {
         bench b;
         tiles x;
         pto_config config = PTO_CONFIG_INIT;
         config.heap_bytes = 4096;
         config.ring_tasks = 64;
-        config.inline_ns = brief ? EVERYTHING : PTO_NO_INLINE;
-        if (brief) {
+        config.inline_ns = inlined ? EVERYTHING : PTO_NO_INLINE;
+        if (inlined) {
             start_with(&b, &x, state, &config);
         } else {
             start(&b, state, &config);
@@ -254,10 +256,10 @@ static void test_too_little_room(void **state)
         }
         pto_tensor t[5], large;
         expect_ok(pto_scope_begin(b.r.rt));
-        t[0] = rig_temp(&b.r, 1024); /* what has this size is known from now on */
+        t[0] = rig_temp(&b.r, 1024); /* from now on this size is known */
         expect_ok(pto_submit(b.r.rt, b.fill, pto_output(&t[0]), pto_scalar(0)));
         expect_ok(pto_scope_end(b.r.rt));
-        settle(&b);
+        finish(&b);
         expect_ok(pto_scope_begin(b.r.rt));
         for (int i = 0; i < 5; i++) {
             t[i] = rig_temp(&b.r, 1024);
@@ -284,8 +286,8 @@ static void test_too_little_room(void **state)
             expect_ok(pto_submit(b.r.rt, b.is, pto_input(&t[i]), pto_scalar(i)));
         }
         expect_ok(pto_scope_end(b.r.rt));
-        settle(&b);
-        /* Tasks that are alive, in a scope. */
+        finish(&b);
+        /* Live tasks in a scope. */
         expect_ok(pto_scope_begin(b.r.rt));
         pto_status status = PTO_OK;
         int n = 0;
@@ -295,8 +297,8 @@ static void test_too_little_room(void **state)
         assert_int_equal(status, PTO_STALLED);
         assert_int_equal(n, 64);
         expect_ok(pto_scope_end(b.r.rt));
-        settle(&b);
-        /* Somebody still uses it: that is waited for. */
+        finish(&b);
+        /* A task still uses the memory: submit waits for it. */
         expect_ok(pto_scope_begin(b.r.rt));
         pto_tensor used = rig_temp(&b.r, 3000), next = {0};
         expect_ok(pto_submit(b.r.rt, b.fill, pto_output(&used), pto_scalar(9)));
@@ -313,7 +315,7 @@ static void test_too_little_room(void **state)
         assert_true(atomic_load(&later.ending));
         rig_later_join(&later);
         expect_ok(pto_scope_end(b.r.rt));
-        settle(&b);
+        finish(&b);
         rig_stop(&b.r);
     }
 }
@@ -322,7 +324,7 @@ static void test_too_little_room(void **state)
 
 enum { AREA = 256, VIEWS = 12 };
 
-/* Tasks whose kernel said that it is pending, for a thread that does the work. */
+/* Pending tasks, for a thread that does their work. */
 typedef struct post {
     pthread_mutex_t lock;
     pthread_cond_t change;
@@ -372,7 +374,7 @@ static void *work_off(void *argument)
     return NULL;
 }
 
-/* 0: at once; 1: two microseconds; 2: on the other thread. */
+/* 0: short; 1: two microseconds; 2: pending, done by the other thread. */
 static pto_status mix(const pto_call *call)
 {
     post *p = call->user;
@@ -398,10 +400,10 @@ static pto_status mix(const pto_call *call)
     return PTO_PENDING;
 }
 
-/* The same views of the memory of the runtime and of that of the model. */
+/* The same views on the memory of the runtime and on that of the model. */
 static void make_views(pto_tensor *views, unsigned char *memory)
 {
-    for (int i = 0; i < VIEWS; i++) { /* tiles; the last ones across them, and with gaps */
+    for (int i = 0; i < VIEWS; i++) { /* tiles; the last views cross them, or have gaps */
         const int64_t step = i < 8 ? 1 : 2, size = i < 8 ? 32 : i == 11 ? 100 : 24;
         const int64_t offset = i < 8 ? i * 32 : (i - 8) * 50;
         expect_ok(pto_tensor_init(&views[i], memory, AREA, PTO_UINT8, 1, DIMS(size), &step,
@@ -458,7 +460,7 @@ static void test_serial_equivalence(void **state)
                 submitted_here++;
             }
             const int64_t most = scoped ? 6 : 20, some = test_between(&rng, 1, most);
-            const bool wide = test_next(&rng) % 4 == 0; /* also views that share bytes */
+            const bool wide = test_next(&rng) % 4 == 0; /* also views that overlap */
             for (int64_t i = 0; i < some; i++, submitted_here++) {
                 const int64_t dice = test_between(&rng, 0, 15);
                 const int64_t how = dice < 13 ? 0 : dice < 15 ? 1 : 2;
@@ -466,7 +468,7 @@ static void test_serial_equivalence(void **state)
                 int64_t to = test_between(&rng, scoped ? -1 : 0, wide ? VIEWS - 1 : 7);
                 to = to == from ? (to + 1) % VIEWS : to;
                 if (from >= 0 && to >= 0 && pto_tensor_overlaps(&views[from], &views[to])) {
-                    continue; /* what a task reads and what it writes are to be apart here */
+                    continue; /* inputs and outputs of one task must not overlap here */
                 }
                 const pto_tensor *read = from < 0 ? &t : &views[from];
                 const pto_tensor *written = to < 0 ? &t : &views[to];
@@ -487,11 +489,11 @@ static void test_serial_equivalence(void **state)
                 expect_ok(pto_scope_end(b.r.rt));
             }
             if (test_next(&rng) % 16 == 0) {
-                settle(&b);
+                finish(&b);
                 assert_memory_equal(memory, model, AREA);
             }
         }
-        settle(&b);
+        finish(&b);
         assert_memory_equal(memory, model, AREA);
         const pto_runtime_stats stats = rig_stats(&b.r);
         assert_int_equal(stats.completed, stats.submitted);

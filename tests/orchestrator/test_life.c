@@ -1,5 +1,4 @@
-/* test_life.c - beginning, ending and cancelling a runtime; two at once; and that nothing is left
- * behind. */
+/* test_life.c - create, destroy and cancel; two runtimes at the same time; and no leaks. */
 #include <dirent.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -35,7 +34,7 @@ static void *cancel_later(void *argument)
     return NULL;
 }
 
-/* What has begun ends by itself, what has not is skipped, and then the runtime works on. */
+/* Running tasks finish, the others are skipped, and then the runtime works again. */
 static void cancelled_runtime_goes_on(rig *r, pto_kernel count, counter *c, pto_task running,
                                       pto_task waiting, const pto_tensor *x)
 {
@@ -101,7 +100,7 @@ static void *send_signal(void *argument)
     return NULL;
 }
 
-/* In a handler that interrupts the orchestrating thread, once anywhere and once inside of pto_wait. */
+/* In a signal handler on the orchestrating thread, once anywhere and once inside pto_wait. */
 static void test_cancel_from_a_signal_handler(void **state)
 {
     struct sigaction action, before;
@@ -142,7 +141,7 @@ static void test_cancel_from_a_signal_handler(void **state)
     assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
 }
 
-/* Ready is not begun; and a failure counts for more than a cancel. */
+/* A ready task has not started; and a failure takes precedence over a cancel. */
 static void test_cancel_skips_what_is_ready(void **state)
 {
     rig r;
@@ -209,7 +208,7 @@ static void test_destroy_with_open_scopes(void **state)
     assert_non_null(r.rt);
     expect_fail(pto_runtime_destroy(&r.rt, (pto_ending)7), PTO_BAD_PARAM, "7");
     assert_non_null(r.rt);
-    /* It lives on, with all it had. */
+    /* It still works, with all its tasks. */
     assert_int_equal(pto_get_scope_depth(r.rt), 2);
     expect_ok(pto_wait_task(r.rt, task));
     RIG_SUBMIT(&r, r.quick, pto_input(&t));
@@ -218,7 +217,7 @@ static void test_destroy_with_open_scopes(void **state)
     rig_stop(&r);
 }
 
-/* Cancelled: open scopes are ended, what runs is waited for, what has not begun never does. */
+/* PTO_CANCEL: open scopes end, running tasks finish, the others never start. */
 static void test_destroy_with_cancel(void **state)
 {
     rig r;
@@ -251,7 +250,7 @@ static void test_destroy_with_cancel(void **state)
     rig_forget_gate(&r);
 }
 
-/* A failure that nobody was told of is told now; one that was told is not told again. */
+/* Destroy reports a failure that was not reported before, and no other. */
 static void test_destroy_tells_of_failures(void **state)
 {
     rig r;
@@ -277,7 +276,7 @@ static void test_destroy_tells_of_failures(void **state)
 
 /* ---- Several ------------------------------------------------------------------------------------ */
 
-/* Two runtimes on one thread, interleaved, do not know of one another. */
+/* Two interleaved runtimes on one thread do not affect each other. */
 static void test_two_runtimes(void **state)
 {
     rig a, b;
@@ -290,7 +289,7 @@ static void test_two_runtimes(void **state)
     pto_task free_one = RIG_SUBMIT(&b, b.fill, pto_output(&xb), pto_scalar(7));
     expect_ok(pto_wait_task(b.rt, free_one));
     expect_ok(pto_wait(b.rt));
-    /* Scopes, failures and cancels are each one's own. */
+    /* Scopes, failures and cancels belong to one runtime. */
     expect_ok(pto_scope_begin(a.rt));
     assert_int_equal(pto_get_scope_depth(b.rt), 0);
     expect_fail(pto_scope_end(b.rt), PTO_BAD_SCOPE, "scope");
@@ -318,11 +317,11 @@ static void test_two_runtimes(void **state)
     expect_ok(pto_scope_end(a.rt));
     rig_stop(&a);
     expect_ok(pto_clear_error(b.rt));
-    RIG_SUBMIT(&b, b.quick, pto_inout(&xb)); /* works on without the other */
+    RIG_SUBMIT(&b, b.quick, pto_inout(&xb)); /* works without the other */
     rig_stop(&b);
 }
 
-/* ---- Nothing is left -------------------------------------------------------------------------------- */
+/* ---- No leaks --------------------------------------------------------------------------------------- */
 
 static uint32_t entries_of(const char *path)
 {
@@ -336,7 +335,7 @@ static uint32_t entries_of(const char *path)
     return count;
 }
 
-/* Numbers of pages: all that is mapped, and what of it is in memory. */
+/* Numbers of pages: mapped, and resident. */
 static void pages(uint64_t *mapped, uint64_t *resident)
 {
     char line[128] = "", *end = NULL;
@@ -366,20 +365,20 @@ static void one_life(const rig_setup *setup, int i)
         expect_ok(pto_submit(rt, quick, pto_input(&t)));
     }
     expect_ok(pto_runtime_destroy(&rt, i % 2 ? PTO_WAIT : PTO_CANCEL));
-    /* One that could not begin leaves nothing, either. */
+    /* A failed create leaves nothing, either. */
     config.levels = 99;
     expect_fail(pto_runtime_create(&rt, &config), PTO_BAD_CONFIG, "levels", "99");
     assert_null(rt);
 }
 
-/* A leak of anything in each of 200 lives would be 200 times as large as a page or an entry. */
+/* A leak in each of 200 lives would be at least 200 pages or entries. */
 static void test_nothing_is_left_behind(void **state)
 {
     const rig_setup *setup = *state;
     uint64_t mapped[2], resident[2];
     uint32_t files[2], threads[2];
     for (int i = 0; i < 20; i++) {
-        one_life(setup, i); /* what the C library keeps for itself settles */
+        one_life(setup, i); /* the C library fills its caches */
     }
     pages(&mapped[0], &resident[0]);
     files[0] = entries_of("/proc/self/fd");
@@ -401,7 +400,7 @@ static void test_nothing_is_left_behind(void **state)
     }
 }
 
-/* When the system refuses, the reason is said and what was made so far is undone. */
+/* If the system refuses a resource, the reason is reported and everything is undone. */
 static void test_a_runtime_that_cannot_begin(void **state)
 {
     const rig_setup *setup = *state;
@@ -442,7 +441,7 @@ static pto_status touch_ends(const pto_call *call)
     return PTO_OK;
 }
 
-/* Memory is reserved, not used; and blocks of more than 4 GiB are blocks like any. */
+/* Memory is reserved, not used; and blocks of more than 4 GiB work like any other. */
 static void test_a_heap_of_64_gib(void **state)
 {
     rig r;
@@ -451,7 +450,7 @@ static void test_a_heap_of_64_gib(void **state)
     const int64_t gib = INT64_C(1) << 30;
     pto_config config = PTO_CONFIG_INIT;
     config.heap_bytes = (uint64_t)(64 * gib);
-    if (test_on_valgrind()) { /* which has no room for so many addresses */
+    if (test_on_valgrind()) { /* not enough address space there */
         skip();
     }
     pages(&mapped[0], &resident[0]);
@@ -459,8 +458,7 @@ static void test_a_heap_of_64_gib(void **state)
     rig_start(&r, state, &config);
     assert_true(rig_now_ms() - begun < 1000);
     pages(&mapped[1], &resident[1]);
-    assert_true(resident[1] <
-                resident[0] + 4096); /* 16 MiB, of which nearly all is ours to spare */
+    assert_true(resident[1] < resident[0] + 4096); /* 16 MiB, far above what is needed */
     expect_ok(pto_kernel_register(r.rt, "touch", PTO_CUBE, touch_ends, NULL, &touch));
     expect_ok(pto_scope_begin(r.rt));
     pto_tensor t[4];

@@ -1,5 +1,5 @@
-/* test_lifetime.c - ordering is not lifetime: memory stays as long as any task names it, through
- * whatever view, version or argument without ordering, and goes as soon as none does. */
+/* test_lifetime.c - ordering is not lifetime: memory stays as long as a task names it, through
+ * any view, version or pto_nodep argument, and is recycled as soon as none does. */
 #include "../runtime/rig.h"
 
 enum { HEAP = 16384, QUARTER = HEAP / 4 };
@@ -12,7 +12,7 @@ static pto_config small(void)
     return config;
 }
 
-/* What the held reader was given. */
+/* The arguments of the held reader. */
 typedef struct witness {
     atomic_uintptr_t data; /* of argument 0 */
 } witness;
@@ -24,8 +24,8 @@ static pto_status remember(const pto_call *call)
     return PTO_PENDING;
 }
 
-/* Fills what is left of the heap with tasks in scopes of their own, and one more than fits. That one
- * has to wait for `reader`, which another thread ends after it has checked at the memory. */
+/* Fills the rest of the heap with tasks in their own scopes, and one more than fits. That one
+ * has to wait for `reader`, which another thread completes after it has checked the memory. */
 static void press(rig *r, pto_task reader, const unsigned char *bytes, size_t count, int blocks)
 {
     rig_later later = {
@@ -41,12 +41,12 @@ static void press(rig *r, pto_task reader, const unsigned char *bytes, size_t co
     expect_ok(pto_scope_begin(r->rt));
     pto_tensor t = rig_temp(r, QUARTER);
     RIG_SUBMIT(r, r->fill, pto_output(&t), pto_scalar(0x22));
-    assert_true(atomic_load(&later.ending)); /* it came in only after that */
+    assert_true(atomic_load(&later.ending)); /* it was submitted only after that */
     rig_later_join(&later);
     expect_ok(pto_scope_end(r->rt));
 }
 
-/* How C names the memory that A brought and B updated. */
+/* How C names the memory that A owns and B updated. */
 typedef enum naming {
     PLAINLY,
     WITHOUT_ORDER,
@@ -58,7 +58,7 @@ typedef enum naming {
     NAMINGS
 } naming;
 
-/* A brings X, B updates it in place, C reads it and takes its time; the scope ends. */
+/* A owns X, B updates it in place, C reads it slowly; the scope ends. */
 static void hold_one(rig *r, witness *w, pto_kernel watch, naming how)
 {
     expect_ok(pto_scope_begin(r->rt));
@@ -115,7 +115,7 @@ static void test_memory_stays_for_its_last_reader(void **state)
     }
 }
 
-/* The same across levels: the reader is born inside of a boundary, its memory outside. */
+/* The same across levels: the reader is inside a boundary, its memory outside. */
 static void test_memory_stays_for_a_reader_on_another_level(void **state)
 {
     rig r;
@@ -168,7 +168,7 @@ static void test_memory_without_a_writer_stays(void **state)
     free(bytes);
 }
 
-/* Several holders, ended in any order: the last one counts. And somebody slow who holds nothing does
+/* Several holders, completed in any order: the last one counts. A slow task that holds nothing does
  * not. */
 static void test_the_last_of_many_holders(void **state)
 {
@@ -202,7 +202,7 @@ static void test_the_last_of_many_holders(void **state)
     rig_stop(&r);
 }
 
-/* A slow task that names other memory keeps nobody's memory but its own. */
+/* A slow task that names other memory only keeps its own memory. */
 static void test_a_bystander_holds_nothing(void **state)
 {
     rig r;
@@ -219,7 +219,8 @@ static void test_a_bystander_holds_nothing(void **state)
     expect_ok(pto_wait_task(r.rt, reader));
     expect_ok(pto_scope_end(r.rt));
     rig_until(&r, bystander, PTO_TASK_RUNNING);
-    /* All of the heap is free, though a task between is not done: this must not wait for it. */
+    /* The whole heap is free, although a task in between is not complete: this must not wait for
+     * it. */
     expect_ok(pto_scope_begin(r.rt));
     pto_tensor y = rig_temp(&r, HEAP);
     RIG_SUBMIT(&r, r.quick, pto_output(&y));
@@ -230,7 +231,7 @@ static void test_a_bystander_holds_nothing(void **state)
     rig_stop(&r);
 }
 
-/* Skipped and failed holders let go like any other. */
+/* Skipped and failed holders release memory like any other. */
 static void test_failed_holders_let_go(void **state)
 {
     rig r;
@@ -252,10 +253,10 @@ static void test_failed_holders_let_go(void **state)
     rig_stop(&r);
 }
 
-/* ---- Born outside, written inside --------------------------------------------------------------- */
+/* ---- Made outside, written inside --------------------------------------------------------------- */
 
-/* A buffer of an outer lifetime whose first writer is inside of a boundary, or of two: the memory is
- * the outer lifetime's, and stays when the boundary ends. */
+/* A buffer of an outer lifetime whose first writer is inside one or two boundaries: the memory
+ * belongs to the outer lifetime and stays when the boundary ends. */
 static void test_a_first_writer_inside_of_a_boundary(void **state)
 {
     for (int by_write = 0; by_write < 2; by_write++) {
@@ -281,8 +282,8 @@ static void test_a_first_writer_inside_of_a_boundary(void **state)
             expect_ok(pto_scope_end(r.rt));
             expect_fail(pto_submit(r.rt, r.quick, pto_input(&y)), PTO_STALE, "submit");
             expect_ok(pto_scope_end(r.rt));
-            /* Whatever streams through the rings meanwhile, it is not over this memory; on one level
-             * it cannot, and that is said. */
+            /* Whatever streams through the rings meanwhile, it is not over this memory; on one
+             * level it cannot, and that is said. */
             pto_status status = PTO_OK;
             for (int i = 0; i < 100 && status == PTO_OK; i++) {
                 expect_ok(pto_scope_begin_ex(r.rt, PTO_SCOPE_BOUNDARY));
@@ -318,7 +319,7 @@ static void test_a_first_writer_inside_of_a_boundary(void **state)
 }
 
 /* The owner of such memory counts the scopes of its own lifetime, and its writer as a holder. */
-static void test_who_owns_what_is_written_inside(void **state)
+static void test_owner_of_memory_written_inside(void **state)
 {
     rig r;
     pto_config config = small();
@@ -344,7 +345,7 @@ static void test_who_owns_what_is_written_inside(void **state)
     expect_ok(pto_scope_end(r.rt));
     expect_ok(pto_scope_end(r.rt));
     RIG_FANOUT(&r, writer, 1, 0);
-    /* All scopes are gone, and the writer holds the memory. */
+    /* All scopes have ended, and the writer holds the memory. */
     rig_later later = {.status = PTO_OK};
     rig_later_start(&later, &r, writer, 10000);
     expect_ok(pto_scope_begin(r.rt));
@@ -471,7 +472,7 @@ int main(void)
         RIG_CASE(test_a_bystander_holds_nothing),
         RIG_CASE(test_failed_holders_let_go),
         RIG_CASE(test_a_first_writer_inside_of_a_boundary),
-        RIG_CASE(test_who_owns_what_is_written_inside),
+        RIG_CASE(test_owner_of_memory_written_inside),
         RIG_CASE(test_memory_for_several_lifetimes_at_once),
         RIG_CASE(test_a_busy_heap),
     };

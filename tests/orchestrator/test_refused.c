@@ -1,5 +1,5 @@
-/* test_refused.c - barriers (membarrier) that the system forbids while the runtime is there, as a
- * filter of system calls that a program puts on late: nobody sleeps so that only luck would wake it. */
+/* test_refused.c - barriers (membarrier) that the system forbids after a runtime was created,
+ * for example by a late filter of system calls: no wake-up is lost. */
 #define _GNU_SOURCE /* syscall */
 #include "../runtime/rig.h"
 
@@ -11,7 +11,7 @@
 
 #include "scheduler/park.h"
 
-/* From now on, and for every thread there is: the call says EPERM. False: there are no filters. */
+/* From now on the call fails with EPERM, on every thread. False: no filters here. */
 static bool forbid_barriers(void)
 {
     struct sock_filter code[] = {
@@ -25,8 +25,8 @@ static bool forbid_barriers(void)
            syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
 }
 
-/* Before anything in this process has asked for barriers the system refuses them, too. */
-static void test_who_is_unsure_naps(void **state)
+/* The system also refuses barriers before this process has registered for them. */
+static void test_an_unsure_sleeper_naps(void **state)
 {
     (void)state;
     ptoi_a32 idle = {0};
@@ -36,12 +36,12 @@ static void test_who_is_unsure_naps(void **state)
     for (uint32_t i = 1; i <= 3; i++) {
         ptoi_park_announce(&parker);
         assert_true(parker.unsure);
-        ptoi_park_sleep(&parker); /* nobody is there to wake it */
+        ptoi_park_sleep(&parker); /* no thread would wake it */
         assert_int_equal(ptoi_get32(&idle), 0);
         assert_int_equal(ptoi_get32(&line.parked), PTOI_AWAKE);
         assert_int_equal(ptoi_get64(&line.parks), i);
     }
-    /* Somebody was: it is taken off the sleepers once. */
+    /* It was woken: it leaves the list of sleepers once. */
     ptoi_park_announce(&parker);
     assert_true(ptoi_park_wake(&parker));
     ptoi_park_sleep(&parker);
@@ -94,7 +94,7 @@ static void test_runtimes_go_on(void **state)
     const bool forbidden = ptoi_os_barrier() && forbid_barriers();
     for (size_t i = 0; i < RIGS; i++) {
         work(&r[i]);
-        /* There is nothing to do: who may have missed something looks again and again. */
+        /* Idle: a thread that may have missed a wake-up checks again and again. */
         const uint64_t deadline = rig_now_ms() + RIG_PATIENCE_MS;
         const uint64_t parks = rig_stats(&r[i]).parks;
         while (forbidden && rig_stats(&r[i]).parks < parks + 10) {
@@ -113,7 +113,7 @@ static void test_runtimes_go_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_who_is_unsure_naps),
+        cmocka_unit_test(test_an_unsure_sleeper_naps),
         cmocka_unit_test(test_barriers_are_trusted_again),
         cmocka_unit_test(test_runtimes_go_on),
     };

@@ -1,9 +1,9 @@
-/* test_scope.c - scopes: what they count, how long memory lives in them, and how they end. */
+/* test_scope.c - scopes: the tasks they hold, the lifetime of memory, and how they end. */
 #include "../runtime/rig.h"
 
 /* ---- Counts ------------------------------------------------------------------------------- */
 
-/* scope { A B scope { C D } }: each scope holds what was born inside of it, once. */
+/* scope { A B scope { C D } }: each scope holds the tasks submitted inside it, once. */
 static void test_each_scope_gives_back_one(void **state)
 {
     rig r;
@@ -48,7 +48,7 @@ static void test_each_scope_gives_back_one(void **state)
     rig_stop(&r);
 }
 
-/* A task that was complete before its scope ended goes with the scope. */
+/* A task that completed before its scope ended is recycled with the scope. */
 static void test_the_last_scope_takes_what_is_complete(void **state)
 {
     rig r;
@@ -67,7 +67,7 @@ static void test_the_last_scope_takes_what_is_complete(void **state)
     rig_stop(&r);
 }
 
-/* Tasks without managed memory belong to their scopes all the same; without a scope to nobody. */
+/* Scopes also hold tasks without managed memory; without a scope they are not held. */
 static void test_external_tasks_count_scopes_too(void **state)
 {
     rig r;
@@ -90,7 +90,7 @@ static void test_external_tasks_count_scopes_too(void **state)
     rig_stop(&r);
 }
 
-/* A boundary scope is a lifetime of its own, on the next level. */
+/* A boundary scope is a separate lifetime, on the next level. */
 static void test_a_boundary_counts_from_itself(void **state)
 {
     rig r;
@@ -139,7 +139,7 @@ static void test_a_boundary_counts_from_itself(void **state)
     rig_stop(&r);
 }
 
-/* No depth is too deep, and none is forgotten. */
+/* Any depth works, and every scope counts. */
 static void test_deep_nests(void **state)
 {
     enum { DEPTH = 5000 };
@@ -178,7 +178,7 @@ static void test_deep_nests(void **state)
 
 /* ---- Lifetimes ---------------------------------------------------------------------------- */
 
-/* All scopes of one lifetime are one for the memory: it dies with the outermost. */
+/* Memory of a lifetime lives until its outermost scope ends. */
 static void test_memory_dies_with_its_lifetime(void **state)
 {
     rig r;
@@ -206,7 +206,7 @@ static void test_memory_dies_with_its_lifetime(void **state)
     rig_stop(&r);
 }
 
-/* A later scope at the same depth is another lifetime: being open again does not revive anything. */
+/* A later scope at the same depth is another lifetime: old memory does not become valid again. */
 static void test_another_scope_is_another_lifetime(void **state)
 {
     rig r;
@@ -217,7 +217,7 @@ static void test_another_scope_is_another_lifetime(void **state)
         pto_task writer = RIG_SUBMIT(&r, r.hold, pto_output(&t));
         expect_ok(pto_scope_end(r.rt));
         expect_ok(pto_scope_begin_ex(r.rt, flags));
-        /* The writer still runs and the bytes are still there, but nobody may ask for them. */
+        /* The writer still runs and the bytes are still there, but the handle is refused. */
         expect_fail(pto_submit(r.rt, r.quick, pto_input(&t)), PTO_STALE, "submit");
         expect_fail(pto_submit(r.rt, r.quick, pto_nodep(pto_input(&t))), PTO_STALE, "submit");
         expect_fail(pto_submit(r.rt, r.quick, pto_output(&never_written)), PTO_STALE, "submit");
@@ -245,7 +245,7 @@ static void test_unbalanced_ends_change_nothing(void **state)
     expect_fail(pto_scope_end(r.rt), PTO_BAD_SCOPE, "scope");
     expect_fail(pto_scope_end(r.rt), PTO_BAD_SCOPE, "scope");
     rig_until(&r, task, PTO_TASK_CONSUMED);
-    /* Nothing went below zero: the next scope holds as any. */
+    /* No count went below zero: the next scope works normally. */
     expect_ok(pto_scope_begin(r.rt));
     assert_int_equal(pto_get_scope_depth(r.rt), 1);
     t = rig_temp(&r, 16);
@@ -267,7 +267,7 @@ static void test_unknown_flags(void **state)
     assert_int_equal(pto_get_scope_depth(r.rt), 0);
     assert_int_equal(pto_get_scope_depth(NULL), 0);
     expect_fail(pto_scope_end(r.rt), PTO_BAD_SCOPE, "scope");
-    /* A file that nobody names is no reason to refuse a scope. */
+    /* A scope without a file name is accepted. */
     expect_ok(pto_scope_begin_at(r.rt, 0, NULL, 0));
     expect_ok(pto_scope_end(r.rt));
     rig_stop(&r);
@@ -297,7 +297,7 @@ static bool leave_by_jump(rig *r, int i)
     return at_end;
 }
 
-/* The block ends its scope however it is left, and is skipped if there is no scope to be had. */
+/* The block ends its scope however it is left, and is skipped if the scope cannot begin. */
 static void test_the_block(void **state)
 {
     rig r;

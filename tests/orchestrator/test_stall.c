@@ -1,5 +1,5 @@
-/* test_stall.c - rings that run full: waiting where waiting helps, PTO_STALLED exactly where it never
- * would, PTO_TOO_LARGE where nothing would. */
+/* test_stall.c - full rings: submit waits if a task can make room, returns PTO_STALLED exactly
+ * if none can, and PTO_TOO_LARGE if the request can never fit. */
 #include "../runtime/rig.h"
 
 static pto_config tiny(void)
@@ -38,20 +38,20 @@ static uint64_t largest_number(const char *text)
 
 /* ---- Stalls -------------------------------------------------------------------------------- */
 
-/* The window: as many tasks as it has places, and the scope holds all of them. */
-static void test_a_full_window_under_an_open_scope(void **state)
+/* The task ring: it is full, and the scope holds all its tasks. */
+static void test_a_full_task_ring_under_an_open_scope(void **state)
 {
     rig r;
     pto_config config = tiny();
     char submitted[64], begun[64];
     rig_start(&r, state, &config);
-    uint64_t window = rig_ring(&r, 0, PTO_RING_TASKS).size;
-    assert_int_equal(window, 16);
+    uint64_t slots = rig_ring(&r, 0, PTO_RING_TASKS).size;
+    assert_int_equal(slots, 16);
     int scope_line = __LINE__ + 1;
     expect_ok(pto_scope_begin(r.rt));
     int task_line = __LINE__ + 1;
     pto_task oldest = RIG_SUBMIT_BARE(&r, r.hold);
-    for (uint32_t i = 1; i < window; i++) {
+    for (uint32_t i = 1; i < slots; i++) {
         RIG_SUBMIT_BARE(&r, r.quick);
     }
     rig_finish(&r, oldest, PTO_OK);
@@ -62,10 +62,10 @@ static void test_a_full_window_under_an_open_scope(void **state)
                 site(begun, sizeof begun, scope_line), "scope", "level");
     assert_int_equal(task, 4711);
     assert_int_equal(pto_last_task(r.rt), last);
-    assert_int_equal(rig_stats(&r).submitted, window);
-    assert_int_equal(rig_ring(&r, 0, PTO_RING_TASKS).used, window);
+    assert_int_equal(rig_stats(&r).submitted, slots);
+    assert_int_equal(rig_ring(&r, 0, PTO_RING_TASKS).used, slots);
     expect_ok(pto_check(r.rt));
-    /* Again, just as long as the scope is open. */
+    /* Again, as long as the scope is open. */
     expect_fail(pto_submit_task(r.rt, r.quick, PTO_KERNEL_TYPE, NULL, 0, &task), PTO_STALLED,
                 "task ring");
     /* Another level has room. */
@@ -73,13 +73,13 @@ static void test_a_full_window_under_an_open_scope(void **state)
     RIG_SUBMIT_BARE(&r, r.quick);
     expect_ok(pto_scope_end(r.rt));
     expect_ok(pto_scope_end(r.rt));
-    for (uint32_t i = 0; i < 3 * window; i++) {
+    for (uint32_t i = 0; i < 3 * slots; i++) {
         RIG_SUBMIT_BARE(&r, r.quick);
     }
     rig_stop(&r);
 }
 
-/* The inner scopes of a lifetime hold like the outer ones: the innermost that holds is named. */
+/* Inner scopes of a lifetime hold tasks, too: the innermost one that holds is named. */
 static void test_the_scope_that_holds_is_named(void **state)
 {
     rig r;
@@ -133,7 +133,7 @@ static void test_a_full_heap_under_an_open_scope(void **state)
     expect_fail(pto_alloc(r.rt, PTO_UINT8, 1, DIMS(1), &more), PTO_STALLED, "heap");
     assert_int_equal(rig_stats(&r).submitted, 4);
     assert_int_equal(rig_ring(&r, 0, PTO_RING_HEAP).used, heap);
-    /* What needs no heap goes on. */
+    /* Tasks that need no heap still work. */
     pto_task reader = RIG_SUBMIT(&r, r.quick, pto_input(&t));
     expect_ok(pto_wait_task(r.rt, reader));
     expect_ok(pto_scope_end(r.rt));
@@ -183,7 +183,7 @@ static void test_full_arguments_under_an_open_scope(void **state)
     rig_stop(&r);
 }
 
-/* Records of managed tensors: only the end of a scope gives them back. */
+/* Records of managed tensors: only the end of a scope frees them. */
 static void test_too_many_tensors_in_open_scopes(void **state)
 {
     rig r;
@@ -217,8 +217,8 @@ static pto_status sleep_long(const pto_call *call)
     return PTO_OK;
 }
 
-/* A kernel that takes its time is no stall, whether it has the oldest place of the ring or only holds
- * the memory of the task that has. */
+/* A slow kernel is no stall, whether it is the oldest task of the ring or only holds the memory
+ * of the oldest task. */
 static void test_a_slow_kernel_is_no_stall(void **state)
 {
     rig r;
@@ -239,7 +239,7 @@ static void test_a_slow_kernel_is_no_stall(void **state)
     assert_true(atomic_load(&slept));
     assert_int_equal(rig_ring(&r, 0, PTO_RING_TASKS).waits, 1);
 
-    /* The oldest is complete, its scope is ended, and somebody still reads. */
+    /* The oldest is complete, its scope has ended, and a task still reads its memory. */
     expect_ok(pto_scope_begin(r.rt));
     pto_tensor t = rig_temp(&r, heap), next;
     RIG_SUBMIT(&r, r.quick, pto_output(&t));
@@ -257,9 +257,9 @@ static void test_a_slow_kernel_is_no_stall(void **state)
     rig_stop(&r);
 }
 
-/* Under an open scope no task can change the verdict, whether the oldest is complete or somebody uses
- * its memory: only the caller can, so it is told at once. If submit waited for a task that this thread
- * is to end, the test would hang. */
+/* Under an open scope no task can make room, whether the oldest is complete or its memory is in
+ * use. Only the caller can, so submit fails immediately. If submit waited for a task that this
+ * thread completes later, the test would hang. */
 static void test_a_stall_is_proved_not_guessed(void **state)
 {
     rig r;
@@ -284,7 +284,8 @@ static void test_a_stall_is_proved_not_guessed(void **state)
     rig_stop(&r);
 }
 
-/* pto_wait and pto_read wait for completion, never for room: a full ring does not matter to them. */
+/* pto_wait and pto_read wait for completion, never for room: a full ring does not matter to
+ * them. */
 static void test_waiting_needs_no_room(void **state)
 {
     rig r;
@@ -309,7 +310,7 @@ static void test_waiting_needs_no_room(void **state)
 
 /* ---- Streaming ----------------------------------------------------------------------------- */
 
-/* Boundary scopes inside of an outer scope stream for ever, whatever the outer scope holds. */
+/* Boundary scopes inside an outer scope stream without limit, whatever the outer scope holds. */
 static void stream(void **state, uint32_t levels, bool outer_task)
 {
     rig r;
@@ -357,8 +358,8 @@ static void test_boundaries_stream_on_one_level_with_no_outer_task(void **state)
     stream(state, 1, false);
 }
 
-/* On one level a live outer task is in the way: that is a stall, which says so, and which the caller
- * can end. */
+/* On one level a live outer task is in the way: this is a stall, whose report says so and which the
+ * caller can end. */
 static void test_one_level_and_a_live_outer_task(void **state)
 {
     rig r;
@@ -380,7 +381,7 @@ static void test_one_level_and_a_live_outer_task(void **state)
         tasks += status == PTO_OK;
         expect_ok(pto_scope_end(r.rt));
     }
-    /* pto_scope_end succeeded after it, so the words are still the submit's. */
+    /* pto_scope_end succeeded after it, so the detail is still that of submit. */
     expect_status(status, PTO_STALLED,
                   (const char *const[]){"task ring", "16", "'fill'",
                                         site(submitted, sizeof submitted, task_line),
@@ -408,7 +409,7 @@ static void test_outputs_beyond_the_heap(void **state)
     int64_t heap = (int64_t)rig_ring(&r, 0, PTO_RING_HEAP).size;
     expect_ok(pto_scope_begin(r.rt));
     pto_tensor large, whole = rig_temp(&r, heap), byte = rig_temp(&r, 1);
-    /* Perhaps refused when it is made; at the latest when it is to get memory. */
+    /* Refused when it is made, or at the latest when it gets memory. */
     pto_status status = pto_temp(r.rt, PTO_UINT8, 1, DIMS(heap + 1), &large);
     if (status == PTO_OK) {
         expect_fail(pto_submit(r.rt, r.quick, pto_output(&large)), PTO_TOO_LARGE, "16384");
@@ -427,7 +428,7 @@ static void test_outputs_beyond_the_heap(void **state)
     expect_ok(pto_scope_end(r.rt));
     rig_stop(&r);
 
-    /* What was asked for does. */
+    /* The suggested size is enough. */
     config.heap_bytes = enough;
     rig_start(&r, state, &config);
     expect_ok(pto_scope_begin(r.rt));
@@ -490,7 +491,7 @@ static void test_a_drained_heap_takes_its_full_size(void **state)
     rig_stop(&r);
 }
 
-/* Tasks without bytes neither free nor freeze what lies around them. */
+/* Tasks without heap bytes do not affect the blocks around them. */
 static void test_tasks_without_bytes_do_not_freeze_the_heap(void **state)
 {
     rig r;
@@ -504,7 +505,7 @@ static void test_tasks_without_bytes_do_not_freeze_the_heap(void **state)
         RIG_SUBMIT_BARE(&r, r.quick);
         pto_task reader = RIG_SUBMIT(&r, r.quick, pto_input(&a));
         expect_ok(pto_scope_end(r.rt));
-        /* The oldest that lives has no bytes, and goes on living. */
+        /* The oldest live task has no bytes, and stays alive. */
         pto_task empty = RIG_SUBMIT_BARE(&r, r.hold);
         rig_until(&r, reader, PTO_TASK_CONSUMED);
         expect_ok(pto_scope_begin(r.rt));
@@ -518,7 +519,7 @@ static void test_tasks_without_bytes_do_not_freeze_the_heap(void **state)
     rig_stop(&r);
 }
 
-/* Blocks are aligned, inside, never split at the wrap, and never shared by two that live. */
+/* Blocks are aligned, inside the heap, never split at the wrap, and never shared by live tasks. */
 static void test_blocks_are_whole(void **state)
 {
     enum { ALIVE = 5 };
@@ -559,7 +560,7 @@ static void test_blocks_are_whole(void **state)
 int main(void)
 {
     const rig_case cases[] = {
-        RIG_CASE(test_a_full_window_under_an_open_scope),
+        RIG_CASE(test_a_full_task_ring_under_an_open_scope),
         RIG_CASE(test_the_scope_that_holds_is_named),
         RIG_CASE(test_a_full_heap_under_an_open_scope),
         RIG_CASE(test_full_arguments_under_an_open_scope),

@@ -1,6 +1,6 @@
-/* test_stall_report.c - what a stall says, word by word, for each way to stall: as the detail of the
- * error, as text of several lines and as a struct. Places in the program are made up, so that the
- * words do not change with this file. */
+/* test_stall_report.c - the exact report of each kind of stall: as error detail, as text of
+ * several lines and as a struct. Source lines are made up, so that the texts do not change with
+ * this file. */
 #include "../runtime/rig.h"
 
 static pto_config tiny(void)
@@ -53,7 +53,7 @@ static void expect_words(rig *r, const char *detail, const char *text)
     free(printed);
 }
 
-/* What a report has in common for all kinds. */
+/* The common part of all reports. */
 static void expect_report(const pto_stall_report *report, pto_stall_kind kind, pto_ring ring,
                           uint32_t level, uint64_t used, uint64_t size, uint64_t wanted)
 {
@@ -72,7 +72,7 @@ static void expect_report(const pto_stall_report *report, pto_stall_kind kind, p
 
 /* ---- A scope holds the ring ---------------------------------------------------------------- */
 
-static void test_window(void **state)
+static void test_task_ring(void **state)
 {
     rig r;
     pto_config config = tiny();
@@ -83,16 +83,17 @@ static void test_window(void **state)
     }
     assert_int_equal(submit(&r, r.quick, NULL, 0, 30), PTO_STALLED);
     expect_words(&r,
-                 "submit: the task ring of level 0 is full (4 tasks) for ever: its oldest task 0 "
+                 "submit: the task ring of level 0 is full (4 tasks), and no task that ends can "
+                 "make room: its oldest task 0 "
                  "(kernel 'fails', submitted at model.c:20) is held by the scope opened at "
-                 "model.c:7. End that scope, put what repeats into PTO_BOUNDARY scopes, or raise "
+                 "model.c:7. End that scope, put repeated work into PTO_BOUNDARY scopes, or raise "
                  "ring_tasks (PTO_RING_TASKS)",
                  "stalled: no task that ends can make room\n"
                  "  short of  task ring of level 0: 1 wanted, 4 of 4 tasks in use\n"
                  "  oldest    task 0 (kernel 'fails', submitted at model.c:20)\n"
                  "  held by   the scope opened at model.c:7, which only this program can end\n"
-                 "  do        end that scope before so much is submitted\n"
-                 "  or        put what repeats into boundary scopes: PTO_BOUNDARY(rt) { ... }\n"
+                 "  do        end that scope earlier\n"
+                 "  or        put repeated work into boundary scopes: PTO_BOUNDARY(rt) { ... }\n"
                  "  or        raise ring_tasks (PTO_RING_TASKS)\n");
     pto_stall_report report = last(&r);
     expect_report(&report, PTO_STALL_SCOPE, PTO_RING_TASKS, 0, 4, 4, 1);
@@ -108,7 +109,7 @@ static void test_window(void **state)
     assert_int_equal(last(&r).count, 2);
     assert_string_equal(rig_info(&r, report.oldest).kernel, "fails");
     expect_ok(pto_scope_end(r.rt));
-    /* It stays to be asked for. */
+    /* It can still be queried. */
     assert_int_equal(last(&r).kind, PTO_STALL_SCOPE);
     assert_int_equal(pto_wait(r.rt), PTO_TASK_FAILED);
     expect_ok(pto_clear_error(r.rt));
@@ -125,16 +126,17 @@ static void test_heap(void **state)
     expect_ok(submit_output(&r, &most, 21));
     assert_int_equal(submit_output(&r, &more, 22), PTO_STALLED);
     expect_words(&r,
-                 "submit: the heap of level 0 is full (4096 bytes, 128 wanted) for ever: its "
+                 "submit: the heap of level 0 is full (4096 bytes, 128 wanted), and no task that "
+                 "ends can make room: its "
                  "oldest task 0 (kernel 'quick', submitted at model.c:21) is held by the scope "
-                 "opened at model.c:9. End that scope, put what repeats into PTO_BOUNDARY scopes, "
+                 "opened at model.c:9. End that scope, put repeated work into PTO_BOUNDARY scopes, "
                  "or raise heap_bytes (PTO_HEAP)",
                  "stalled: no task that ends can make room\n"
                  "  short of  heap of level 0: 128 wanted, 4032 of 4096 bytes in use\n"
                  "  oldest    task 0 (kernel 'quick', submitted at model.c:21)\n"
                  "  held by   the scope opened at model.c:9, which only this program can end\n"
-                 "  do        end that scope before so much is submitted\n"
-                 "  or        put what repeats into boundary scopes: PTO_BOUNDARY(rt) { ... }\n"
+                 "  do        end that scope earlier\n"
+                 "  or        put repeated work into boundary scopes: PTO_BOUNDARY(rt) { ... }\n"
                  "  or        raise heap_bytes (PTO_HEAP)\n");
     const pto_stall_report report = last(&r);
     expect_report(&report, PTO_STALL_SCOPE, PTO_RING_HEAP, 0, 4032, 4096, 128);
@@ -155,18 +157,20 @@ static void test_arguments(void **state)
     open_scope(&r, 0, 11);
     expect_ok(submit(&r, r.quick, scalars, MANY, 23));
     assert_int_equal(submit(&r, r.quick, scalars, MANY, 24), PTO_STALLED);
-    expect_words(&r,
-                 "submit: the argument ring of level 0 is full (1024 bytes, 640 wanted) for ever: "
-                 "its oldest task 0 (kernel 'quick', submitted at model.c:23) is held by the scope "
-                 "opened at model.c:11. End that scope, put what repeats into PTO_BOUNDARY scopes, "
-                 "or raise arg_bytes (PTO_ARGS)",
-                 "stalled: no task that ends can make room\n"
-                 "  short of  argument ring of level 0: 640 wanted, 640 of 1024 bytes in use\n"
-                 "  oldest    task 0 (kernel 'quick', submitted at model.c:23)\n"
-                 "  held by   the scope opened at model.c:11, which only this program can end\n"
-                 "  do        end that scope before so much is submitted\n"
-                 "  or        put what repeats into boundary scopes: PTO_BOUNDARY(rt) { ... }\n"
-                 "  or        raise arg_bytes (PTO_ARGS)\n");
+    expect_words(
+        &r,
+        "submit: the argument ring of level 0 is full (1024 bytes, 640 wanted), and no task that "
+        "ends can make room: "
+        "its oldest task 0 (kernel 'quick', submitted at model.c:23) is held by the scope "
+        "opened at model.c:11. End that scope, put repeated work into PTO_BOUNDARY scopes, "
+        "or raise arg_bytes (PTO_ARGS)",
+        "stalled: no task that ends can make room\n"
+        "  short of  argument ring of level 0: 640 wanted, 640 of 1024 bytes in use\n"
+        "  oldest    task 0 (kernel 'quick', submitted at model.c:23)\n"
+        "  held by   the scope opened at model.c:11, which only this program can end\n"
+        "  do        end that scope earlier\n"
+        "  or        put repeated work into boundary scopes: PTO_BOUNDARY(rt) { ... }\n"
+        "  or        raise arg_bytes (PTO_ARGS)\n");
     const pto_stall_report report = last(&r);
     expect_report(&report, PTO_STALL_SCOPE, PTO_RING_ARGS, 0, 640, 1024, 640);
     expect_ok(pto_scope_end(r.rt));
@@ -187,7 +191,8 @@ static void test_too_few_levels(void **state)
     }
     assert_int_equal(submit(&r, r.quick, NULL, 0, 26), PTO_STALLED);
     expect_words(&r,
-                 "submit: the task ring of level 1 is full (4 tasks) for ever: its oldest task 0 "
+                 "submit: the task ring of level 1 is full (4 tasks), and no task that ends can "
+                 "make room: its oldest task 0 "
                  "(kernel 'quick', submitted at model.c:25) is held by the scope opened at "
                  "model.c:13. End that scope, raise levels (PTO_LEVELS): boundary scopes share the "
                  "last ring here, or raise ring_tasks (PTO_RING_TASKS)",
@@ -197,7 +202,7 @@ static void test_too_few_levels(void **state)
                  "  held by   the scope opened at model.c:13, which only this program can end\n"
                  "  do        raise levels (PTO_LEVELS): boundary scopes that nest this deep share "
                  "the ring of the scope\n"
-                 "  or        end that scope before so much is submitted\n"
+                 "  or        end that scope earlier\n"
                  "  or        raise ring_tasks (PTO_RING_TASKS)\n");
     const pto_stall_report report = last(&r);
     expect_report(&report, PTO_STALL_LEVELS, PTO_RING_TASKS, 1, 4, 4, 1);
@@ -220,11 +225,11 @@ static void test_buffers(void **state)
     }
     assert_int_equal(pto_temp(r.rt, PTO_UINT8, 1, DIMS(64), &t), PTO_STALLED);
     expect_words(&r,
-                 "create a buffer: 8 are alive in the scopes that are open, and only ending them "
+                 "create a buffer: 8 buffers are alive in open scopes, and only ending these "
                  "makes room: use boundary scopes, or raise buffers (PTO_BUFFERS)",
                  "stalled: no task that ends can make room\n"
                  "  short of  records of tensors: 1 wanted, 8 of 8 tensors in use\n"
-                 "  do        end scopes: only that gives records back, boundary scopes their own\n"
+                 "  do        end scopes: only that frees records; a boundary scope frees its own\n"
                  "  or        raise buffers (PTO_BUFFERS)\n");
     const pto_stall_report report = last(&r);
     expect_report(&report, PTO_STALL_BUFFERS, PTO_RING_BUFFERS, 0, 8, 8, 1);
@@ -244,11 +249,11 @@ static void test_never_a_tensor(void **state)
     open_scope(&r, 0, 16);
     assert_int_equal(pto_temp(r.rt, PTO_UINT8, 1, DIMS(5000), &t), PTO_TOO_LARGE);
     expect_words(&r,
-                 "create a buffer: 5000 bytes, but the heap of level 0 has 4096: it takes "
-                 "heap_bytes (PTO_HEAP) of at least 5056",
-                 "too large: it would not fit if nothing else were there\n"
+                 "create a buffer: 5000 bytes, but the heap of level 0 has 4096: raise "
+                 "heap_bytes (PTO_HEAP) to at least 5056",
+                 "too large: it would not fit into an empty ring\n"
                  "  short of  heap of level 0: 5000 wanted, 0 of 4096 bytes in use\n"
-                 "  do        split it into tasks with less\n"
+                 "  do        split it into smaller tasks\n"
                  "  or        raise heap_bytes (PTO_HEAP) to at least 5056\n");
     const pto_stall_report report = last(&r);
     expect_report(&report, PTO_STALL_TOO_LARGE, PTO_RING_HEAP, 0, 0, 4096, 5000);
@@ -266,13 +271,14 @@ static void test_never_the_outputs(void **state)
     pto_tensor a = rig_temp(&r, 4096), b = rig_temp(&r, 1);
     const pto_param both[] = {pto_output(&a), pto_output(&b)};
     assert_int_equal(submit(&r, r.quick, both, 2, 27), PTO_TOO_LARGE);
-    expect_words(&r,
-                 "submit: outputs of 4160 bytes for the heap of level 0, which has 4096: it takes "
-                 "heap_bytes (PTO_HEAP) of at least 4160",
-                 "too large: it would not fit if nothing else were there\n"
-                 "  short of  heap of level 0: 4160 wanted, 0 of 4096 bytes in use\n"
-                 "  do        split it into tasks with less\n"
-                 "  or        raise heap_bytes (PTO_HEAP) to at least 4160\n");
+    expect_words(
+        &r,
+        "submit: outputs of 4160 bytes do not fit into the heap of level 0, which has 4096: raise "
+        "heap_bytes (PTO_HEAP) to at least 4160",
+        "too large: it would not fit into an empty ring\n"
+        "  short of  heap of level 0: 4160 wanted, 0 of 4096 bytes in use\n"
+        "  do        split it into smaller tasks\n"
+        "  or        raise heap_bytes (PTO_HEAP) to at least 4160\n");
     expect_ok(pto_scope_end(r.rt));
     rig_stop(&r);
 }
@@ -291,9 +297,9 @@ static void test_never_outside(void **state)
     expect_words(&r,
                  "submit: the heap of level 0 is empty, and still too small: raise heap_bytes "
                  "(PTO_HEAP)",
-                 "too large: it would not fit if nothing else were there\n"
+                 "too large: it would not fit into an empty ring\n"
                  "  short of  heap of level 0: 4160 wanted, 0 of 4096 bytes in use\n"
-                 "  do        split it into tasks with less\n"
+                 "  do        split it into smaller tasks\n"
                  "  or        raise heap_bytes (PTO_HEAP)\n");
     expect_ok(pto_scope_end(r.rt));
     expect_ok(pto_scope_end(r.rt));
@@ -313,11 +319,11 @@ static void test_never_the_arguments(void **state)
     rig_start(&r, state, &config);
     assert_int_equal(submit(&r, r.quick, scalars, MANY, 29), PTO_TOO_LARGE);
     expect_words(&r,
-                 "submit: 65 arguments take 1040 bytes of the 1024 that level 0 has for them: it "
-                 "takes arg_bytes (PTO_ARGS) of at least 1040",
-                 "too large: it would not fit if nothing else were there\n"
+                 "submit: 65 arguments take 1040 bytes of the 1024 that level 0 has for them: "
+                 "raise arg_bytes (PTO_ARGS) to at least 1040",
+                 "too large: it would not fit into an empty ring\n"
                  "  short of  argument ring of level 0: 1040 wanted, 0 of 1024 bytes in use\n"
-                 "  do        split it into tasks with less\n"
+                 "  do        split it into smaller tasks\n"
                  "  or        raise arg_bytes (PTO_ARGS) to at least 1040\n");
     rig_stop(&r);
 }
@@ -348,7 +354,7 @@ static void test_none(void **state)
 int main(void)
 {
     const rig_case cases[] = {
-        RIG_CASE(test_window),
+        RIG_CASE(test_task_ring),
         RIG_CASE(test_heap),
         RIG_CASE(test_arguments),
         RIG_CASE(test_too_few_levels),

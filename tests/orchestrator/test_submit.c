@@ -1,11 +1,11 @@
-/* test_submit.c - what the runtime says to bad input: the right code, words with the numbers in them,
- * and nothing has changed. */
+/* test_submit.c - invalid input: the right status, a message with the numbers, and no change of
+ * state. */
 #include "../runtime/rig.h"
 
 /* ---- Nothing has changed ------------------------------------------------------------------- */
 
-/* All that a submit could leave behind. (Room in the rings may become free meanwhile, so what is
- * compared is taken when everything is complete and an open scope keeps it.) */
+/* All state that a submit could change. (Room in the rings may become free meanwhile, so the
+ * states are compared when all tasks are complete and an open scope holds them.) */
 static void same_state(const pto_runtime_stats *a, const pto_runtime_stats *b)
 {
     assert_int_equal(a->submitted, b->submitted);
@@ -64,7 +64,7 @@ static void bench_refuses(bench *b, pto_kernel kernel, pto_worker_type type,
     expect_ok(pto_check(b->r.rt));
 }
 
-/* The parameter list is refused with this status and these words. */
+/* The parameter list is refused with this status and message. */
 #define REFUSED(b, status, words, ...)                                                             \
     bench_refuses((b), (b)->r.quick, PTO_KERNEL_TYPE, (const pto_param[]){__VA_ARGS__},            \
                   sizeof((const pto_param[]){__VA_ARGS__}) / sizeof(pto_param), (status), words,   \
@@ -75,7 +75,7 @@ static void bench_refuses(bench *b, pto_kernel kernel, pto_worker_type type,
         __VA_ARGS__, NULL                                                                          \
     }
 
-/* And the runtime works on. */
+/* And the runtime still works. */
 static void bench_stop(bench *b)
 {
     rig *r = &b->r;
@@ -134,7 +134,7 @@ static void test_registering_nonsense(void **state)
     bench_stop(&b);
 }
 
-/* Names are copied and may be long, empty and alike; many kernels are fine. */
+/* Names are copied and may be long, empty and equal; many kernels are possible. */
 static void test_registering_many(void **state)
 {
     enum { MANY = 1000 };
@@ -177,7 +177,7 @@ static void test_wrong_worker_types(void **state)
                   __FILE__, __LINE__);
     bench_refuses(&b, kernel[PTO_CUBE], (pto_worker_type)-7, NULL, 0, PTO_BAD_WORKER, WORDS("cube"),
                   __FILE__, __LINE__);
-    /* Nobody is there for it: better said now than never run. */
+    /* No thread can run it: refused instead of never run. */
     bench_refuses(&b, kernel[PTO_ACCELERATOR], PTO_KERNEL_TYPE, NULL, 0, PTO_BAD_WORKER,
                   WORDS("accelerator"), __FILE__, __LINE__);
     bench_refuses(&b, kernel[PTO_ACCELERATOR], PTO_ACCELERATOR, NULL, 0, PTO_BAD_WORKER,
@@ -206,7 +206,7 @@ static void test_parameters_that_cannot_be(void **state)
                   __FILE__, __LINE__);
     expect_fail(pto_submit_task(NULL, b.r.quick, PTO_KERNEL_TYPE, NULL, 0, NULL), PTO_NULL_ARGUMENT,
                 "submit");
-    /* A task that never was. */
+    /* A task that never existed. */
     REFUSED(&b, PTO_BAD_TASK, WORDS("task"), pto_after(b.writer + 8000));
     REFUSED(&b, PTO_BAD_TASK, WORDS("task"), pto_after(UINT64_MAX));
     REFUSED(&b, PTO_BAD_TASK, WORDS("task"), pto_after(b.writer | UINT64_C(1) << 63));
@@ -251,7 +251,7 @@ static void test_unsound_tensors(void **state)
     pto_tensor t = b.user;
     t.storage = NULL;
     REFUSED(&b, PTO_NULL_ARGUMENT, WORDS("storage"), pto_input(&t));
-    /* The first parameter is sound, the last is not: the first must not have been taken. */
+    /* The first parameter is valid, the last is not: the first must have no effect. */
     t = b.user;
     t.shape[0] = 99;
     REFUSED(&b, PTO_OUT_OF_BOUNDS, WORDS("99"), pto_output(&b.unwritten), pto_input(&b.written),
@@ -259,7 +259,7 @@ static void test_unsound_tensors(void **state)
     bench_stop(&b);
 }
 
-/* User memory must not be the runtime's own: nobody could keep it alive. */
+/* User memory must not be in the runtime's heap: nothing would keep it alive. */
 static void test_user_memory_inside_the_heap(void **state)
 {
     bench b;
@@ -370,7 +370,7 @@ static void test_scalars_convert(void **state)
     assert_int_equal(pto_arg_i64(&real), 2);
 }
 
-/* In the order of the parameters, without those that are no arguments; no elements, no address. */
+/* In the order of the parameters, without pto_after; an empty tensor has no address. */
 static void test_arguments_arrive(void **state)
 {
     bench b;
@@ -403,7 +403,7 @@ static void test_arguments_arrive(void **state)
     bench_stop(&b);
 }
 
-/* More parameters than are kept at hand, and more producers than are taken the fast way. */
+/* More parameters and more producers than the fast path takes. */
 static void test_many_parameters(void **state)
 {
     enum { MANY = 500 };
@@ -547,7 +547,7 @@ static void test_outputs_of_a_task(void **state)
     assert_int_equal(got.dtype, PTO_UINT8);
     expect_ok(pto_task_get_output(r->rt, task, 2, &got));
     assert_ptr_equal(rig_address(r, &got), rig_address(r, &b.unwritten));
-    /* It is as good as the tensor that was handed in. */
+    /* It can be used like the tensor that was passed in. */
     pto_task reader = RIG_SUBMIT(r, r->quick, pto_input(&got));
     RIG_WAITS_FOR(r, reader, 1);
     expect_fail(pto_task_get_output(r->rt, task, 3, &got), PTO_BAD_INDEX, "3");

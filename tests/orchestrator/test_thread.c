@@ -1,5 +1,5 @@
-/* test_thread.c - one thread orchestrates: everything but a few calls is refused on any other, and
- * inside of kernels. */
+/* test_thread.c - one thread orchestrates: on other threads and inside kernels, all but a few
+ * calls are refused. */
 #include <pto/execute.h>
 #include <pto/work.h>
 
@@ -7,7 +7,7 @@
 
 /* ---- What is refused -------------------------------------------------------------------------- */
 
-/* One of everything that only the orchestrating thread may do. */
+/* Each call that only the orchestrating thread may make. */
 typedef struct outsider {
     pto_runtime *rt;
     pto_kernel kernel;
@@ -15,7 +15,7 @@ typedef struct outsider {
     pto_buffer buffer;
     pto_tensor user, managed;
     char memory[64];
-    const char *wrong; /* a call that was not refused as it should be */
+    const char *wrong; /* a call that was not refused */
     pto_status status;
 } outsider;
 
@@ -168,7 +168,7 @@ static pto_status use_in_a_kernel(const pto_call *call)
     return PTO_OK;
 }
 
-/* pto_cancel, pto_is_cancelled, pto_stats and pto_task_complete are for everybody. */
+/* pto_cancel, pto_is_cancelled, pto_stats and pto_task_complete are allowed on every thread. */
 static void test_what_any_thread_may_do(void **state)
 {
     for (int in_kernel = 0; in_kernel < 2; in_kernel++) {

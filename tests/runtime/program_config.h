@@ -27,10 +27,10 @@ static inline void config_workers(test_rng *rng, program *p, program_profile pro
         p->worker_types[w] = (uint32_t)program_roll(rng, 1, PTO_ALL_TYPES);
     }
     p->worker_types[program_roll(rng, 0, c->workers - 1)] =
-        PTO_ALL_TYPES; /* each type has somebody */
+        PTO_ALL_TYPES; /* each type has a worker */
 }
 
-/* Rings from large to hopeless: pools smaller than what one task asks for, windows of two tasks. */
+/* Rings from large to hopeless: pools smaller than one task needs, task rings of two. */
 static inline void config_rings(test_rng *rng, pto_config *c, program_profile profile)
 {
     if (profile == PROFILE_RACE) {
@@ -81,7 +81,7 @@ static inline void config_rings(test_rng *rng, pto_config *c, program_profile pr
     }
 }
 
-/* Everything that can be set, in every combination. `fails`: the program has tasks that may. */
+/* All settings in all combinations. `fails`: the program has tasks that may fail. */
 static inline void config_make(test_rng *rng, program *p, program_profile profile, bool fails)
 {
     pto_config *c = &p->config;
@@ -91,7 +91,7 @@ static inline void config_make(test_rng *rng, program *p, program_profile profil
     c->place = program_one_in(rng, 3) ? PTO_PLACE_THREAD : PTO_PLACE_INLINE;
     c->map_twice = program_one_in(rng, 2);
     c->spin = program_one_in(rng, 3) ? 0 : (uint32_t)program_roll(rng, 1, 200);
-    /* The safe answer changes no result, but it poisons more than the bytes do. */
+    /* A small budget changes no result of good tasks, but it poisons more memory. */
     c->overlap_budget = !fails && program_one_in(rng, 4) ? 1 : UINT64_MAX;
     if (program_one_in(rng, 3)) {
         static const int bits[] = {8, 16, 31, 32, 33, 48};
@@ -99,13 +99,13 @@ static inline void config_make(test_rng *rng, program *p, program_profile profil
                         (uint64_t)program_roll(rng, 1, 60);
     }
     config_rings(rng, c, profile);
-    /* Not drawn: programs stay what they were. */
+    /* Not drawn, so that the programs of old seeds do not change. */
     c->guard = c->spin % 4 == 1 ? 1 : PTO_NO_GUARD;
     const bool inlined = profile == PROFILE_SAME ? c->spin % 4 != 1 : c->spin % 4 == 2;
-    c->inline_ns = inlined            ? 1000000000 /* everything that can be */
-                   : c->spin % 4 == 3 ? 100        /* and if others have enough to do */
+    c->inline_ns = inlined            ? 1000000000 /* every kernel that can run inline */
+                   : c->spin % 4 == 3 ? 100 /* short ones, and medium ones while workers are busy */
                                       : PTO_NO_INLINE;
-    if (inlined) { /* and not much that keeps it */
+    if (inlined) { /* and few reasons not to run inline */
         c->place = PTO_PLACE_INLINE;
         c->caller_types = 0;
         c->deps = c->map_entries = 0;
@@ -123,13 +123,13 @@ static inline void config_number(FILE *out, const char *name, uint64_t value)
     }
 }
 
-/* One line, and one for each level that has something of its own. What is not said is default. */
+/* One line, and one for each level with its own sizes. Defaults are not printed. */
 static inline void config_print(FILE *out, const program *p)
 {
     const pto_config *c = &p->config;
     fprintf(out, "  levels %u", c->levels);
     if (c->inline_ns != PTO_NO_INLINE) {
-        fprintf(out, ", at once");
+        fprintf(out, ", inline");
     }
     if (c->type_workers[0]) {
         fprintf(out, ", workers of one type");
@@ -142,7 +142,7 @@ static inline void config_print(FILE *out, const program *p)
             c->place == PTO_PLACE_THREAD ? ", a thread schedules" : "",
             c->map_twice ? ", mapped twice" : "");
     fprintf(out, "%s", c->guard == 1 ? ", guarded" : "");
-    config_number(out, "window", c->ring_tasks);
+    config_number(out, "ring tasks", c->ring_tasks);
     config_number(out, "heap", c->heap_bytes);
     config_number(out, "deps", c->deps);
     config_number(out, "map entries", c->map_entries);
@@ -154,7 +154,7 @@ static inline void config_print(FILE *out, const program *p)
     fprintf(out, "%s\n", p->ending == PTO_CANCEL ? ", cancelled at the end" : "");
     for (uint32_t level = 0; level < c->levels; level++) {
         if (c->level_ring_tasks[level]) {
-            fprintf(out, "  level %u: window %u, heap %" PRIu64 "\n", level,
+            fprintf(out, "  level %u: ring tasks %u, heap %" PRIu64 "\n", level,
                     c->level_ring_tasks[level], c->level_heap_bytes[level]);
         }
     }

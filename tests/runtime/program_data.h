@@ -2,7 +2,7 @@
  *
  * Plain data, decided by a seed. An operation names what it works on by the number of the operation
  * that made it, so any of them can be left out: those that need it are left out with it, and the
- * rest is still a program. That is how a failure is made small.
+ * rest is still a program. This is how a failing program is reduced.
  */
 #ifndef PTO_TEST_PROGRAM_DATA_H
 #define PTO_TEST_PROGRAM_DATA_H
@@ -27,9 +27,9 @@
 
 /* Memory of the user. */
 typedef enum program_area {
-    AREA_MAIN,    /* everybody reads and writes it, through aliases of all kinds */
-    AREA_SIDE,    /* a second such one */
-    AREA_FIXED,   /* nobody writes it: pto_nodep is harmless here */
+    AREA_MAIN,    /* all tasks read and write it, through aliases of all kinds */
+    AREA_SIDE,    /* a second one like it */
+    AREA_FIXED,   /* no task writes it: pto_nodep is harmless here */
     AREA_VOUCHED, /* each piece is written by one task; readers name that task with pto_after */
     AREA_COUNT
 } program_area;
@@ -51,10 +51,10 @@ static const uint32_t program_area_bytes[AREA_COUNT] = {768, 256, 128, 512};
     X(WAIT, "wait")           /* pto_wait */                                                       \
     X(WAIT_TASK, "wait_task") /* pto_wait_task */                                                  \
     X(CLEAR, "clear")         /* pto_clear_error */                                                \
-    X(CANCEL, "cancel")       /* waits, cancels, sees that submit is refused, clears */            \
+    X(CANCEL, "cancel")       /* waits, cancels, checks that submit is refused, clears */          \
     X(INFO, "info")           /* pto_task_info and pto_task_get_output */                          \
     X(CHECK, "check")         /* pto_check in the middle */                                        \
-    X(REFUSED, "refused")     /* calls that are wrong whatever came before */
+    X(REFUSED, "refused")     /* calls that are always wrong */
 
 typedef enum program_kind {
 #define PROGRAM_KIND_ENUM(name, text) OP_##name,
@@ -63,7 +63,7 @@ typedef enum program_kind {
         OP_COUNT
 } program_kind;
 
-/* Whether an operation takes place: which of two branches the value read last leads into. */
+/* Whether an operation is executed: it depends on the value read last. */
 typedef enum program_guard {
     GUARD_NONE,
     GUARD_EVEN,
@@ -73,20 +73,20 @@ typedef enum program_guard {
 /* How a task fails. */
 typedef enum program_failure {
     FAIL_NEVER,
-    FAIL_BEFORE,  /* without having written anything */
-    FAIL_AFTER,   /* having written everything */
-    FAIL_BY_DATA, /* before, if what it has read says so */
+    FAIL_BEFORE,  /* before it writes anything */
+    FAIL_AFTER,   /* after it has written everything */
+    FAIL_BY_DATA, /* before, depending on the data it has read */
 } program_failure;
 
 /* How a task ends. */
 typedef enum program_ending {
     END_RETURN,    /* its kernel does the work */
     END_LATER,     /* the kernel returns PTO_PENDING, another thread does the work */
-    END_INLINE,    /* the kernel does the work and completes the task itself, then returns */
-    END_MEANWHILE, /* another thread does it all while the kernel waits to return PTO_PENDING */
+    END_INSIDE,    /* the kernel does the work and completes the task itself, then returns */
+    END_MEANWHILE, /* another thread completes the task before the kernel returns PTO_PENDING */
 } program_ending;
 
-/* What is wrong with a submit, whatever its tensors are. X(name, status) */
+/* Ways to make a submit wrong, with any tensors. X(name, status) */
 #define PROGRAM_SPOIL_MAP(X)                                                                       \
     X(NOTHING, PTO_OK)                                                                             \
     X(KERNEL, PTO_BAD_KERNEL)         /* no such kernel */                                         \
@@ -94,7 +94,7 @@ typedef enum program_ending {
     X(FORGOTTEN, PTO_BAD_PARAM)       /* a parameter of no kind */                                 \
     X(NULL_TENSOR, PTO_NULL_ARGUMENT) /* an input without a tensor */                              \
     X(UNSOUND, PTO_OUT_OF_BOUNDS)     /* an input that ends behind its storage */                  \
-    X(FUTURE, PTO_BAD_TASK)           /* after a task that there is not yet */                     \
+    X(FUTURE, PTO_BAD_TASK)           /* after a task that does not exist yet */                   \
     X(HEAP, PTO_BAD_MEMORY)           /* an input at the address of a managed tensor */
 
 typedef enum program_spoil {
@@ -117,7 +117,7 @@ typedef struct program_work {
     pto_worker_type type;
     program_failure failure;
     program_ending ending;
-    bool meddles;      /* calls what a kernel must not call */
+    bool meddles;      /* makes calls that are forbidden in kernels */
     uint32_t delay[2]; /* nanoseconds, before it reads and before it writes */
 } program_work;
 
@@ -148,19 +148,19 @@ typedef struct program {
     uint32_t n_ops;
     program_param param[PROGRAM_PARAMS];
     uint32_t n_params;
-    bool dropped[PROGRAM_OPS]; /* by the search for a smaller program */
+    bool dropped[PROGRAM_OPS]; /* left out by the reduction */
 } program;
 
-/* What programs are to be like. */
+/* Kinds of programs. */
 typedef enum program_profile {
     PROFILE_ALL,  /* of everything */
-    PROFILE_RACE, /* workers, delays, little memory and no failures: what is wrong shows soon */
-    PROFILE_FAIL, /* many failures, in a window where slots come back soon */
-    PROFILE_SAME, /* the same tensors again and again, most of them apart from all others: what submit
-                     knows already */
+    PROFILE_RACE, /* workers, delays, little memory, no failures: mistakes show soon */
+    PROFILE_FAIL, /* many failures, in a task ring whose slots are reused soon */
+    PROFILE_SAME, /* the same tensors again and again, most of them disjoint: they take the fast
+                     path */
 } program_profile;
 
-/* The one that goes with a seed, where nobody says otherwise. */
+/* The default profile of a seed. */
 static inline program_profile program_profile_of(uint64_t seed)
 {
     static const program_profile profiles[8] = {
@@ -188,7 +188,7 @@ static inline pto_status program_spoil_status(program_spoil spoil)
     return statuses[spoil];
 }
 
-/* For what cannot go wrong unless the test itself is. */
+/* For calls that fail only if the test itself is wrong. */
 static inline void program_must(bool good, const char *what)
 {
     if (!good) {
@@ -204,9 +204,9 @@ static inline void *program_room(size_t count, size_t size)
     return room;
 }
 
-/* ---- What all programs saw ---------------------------------------------------------------- */
+/* ---- Coverage of all programs ------------------------------------------------------------- */
 
-/* A test that never gets somewhere proves nothing there. X(name, text) */
+/* A case that never occurs is not tested. X(name, text) */
 #define PROGRAM_SEEN_MAP(X)                                                                        \
     X(TASKS, "tasks")                                                                              \
     X(SKIPPED, "tasks skipped")                                                                    \
@@ -238,7 +238,7 @@ static inline void *program_room(size_t count, size_t size)
     X(STALLED_BUFFERS, "stalls of buffers")                                                        \
     X(OUTER, "tensors of an outer lifetime that a task brought to life")                           \
     X(TOO_LARGE, "tasks that cannot fit")                                                          \
-    X(WAITED_WINDOW, "waits for a window")                                                         \
+    X(WAITED_TASKS, "waits for a task ring")                                                       \
     X(WAITED_HEAP, "waits for a heap")                                                             \
     X(WAITED_ARGS, "waits for arguments")                                                          \
     X(WAITED_DEPS, "waits for edges")                                                              \

@@ -1,5 +1,5 @@
-/* program_diary.h - all that can be seen of a run, in the order in which it happened: to compare two
- * runs of one program that should not differ. Only where one thread runs everything they cannot.
+/* program_diary.h - everything visible of a run, in order, to compare two runs of one program. Only
+ * on one thread are two runs always equal.
  */
 #ifndef PTO_TEST_PROGRAM_DIARY_H
 #define PTO_TEST_PROGRAM_DIARY_H
@@ -51,7 +51,7 @@ static inline void diary_level(program_diary *d, const pto_level_stats *l)
     diary_note(d, "arguments in use", l->ring[PTO_RING_ARGS].used);
     diary_note(d, "edges in use", l->ring[PTO_RING_DEPS].used);
     diary_note(d, "map entries in use", l->ring[PTO_RING_MAP].used);
-    diary_note(d, "waits for the window", l->ring[PTO_RING_TASKS].waits);
+    diary_note(d, "waits for the task ring", l->ring[PTO_RING_TASKS].waits);
     diary_note(d, "waits for the heap", l->ring[PTO_RING_HEAP].waits);
     diary_note(d, "waits for arguments", l->ring[PTO_RING_ARGS].waits);
     diary_note(d, "waits for edges", l->ring[PTO_RING_DEPS].waits);
@@ -101,7 +101,7 @@ static inline void diary_task(program_diary *d, pto_runtime *rt, pto_task task)
     }
 }
 
-/* Whether two diaries are the same; if not, `why` has where they part. */
+/* Whether two diaries are equal; if not, `why` says where they differ. */
 static inline bool diary_same(const program_diary *a, const program_diary *b, const char *name_a,
                               const char *name_b, char *why, size_t size)
 {

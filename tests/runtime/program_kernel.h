@@ -1,13 +1,13 @@
-/* program_kernel.h - the kernel of all programs: it makes every wrong order visible.
+/* program_kernel.h - the kernel of all programs, which makes every wrong order visible.
  *
  * It folds its number, its scalars and every byte of its inputs and inouts into one number, and
  * writes every byte of its outputs and inouts from that number (and what an inout held). So a byte
  * that comes too early, too late or not at all changes everything that follows from it. The oracle
- * runs the same function, on memory of its own.
+ * runs the same function on its own memory.
  *
- * A kernel also looks whether it was called as it was submitted, and records that it ran. These records
- * are plain fields: the runtime promises that whoever waits for a task sees what it wrote, and the
- * thread sanitizer holds it to that.
+ * A kernel also checks that its arguments are those of the submit, and records that it ran. The
+ * records are plain fields: the runtime promises that a thread that waits for a task sees its
+ * writes, and the thread sanitizer checks this.
  */
 #ifndef PTO_TEST_PROGRAM_KERNEL_H
 #define PTO_TEST_PROGRAM_KERNEL_H
@@ -32,7 +32,7 @@ typedef struct program_arg {
 /* A task that was submitted, or the memory of a pto_alloc, which counts as one. */
 typedef struct program_task {
     /* set before it is submitted */
-    uint32_t number; /* that it is known by here */
+    uint32_t number; /* index of the task in the program */
     uint32_t op;     /* PROGRAM_OPS: by the end of the program */
     program_work work;
     bool no_kernel;   /* pto_alloc, pto_write */
@@ -44,10 +44,10 @@ typedef struct program_task {
     /* set when it was submitted */
     pto_task handle;
     uint32_t level, lifetime;
-    uint64_t seq;     /* its place on its level */
-    uint64_t order;   /* how many were submitted before it */
-    uint64_t block;   /* bytes of managed memory it brought to life */
-    uint32_t holders; /* scopes at its birth, and tasks that named its memory */
+    uint64_t seq;     /* its index on its level */
+    uint64_t order;   /* number of tasks submitted before it */
+    uint64_t block;   /* bytes of managed memory that it owns */
+    uint32_t holders; /* scopes at its submit, and tasks that named its memory */
 
     /* noted by the kernel */
     uint32_t runs;
@@ -62,7 +62,7 @@ typedef struct program_task {
     bool is_complete;
 } program_task;
 
-/* A thread that ends pending tasks. */
+/* A thread that completes pending tasks. */
 typedef struct program_helper {
     pthread_t thread;
     pthread_mutex_t lock;
@@ -70,8 +70,7 @@ typedef struct program_helper {
     program_task *first;  /* the latest comes first: another order than that of submission */
     program_diary *diary; /* NULL, or everything runs on one thread */
     bool started, stop;
-    bool
-        once; /* no second pto_task_complete, which would be refused: nobody waits for its return */
+    bool once; /* no second pto_task_complete: no thread would wait until it returns */
 } program_helper;
 
 static inline PTO_PRINTF(2, 3) void kernel_complain(program_task *task, const char *format, ...)
@@ -148,7 +147,7 @@ static inline bool kernel_writes(pto_param_kind kind)
     return kind == PTO_PARAM_OUTPUT || kind == PTO_PARAM_INOUT;
 }
 
-/* What a task does to the arguments it is given, in the runtime or for the oracle. */
+/* The work of a task on its arguments, in the runtime or for the oracle. */
 static inline pto_status kernel_work(const program_task *task, const pto_arg *args, bool delays)
 {
     uint64_t h = 1;
@@ -233,7 +232,7 @@ static inline void kernel_check_call(program_task *task, const pto_call *call)
     }
 }
 
-/* None of this is for kernels, and all of it must be refused, also on the orchestrating thread. */
+/* Kernels must not make these calls: all are refused, also on the orchestrating thread. */
 static inline void kernel_meddle(program_task *task, const pto_call *call)
 {
     uint64_t value;
@@ -249,13 +248,13 @@ static inline void kernel_meddle(program_task *task, const pto_call *call)
     };
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
         if (answers[i] != PTO_WRONG_THREAD) {
-            kernel_complain(task, "a kernel calls what it must not (%zu), and is told %s", i,
+            kernel_complain(task, "a kernel made forbidden call %zu, which returned %s", i,
                             pto_status_name(answers[i]));
         }
     }
 }
 
-/* The work of a task with its records. */
+/* The work of a task, with its records. */
 static inline pto_status kernel_do(program_task *task, const pto_call *call)
 {
     kernel_check_call(task, call);
@@ -275,7 +274,7 @@ static inline pto_status kernel_do(program_task *task, const pto_call *call)
 
 static inline void kernel_complete(const program_task *task, pto_status status, bool once)
 {
-    /* From here on the task may be gone for the runtime; its record stays. */
+    /* From here on the runtime may recycle the task; its record stays. */
     pto_runtime *rt = task->rt;
     const pto_task handle = task->call.task;
     pto_status answer = pto_task_complete(rt, handle, status);
@@ -285,7 +284,7 @@ static inline void kernel_complete(const program_task *task, pto_status status, 
     }
     if (answer != PTO_OK) {
         fprintf(stderr, "pto_task_complete: %s\n", pto_error_detail());
-        abort(); /* nobody would ever hear of it otherwise */
+        abort(); /* otherwise the mistake would be lost */
     }
 }
 
@@ -327,7 +326,7 @@ static inline void helper_start(program_helper *helper, bool once)
     program_must(helper->started, "no thread");
 }
 
-/* All that was handed over is done. Workers may still be about to leave their kernels. */
+/* The helper has completed all its tasks. Workers may still be about to leave their kernels. */
 static inline void helper_stop(program_helper *helper)
 {
     if (helper->started && !helper->stop) {
@@ -339,7 +338,7 @@ static inline void helper_stop(program_helper *helper)
     }
 }
 
-/* When the runtime, and with it every worker, is gone. */
+/* After the runtime and all its workers are gone. */
 static inline void helper_free(program_helper *helper)
 {
     helper_stop(helper);
@@ -357,7 +356,7 @@ static inline pto_status kernel_hand_over(program_task *task, const pto_call *ca
     memcpy(task->copy, call->args, call->n_args * sizeof *task->copy);
     pthread_mutex_lock(&helper->lock);
     task->call = *call;
-    task->call.args = task->copy; /* the worker's own are gone when the kernel returns */
+    task->call.args = task->copy; /* the worker's copy is gone when the kernel returns */
     task->next = helper->first;
     helper->first = task;
     pthread_cond_broadcast(&helper->change);
@@ -376,7 +375,7 @@ static inline pto_status kernel_main(const pto_call *call)
     switch (task->work.ending) {
     case END_RETURN:
         break;
-    case END_INLINE:
+    case END_INSIDE:
         task->call = *call;
         kernel_complete(task, kernel_do(task, call), true);
         return PTO_PENDING;

@@ -1,9 +1,9 @@
 /* program_make.h - a program from a seed, or from the bytes of a fuzzer.
  *
- * The maker keeps a model of what it has made, so that most of a program makes sense: tensors are
- * written before they are read, and used while they live. Now and then they are not, on purpose.
- * What a run makes of it may differ (a branch went around an operation, a ring was too small); then
- * the runtime refuses more than was meant, and must do so with the right words.
+ * The generator keeps a model of the program so far, so that most of it makes sense: tensors are
+ * written before they are read, and used while they live. Sometimes they are not, on purpose. A run
+ * may differ from this model (a branch skips an operation, a ring is too small). Then the runtime
+ * refuses more calls than planned, and must do so with the right messages.
  */
 #ifndef PTO_TEST_PROGRAM_MAKE_H
 #define PTO_TEST_PROGRAM_MAKE_H
@@ -31,7 +31,7 @@ static inline bool make_one_in(maker *k, int64_t n)
     return program_one_in(&k->rng, n);
 }
 
-/* Of everything, also what is wrong. */
+/* All kinds of operations, also wrong ones. */
 static inline bool make_is_wild(const maker *k)
 {
     return k->profile == PROFILE_ALL || k->profile == PROFILE_SAME;
@@ -91,7 +91,7 @@ static inline void make_external(maker *k, program_area area)
     const uint32_t bytes = program_area_bytes[area];
     op->area = area;
     op->dtype = make_dtype(k);
-    /* Any byte may be a base: kernels are careful, and overlap is a matter of bytes. */
+    /* Any byte may be a base: kernels handle unaligned data, and overlap is decided by bytes. */
     op->at = make_one_in(k, 2) ? 0 : (uint32_t)make_roll(k, 0, bytes / 2);
     make_shape(k, op, (bytes - op->at) / (int64_t)pto_dtype_size(op->dtype));
     op->seed = make_one_in(k, 5) ? make_seed(k) : 0;
@@ -158,7 +158,7 @@ typedef enum make_class {
     CLASS_WRITTEN,   /* managed, with memory */
     CLASS_UNWRITTEN, /* managed, without */
     CLASS_DEAD,      /* managed, of a lifetime that is over */
-    CLASS_VOUCHED,   /* not for everybody */
+    CLASS_VOUCHED,   /* not for all tasks */
 } make_class;
 
 static inline make_class make_classify(const maker *k, uint32_t op)
@@ -276,7 +276,7 @@ static inline void make_work(maker *k, program_work *work)
     }
 }
 
-/* The model goes on as if the task was submitted, where that is right. */
+/* The model continues as if the task was submitted, if that is right. */
 static inline void make_submitted(maker *k, const program_op *op)
 {
     program_task *task = model_resolve(&k->m, k->p, make_number(k, op));
@@ -347,7 +347,7 @@ static inline void make_branch(maker *k)
 }
 
 /* Several tasks write parts of one memory without dependencies, a last one reads it after all of
- * them. Nobody else uses that memory: the program vouches for what the runtime is not told. */
+ * them. No other task uses that memory: the program guarantees the order, without dependencies. */
 static inline void make_vouched(maker *k)
 {
     const int64_t parts = make_roll(k, 1, 4);
@@ -357,7 +357,7 @@ static inline void make_vouched(maker *k)
     if (!managed && k->vouched + (uint64_t)bytes > program_area_bytes[AREA_VOUCHED]) {
         return;
     }
-    /* A single writer may bring the memory itself. */
+    /* A single writer may allocate the memory itself. */
     const program_kind kind = !managed ? OP_EXTERNAL : parts == 1 ? OP_TEMP : OP_ALLOC;
     program_op *op = make_op(k, kind);
     const uint32_t memory = make_number(k, op);
@@ -472,7 +472,7 @@ static inline void make_write(maker *k)
     make_tensor_param(k, op, PTO_PARAM_OUTPUT);
     const program_param *param = &k->p->param[op->first_param];
     if (k->p->op[param->of].seed) {
-        /* Two elements in one place: which one stays is not said. */
+        /* Two elements at one address: which one remains is undefined. */
         k->p->n_params--;
         k->p->n_ops--;
         return;
@@ -545,8 +545,8 @@ static inline void make_step(maker *k)
 
 /* ---- All of it ------------------------------------------------------------------------------ */
 
-/* The program that such numbers decide; what memory holds at first is up to the seed. Where bytes
- * decide it ends with them. */
+/* The program for these random numbers; the seed decides the initial contents of memory. A program
+ * made from bytes ends with them. */
 static inline void program_make_from(program *p, test_rng rng, uint64_t seed,
                                      program_profile profile)
 {

@@ -1,10 +1,10 @@
-/* program_model.h - what the runtime must answer: scopes, lifetimes, versions and room.
+/* program_model.h - the expected answers of the runtime: scopes, lifetimes, versions and room.
  *
- * The model knows what was submitted, and nothing of what has run: that must not matter to any
- * answer. Whether a kernel failed is for the oracle.
+ * The model knows what was submitted, but not what has run: no answer may depend on that. Failures
+ * of kernels are left to the oracle.
  *
  *   lifetime   a boundary scope (or the first one) and the scopes in it up to the next boundary.
- *              Memory lives in one, on one level. Number 0 is the place outside of all scopes.
+ *              Memory lives in one, on one level. Number 0 is outside all scopes.
  *   buffer     managed memory: the lifetime it was made in, its version, and whether it has memory.
  *   slot       the tensor that an operation has made.
  */
@@ -17,7 +17,7 @@
 
 typedef struct model_lifetime {
     uint32_t level;
-    uint32_t scopes; /* open; 0: it is over */
+    uint32_t scopes; /* open; 0: the lifetime is over */
     bool holds;      /* it has tasks */
     uint64_t first;  /* the first of them, counted on the level */
 } model_lifetime;
@@ -33,7 +33,7 @@ typedef struct model_buffer {
     uint32_t lifetime;
     bool has_memory;
     uint32_t version;
-    uint32_t owner; /* the task that brought the memory */
+    uint32_t owner; /* the task that owns the memory */
 } model_buffer;
 
 typedef struct model_slot {
@@ -43,7 +43,7 @@ typedef struct model_slot {
 } model_slot;
 
 typedef struct model_room {
-    uint64_t window, heap, args;
+    uint64_t tasks, heap, args;
 } model_room;
 
 typedef struct model {
@@ -107,7 +107,8 @@ static inline void model_end(model *m)
     m->lifetime[scope->lifetime].scopes--;
 }
 
-/* Scopes that hold a task still: those of its lifetime that it was born in and that are open. */
+/* Scopes that still hold a task: those of its lifetime that were open at its submit and still
+ * are. */
 static inline uint32_t model_scopes_of(const model *m, const program_task *task)
 {
     uint32_t count = 0;
@@ -196,7 +197,7 @@ static inline void model_resolve_scalar(uint64_t value, program_arg *arg)
     }
 }
 
-/* One argument as things stand; false if what it needs was never made. */
+/* One argument in the current state; false if what it needs was never made. */
 static inline bool model_resolve_param(const model *m, const program_param *param, program_arg *arg)
 {
     *arg = (program_arg){.kind = param->kind,
@@ -227,7 +228,7 @@ static inline void model_free_task(program_task *task)
     }
 }
 
-/* A task as it would be submitted now, NULL if something it needs is not there. */
+/* A task as it would be submitted now; NULL if something it needs does not exist. */
 static inline program_task *model_resolve(const model *m, const program *p, uint32_t op)
 {
     const program_op *o = &p->op[op];
@@ -251,7 +252,7 @@ static inline program_task *model_resolve(const model *m, const program *p, uint
     return task;
 }
 
-/* The memory of a buffer that nobody has written, as the task that pto_alloc makes of it. */
+/* The memory of a buffer without a writer, as the task that pto_alloc makes for it. */
 static inline program_task *model_resolve_memory(const model *m, uint32_t op, uint32_t buffer)
 {
     program_task *task = program_room(1, sizeof *task);
@@ -268,8 +269,8 @@ static inline program_task *model_resolve_memory(const model *m, uint32_t op, ui
 
 /* What the runtime may answer. `wrong` and `may` are sets of statuses. */
 typedef struct model_verdict {
-    uint64_t wrong; /* if any: it must be refused, with one of these (of several mistakes which one
-                       is named is not said) or one of `may` */
+    uint64_t wrong; /* if any: it must be refused with one of these or of `may` (with several
+                       mistakes, any of them may be named) */
     uint64_t may;   /* else: this or PTO_OK, if `good` */
     bool good;
 } model_verdict;
@@ -287,8 +288,8 @@ static inline bool model_accepts(const model_verdict *v, pto_status status)
     return status == PTO_OK ? v->good : (v->may & model_bit(status)) != 0;
 }
 
-/* What is wrong with one argument. All are judged by the state before the task. `brought` says
- * that an argument before it brings the memory. */
+/* What is wrong with one argument, by the state before the task. `brought`: an earlier argument
+ * allocates the memory. */
 static inline uint64_t model_judge_arg(const model *m, const program_arg *arg, bool brought)
 {
     if (arg->kind == PTO_PARAM_SCALAR || arg->kind == PTO_PARAM_AFTER ||
@@ -316,7 +317,7 @@ static inline uint64_t model_judge_arg(const model *m, const program_arg *arg, b
 
 /* ---- Room ----------------------------------------------------------------------------------- */
 
-/* Whether an argument is the first in its task to bring memory to its buffer. */
+/* Whether an argument is the first in its task to allocate its buffer. */
 static inline bool model_brings(const model *m, const program_task *task, uint32_t n)
 {
     const program_arg *arg = &task->arg[n];
@@ -337,7 +338,7 @@ static inline uint64_t model_block(const model_buffer *b)
     return (b->bytes + 63) / 64 * 64;
 }
 
-/* What a submit takes of a level. */
+/* What a submit needs from a level. */
 typedef struct model_need {
     uint64_t tasks;
     uint64_t bytes;   /* of the heap, in as many pieces as there are tasks */
@@ -389,9 +390,9 @@ static inline bool model_oldest_held(const model *m, uint32_t level, uint64_t *o
 /* No argument needs more than this in the ring of arguments. */
 #define MODEL_ARG_BYTES 256
 
-/* A stall is right exactly when what open scopes hold leaves no room, however much completes. For a
- * window that is a matter of counting. In a heap it also depends on where the end of the ring fell:
- * a piece is never split, so up to one piece may be lost there. */
+/* A stall is right exactly if open scopes hold so much that there is no room, whatever
+ * completes. For a task ring this is a count. In a heap it also depends on where the ring wraps:
+ * a block is never split, so up to one block may be lost there. */
 static inline void model_judge_level(const model *m, uint32_t level, const model_need *need,
                                      uint64_t args, model_verdict *v)
 {
@@ -411,7 +412,7 @@ static inline void model_judge_level(const model *m, uint32_t level, const model
         v->may |= model_bit(PTO_TOO_LARGE);
         v->good = false;
     }
-    if (tasks + need->tasks > room->window || (need->bytes && held + need->bytes > room->heap)) {
+    if (tasks + need->tasks > room->tasks || (need->bytes && held + need->bytes > room->heap)) {
         v->may |= model_bit(holds ? PTO_STALLED : PTO_TOO_LARGE);
         v->good = false;
     }
@@ -449,7 +450,7 @@ static inline model_verdict model_judge(const model *m, const program_task *task
         }
         v.wrong |= model_judge_arg(m, arg, brought);
         if (brought && !m->buffer[arg->buffer].has_memory) {
-            v.may |= model_bit(PTO_NOT_CONTIGUOUS); /* a part beside the whole: not said */
+            v.may |= model_bit(PTO_NOT_CONTIGUOUS); /* or not: both are right */
         }
     }
     model_judge_room(m, task, &v);
@@ -471,13 +472,13 @@ static inline bool model_named_before(const model *m, const program_task *task, 
     return false;
 }
 
-/* Before it is submitted: its kernel may look for it at any time from then on. */
+/* Before the submit: its kernel may need the record at any time from then on. */
 static inline void model_expect(model *m, program_task *task)
 {
     m->task[task->number] = task;
 }
 
-/* A task takes its place in a lifetime, whose open scopes hold it. */
+/* A task joins a lifetime, whose open scopes hold it. */
 static inline void model_enter(model *m, program_task *task, uint32_t lifetime)
 {
     model_lifetime *l = &m->lifetime[lifetime];
@@ -492,7 +493,7 @@ static inline void model_enter(model *m, program_task *task, uint32_t lifetime)
     }
 }
 
-/* A buffer has its memory from this task. */
+/* This task owns the memory of the buffer. */
 static inline void model_own(program_task *task, model_buffer *b)
 {
     task->block += model_block(b);
@@ -500,7 +501,7 @@ static inline void model_own(program_task *task, model_buffer *b)
     b->has_memory = true;
 }
 
-/* Memory comes into being by pto_alloc or pto_write, which count as tasks, ... */
+/* Memory is allocated by pto_alloc or pto_write, which count as tasks, ... */
 static inline void model_has_memory(model *m, program_task *memory)
 {
     model_buffer *b = &m->buffer[memory->arg->buffer];

@@ -1,5 +1,5 @@
-/* program_ops.h - a program on the runtime, continued: reading, waiting, looking, being refused;
- * and all operations in one place.
+/* program_ops.h - a program on the runtime, continued: reads, waits, queries, refused calls; and
+ * the dispatch of all operations.
  */
 #ifndef PTO_TEST_PROGRAM_OPS_H
 #define PTO_TEST_PROGRAM_OPS_H
@@ -8,7 +8,7 @@
 
 /* ---- Reading and writing -------------------------------------------------------------------- */
 
-/* The value decides about what comes next: the program goes where the runtime's data leads it. */
+/* The value decides which operations come next, so the program depends on data of the runtime. */
 static inline void run_read_arg(run *r, const program_arg *arg)
 {
     const uint64_t bytes = model_bytes(&arg->t);
@@ -106,7 +106,8 @@ static inline void run_wait_task(run *r)
     }
 }
 
-/* Memory that a failure left undefined becomes defined here: it is what it is. */
+/* Memory that a failure left undefined counts as defined from here on, with its current
+ * contents. */
 static inline void run_clear(run *r)
 {
     run_expect(r, pto_clear_error(r->rt), PTO_OK, "pto_clear_error");
@@ -138,7 +139,7 @@ static inline void run_cancel(run *r)
     run_clear(r);
 }
 
-/* ---- Looking -------------------------------------------------------------------------------- */
+/* ---- Queries -------------------------------------------------------------------------------- */
 
 static inline void run_outputs(run *r, const program_task *task)
 {
@@ -214,7 +215,7 @@ static inline void *run_stranger(void *argument)
     return NULL;
 }
 
-/* Calls that are wrong whatever the program did. */
+/* Calls that are always wrong. */
 static inline void run_refused(run *r)
 {
     static uint8_t memory[8];

@@ -1,14 +1,14 @@
-/* program_oracle.h - the same program one task after the other, on memory of its own.
+/* program_oracle.h - the same program one task after the other, on separate memory.
  *
- * The oracle goes through the journal of a run in order of submission, runs every task with the
- * kernel's own function, and keeps, for failures, exactly what is promised:
+ * The oracle reads the journal of a run in order of submission, runs every task with the same
+ * kernel function, and applies the rules for failures:
  *
- *   a task is skipped if something it reads meets a poisoned region, or if it is after a bad task;
- *   what a bad task (failed or skipped) was to write is a poisoned region;
+ *   a task is skipped if something it reads overlaps poisoned memory, or if it is after a bad task;
+ *   the outputs of a bad task (failed or skipped) become poisoned regions;
  *   a task that succeeds, or pto_write, removes the regions that one of its outputs covers.
  *
- * Besides, each byte is known or unknown. Fresh memory is unknown, so is what a bad task was to
- * write and whatever was computed from unknown bytes. Unknown bytes are not compared.
+ * Also, each byte is defined or undefined. New memory is undefined, and so are the outputs of a bad
+ * task and everything computed from undefined bytes. Undefined bytes are not compared.
  */
 #ifndef PTO_TEST_PROGRAM_ORACLE_H
 #define PTO_TEST_PROGRAM_ORACLE_H
@@ -74,7 +74,7 @@ static inline uint32_t oracle_find(oracle *o, const program_arg *arg, int64_t *b
     return AREA_MAIN;
 }
 
-/* What to do with the bytes of an argument. */
+/* Operations on the bytes of an argument. */
 typedef enum oracle_deed {
     DEED_ANY_SET, /* whether one of them is set in a map of bytes */
     DEED_SET,     /* sets them there */
@@ -238,7 +238,7 @@ static inline void oracle_task(oracle *o, const program_task *task)
                   skips ? "been skipped" : "run once");
     }
     if (!skips) {
-        /* Where unknown bytes decide whether it fails we have to take its word. */
+        /* If undefined bytes decide whether it fails, the result of the run is taken. */
         status = unknown ? task->status : oracle_call(o, task);
         if (status != task->status || task->ran_as != task->handle) {
             run_wrong(r, "task %u ran as %" PRIu64 " and returned %s, not %s", task->number,
@@ -272,7 +272,7 @@ static inline void oracle_task(oracle *o, const program_task *task)
 
 /* ---- Everything else in the journal --------------------------------------------------------- */
 
-/* Element by element: what was read against what should be there, or what was written into it. */
+/* Element by element: compares a value that was read, or stores a value that was written. */
 static inline void oracle_copy(oracle *o, const run_event *event, bool write)
 {
     const pto_tensor *t = &event->arg.t;
@@ -294,7 +294,7 @@ static inline void oracle_copy(oracle *o, const run_event *event, bool write)
     }
 }
 
-/* What the runtime answered, against what it should have. */
+/* Compares an answer of the runtime with the expected one. */
 static inline void oracle_expect(oracle *o, const run_event *event, pto_status want,
                                  const char *what)
 {
@@ -333,7 +333,7 @@ static inline void oracle_wait(oracle *o, const run_event *event)
         char words[64];
         snprintf(words, sizeof words, "task %u was to fail", first->number);
         if (strcmp(words, event->message) != 0) {
-            run_wrong(o->r, "the failure is put as \"%s\", not \"%s\"", event->message, words);
+            run_wrong(o->r, "the failure says \"%s\", not \"%s\"", event->message, words);
         }
     }
 }
@@ -401,7 +401,7 @@ static inline void oracle_event(oracle *o, const run_event *event)
     }
 }
 
-/* Memory of the user, byte for byte. What is poisoned is nobody's business. */
+/* Compares the memory of the user, byte for byte, except for poisoned bytes. */
 static inline void oracle_compare(oracle *o)
 {
     for (uint32_t area = 0; area < AREA_COUNT; area++) {
@@ -420,7 +420,7 @@ static inline void oracle_compare(oracle *o)
     }
 }
 
-/* Goes through the journal; *failed and *skipped are how many tasks did and were. */
+/* Reads the journal; *failed and *skipped are the numbers of such tasks. */
 static inline void oracle_judge(run *r, uint64_t *failed, uint64_t *skipped)
 {
     oracle *o = program_room(1, sizeof *o);

@@ -1,5 +1,5 @@
-/* program_print.h - a program for people. Numbers of operations are how its tensors and tasks are
- * named, and the lines that the runtime's own messages give for where a task was submitted.
+/* program_print.h - prints a program. Tensors and tasks are named by the number of their operation;
+ * the runtime's messages show this number as the line of a submit.
  */
 #ifndef PTO_TEST_PROGRAM_PRINT_H
 #define PTO_TEST_PROGRAM_PRINT_H
@@ -28,7 +28,7 @@ static inline void print_op(FILE *out, const program *p, uint32_t number)
 {
     static const char *const guards[] = {"", " if even", " if odd"};
     static const char *const failures[] = {"", " fails before", " fails after", " fails by data"};
-    static const char *const endings[] = {"", " later", " at once", " meanwhile"};
+    static const char *const endings[] = {"", " later", " inside", " meanwhile"};
     const program_op *op = &p->op[number];
     fprintf(out, "  %3u %s%s%s", number, program_kind_text(op->kind),
             op->boundary ? " boundary" : "", guards[op->guard]);

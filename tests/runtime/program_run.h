@@ -1,8 +1,8 @@
 /* program_run.h - a program on the runtime, through pto.h: submitting, and memory.
  *
- * Each answer is compared with the model at once. What depends on what kernels did goes into a
- * journal, which the oracle goes through when the program is at its end: no time is spent between
- * one submit and the next, so that tasks pile up and run at the same time.
+ * Each answer is compared with the model immediately. Results of kernels go into a journal, which
+ * the oracle reads at the end of the program. So no time is lost between submits, and tasks pile up
+ * and run at the same time.
  */
 #ifndef PTO_TEST_PROGRAM_RUN_H
 #define PTO_TEST_PROGRAM_RUN_H
@@ -17,7 +17,7 @@ typedef struct run_event {
     program_arg arg;                  /* READ, WRITE */
     uint8_t *data;                    /* read or written; CLEAR: all areas */
     pto_task failed;                  /* WAIT: the failure that is reported, 0 for none */
-    char message[256];                /* its words */
+    char message[256];                /* its message */
     bool is_done, is_bad, is_skipped; /* INFO */
 } run_event;
 
@@ -32,12 +32,12 @@ typedef struct run {
     program_helper helper;
     run_event event[RUN_EVENTS];
     uint32_t n_events;
-    uint32_t op;        /* the operation at hand */
-    uint64_t value;     /* that was read last */
+    uint32_t op;        /* the current operation */
+    uint64_t value;     /* value read last */
     pto_task last;      /* submitted */
     uint64_t submitted; /* tasks with a kernel */
     program_sights *sights;
-    program_diary *diary; /* NULL: nobody wants one */
+    program_diary *diary; /* NULL: none */
     bool is_wrong;
     char *why;
     size_t why_bytes;
@@ -45,7 +45,7 @@ typedef struct run {
 
 /* ---- Complaints ----------------------------------------------------------------------------- */
 
-/* The first thing that is wrong; the rest may follow from it. */
+/* Reports the first mistake; later ones may be consequences. */
 static inline PTO_PRINTF(2, 3) void run_wrong(run *r, const char *format, ...)
 {
     if (r->is_wrong) {
@@ -74,7 +74,7 @@ static inline void run_saw(run *r, program_sight sight, uint64_t count)
     r->sights->count[sight] += count;
 }
 
-/* Whether the model agrees with an answer. What is refused must have changed nothing. */
+/* Whether the model agrees with an answer. A refused call must have changed nothing. */
 static inline void run_judge(run *r, pto_status status, const model_verdict *v, const char *what)
 {
     if (!model_accepts(v, status)) {
@@ -165,13 +165,13 @@ static inline pto_param run_param(const model *m, const program_arg *arg)
     return arg->nodep ? pto_nodep(param) : param;
 }
 
-/* A task that was never submitted, on the level of now. */
+/* A task that was never submitted, on the current level. */
 static inline pto_task run_future(const run *r)
 {
     return (r->p->config.first_task + 1000000) << 3 | model_level(&r->m);
 }
 
-/* Makes a submit wrong. False if what that needs is not there. */
+/* Makes a submit wrong. False if that is impossible in the current state. */
 static inline bool run_spoil(run *r, pto_kernel *kernel, pto_worker_type *type, pto_param *param,
                              pto_tensor *t)
 {
@@ -241,7 +241,7 @@ static inline void run_see_task(run *r, const program_task *task)
     }
 }
 
-/* A task was submitted. Its handle tells level and number, and numbers rise one by one. */
+/* A task was submitted. Its handle contains level and number, and numbers rise by one. */
 static inline void run_submitted(run *r, program_task *task, pto_task handle)
 {
     run_see_task(r, task);
@@ -253,7 +253,7 @@ static inline void run_submitted(run *r, program_task *task, pto_task handle)
     for (uint32_t i = r->m.n_tasks - 1; i-- > 0;) {
         const program_task *before = r->m.task[i];
         if (before->level == task->level && before->handle) {
-            /* Memory for a buffer of an outer lifetime takes a number of its own there. */
+            /* The owner of a buffer of an outer lifetime has its own number on that level. */
             if ((handle >> 3) - (before->handle >> 3) < task->seq - before->seq) {
                 run_wrong(r, "task %" PRIu64 " of its level follows %" PRIu64, handle >> 3,
                           before->handle >> 3);
@@ -269,7 +269,7 @@ static inline void run_submitted(run *r, program_task *task, pto_task handle)
     run_note(r, OP_SUBMIT, PTO_OK)->task = task;
 }
 
-/* Submits a task that was resolved, and takes it over. */
+/* Submits a prepared task and records it. */
 static inline void run_submit_task(run *r, program_task *task)
 {
     const program_op *op = r->op < r->p->n_ops ? &r->p->op[r->op] : NULL;
@@ -303,7 +303,7 @@ static inline void run_submit_task(run *r, program_task *task)
             run_submitted(r, task, handle);
             task = NULL;
         } else if (status == PTO_OK) {
-            r->m.n_tasks++; /* it runs, whatever we think of it */
+            r->m.n_tasks++; /* it runs, even if the model disagrees */
             task = NULL;
         } else if (handle != untouched) {
             run_wrong(r, "a submit that is refused sets the task");

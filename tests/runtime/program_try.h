@@ -1,4 +1,5 @@
-/* program_try.h - tries a program: runs it, lets the oracle judge it, and makes a failure small. */
+/* program_try.h - tries a program: runs it, checks it with the oracle, and reduces a failing
+ * one. */
 #ifndef PTO_TEST_PROGRAM_TRY_H
 #define PTO_TEST_PROGRAM_TRY_H
 
@@ -12,7 +13,7 @@
 #include "program_oracle.h"
 #include "program_print.h"
 
-/* No program takes a second. With sanitizers and many others on the machine it might take a few. */
+/* No program takes a second; with sanitizers and other load, perhaps a few. */
 #define PROGRAM_PATIENCE 60
 
 #if defined(__SANITIZE_THREAD__)
@@ -21,7 +22,7 @@
 #define PROGRAM_TSAN 0
 #endif
 
-/* ---- From begin to end ---------------------------------------------------------------------- */
+/* ---- From start to end ---------------------------------------------------------------------- */
 
 static inline void try_begin(run *r)
 {
@@ -33,7 +34,7 @@ static inline void try_begin(run *r)
         config.worker_types = r->p->worker_types;
     }
     if (PROGRAM_TSAN) {
-        config.map_twice = 0; /* it knows memory by its address alone */
+        config.map_twice = 0; /* it identifies memory by address */
     }
     run_expect(r, pto_runtime_create(&r->rt, &config), PTO_OK, "pto_runtime_create");
     if (r->is_wrong) {
@@ -55,7 +56,7 @@ static inline void try_begin(run *r)
     helper_start(&r->helper, r->p->ending == PTO_CANCEL);
 }
 
-/* What the operation at hand came to. */
+/* Notes the result of the current operation. */
 static inline void try_tell(run *r, uint32_t events)
 {
     program_diary *d = r->diary;
@@ -75,7 +76,7 @@ static inline void try_tell(run *r, uint32_t events)
     d->look_inside(d, r->rt);
 }
 
-/* Everything that is still alive is read. */
+/* Reads everything that is still alive. */
 static inline void try_read_all(run *r)
 {
     for (uint32_t op = 0; op < r->p->n_ops && !r->is_wrong; op++) {
@@ -111,7 +112,7 @@ static inline void try_stats(run *r, uint64_t failed, uint64_t skipped)
     for (uint32_t level = 0; level < s.levels; level++) {
         const pto_level_stats *l = &s.level[level];
         for (uint32_t ring = 0; ring < PTO_RINGS; ring++) {
-            run_saw(r, SEEN_WAITED_WINDOW + ring, l->ring[ring].waits);
+            run_saw(r, SEEN_WAITED_TASKS + ring, l->ring[ring].waits);
             if (l->ring[ring].peak > l->ring[ring].size) {
                 run_wrong(r, "the %s of level %u was fuller than it can be",
                           pto_ring_name((pto_ring)ring), level);
@@ -122,7 +123,7 @@ static inline void try_stats(run *r, uint64_t failed, uint64_t skipped)
     run_saw(r, SEEN_INLINE, s.inlined);
 }
 
-/* A runtime that is destroyed at work, with pending tasks and open scopes. Nothing is compared. */
+/* Destroys a runtime that is busy, with pending tasks and open scopes. Nothing is compared. */
 static inline void try_cancel(run *r)
 {
     run_expect(r, pto_clear_error(r->rt), PTO_OK, "pto_clear_error");
@@ -174,10 +175,10 @@ static inline void try_free(run *r)
     free(r);
 }
 
-/* Whether the runtime does with a program what the oracle does; if not, `why` says what differs.
- * `diary`: to note all that can be seen in, or NULL. */
-static inline bool program_try_telling(const program *p, program_sights *sights,
-                                       program_diary *diary, char *why, size_t size)
+/* Whether the runtime and the oracle agree about a program; if not, `why` says what differs.
+ * `diary` records everything visible; may be NULL. */
+static inline bool program_try_noting(const program *p, program_sights *sights,
+                                      program_diary *diary, char *why, size_t size)
 {
     run *r = program_room(1, sizeof *r);
     uint64_t failed = 0, skipped = 0;
@@ -235,23 +236,23 @@ static inline bool program_try_telling(const program *p, program_sights *sights,
 
 static inline bool program_try(const program *p, program_sights *sights, char *why, size_t size)
 {
-    return program_try_telling(p, sights, NULL, why, size);
+    return program_try_noting(p, sights, NULL, why, size);
 }
 
 /* ---- In a process of its own ---------------------------------------------------------------- */
 
 typedef enum try_result {
     TRY_GOOD,
-    TRY_DIFFERS, /* the oracle or the model says so */
+    TRY_DIFFERS, /* according to the oracle or the model */
     TRY_HANGS,   /* it did not end in time */
     TRY_CRASHES, /* a signal ended it */
 } try_result;
 
-/* What a child does: true if all is well, else `why` is set. */
+/* The work of the child; true if all is well, otherwise `why` is set. */
 typedef bool try_child(void *context, char *why, size_t size);
 
-/* Runs `child` in a process of its own, for so many seconds at most. A program that hangs sets its
- * own alarm anew, see PROGRAM_PATIENCE. */
+/* Runs `child` in a separate process, for so many seconds at most. A program that hangs renews
+ * its own alarm, see PROGRAM_PATIENCE. */
 static inline try_result try_forked(try_child *child, void *context, unsigned seconds, char *why,
                                     size_t size)
 {
@@ -293,9 +294,9 @@ static inline bool try_in_child(void *context, char *why, size_t size)
     return program_try(context, &sights, why, size);
 }
 
-/* ---- Making it small ------------------------------------------------------------------------ */
+/* ---- Reduction ------------------------------------------------------------------------------ */
 
-/* Whether it fails; a race may need several tries. */
+/* Whether the program fails; a race may need several tries. */
 static inline bool try_fails(program *p, int tries, char *why, size_t size)
 {
     char words[512];
@@ -308,7 +309,7 @@ static inline bool try_fails(program *p, int tries, char *why, size_t size)
     return false;
 }
 
-/* Leaves out as many operations as it can while the program still fails, for so many seconds. */
+/* Drops operations as long as the program still fails, for so many seconds. */
 static inline void program_minimise(program *p, uint64_t seconds, char *why, size_t size)
 {
     const uint64_t end = kernel_now() + seconds * 1000000000;
@@ -327,9 +328,9 @@ static inline void program_minimise(program *p, uint64_t seconds, char *why, siz
     }
 }
 
-/* ---- Telling -------------------------------------------------------------------------------- */
+/* ---- Reports -------------------------------------------------------------------------------- */
 
-/* Tells everything about a program that failed. */
+/* Prints everything about a program that failed. */
 static inline void program_report(program *p, const char *why, const char *again)
 {
     char words[512];
@@ -346,9 +347,9 @@ static inline void program_report(program *p, const char *why, const char *again
     }
 }
 
-/* ---- When it ends all of us ----------------------------------------------------------------- */
+/* ---- Crashes and hangs ---------------------------------------------------------------------- */
 
-static char try_last_words[256]; /* of the program at hand */
+static char try_last_words[256]; /* of the current program */
 
 static inline void try_say(void)
 {
@@ -363,7 +364,7 @@ static inline void try_on_signal(int number)
     raise(number);
 }
 
-/* A crash or a hang in this process names the program. */
+/* After a crash or a hang of this process, prints the program. */
 static inline void try_watch(void)
 {
     static const int signals[] = {SIGALRM, SIGABRT, SIGFPE, SIGBUS, SIGSEGV};

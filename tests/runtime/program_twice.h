@@ -1,6 +1,8 @@
-/* program_twice.h - the quick way of submit (src/orchestrator/known.h) against the draft: a program runs
- * twice on one thread, once as it is and once with the quick way closed, and nothing that can be
- * seen may differ. The linker brings the calls here first (--wrap), so the library has no switch.
+/* program_twice.h - the fast path of submit (src/orchestrator/submit.c) against the slow path.
+ *
+ * A program runs twice on one thread, once unchanged and once without the fast path. No visible
+ * difference is allowed. The linker redirects the calls to this file (--wrap), so the library needs
+ * no switch.
  */
 #ifndef PTO_TEST_PROGRAM_TWICE_H
 #define PTO_TEST_PROGRAM_TWICE_H
@@ -10,8 +12,8 @@
 #include "orchestrator/slow.h"
 
 static struct {
-    bool closed;
-    uint64_t tasks, slow; /* while it was open */
+    bool closed;          /* the fast path is closed: every submit takes the slow path */
+    uint64_t tasks, slow; /* submits, and those on the slow path, while the fast path was open */
 } twice;
 
 uint64_t __real_ptoi_fast_room(const pto_runtime *rt, uint32_t level);
@@ -30,7 +32,7 @@ pto_status __wrap_ptoi_slow_link(ptoi_slow *d)
     return __real_ptoi_slow_link(d);
 }
 
-/* One thread does everything, in an order that nothing but the program decides. */
+/* One thread does everything, so only the program decides the order. */
 static inline void twice_alone(program *p)
 {
     pto_config *c = &p->config;
@@ -39,20 +41,20 @@ static inline void twice_alone(program *p)
     memset(c->type_workers, 0, sizeof c->type_workers);
     p->types_apart = false;
     if (!c->first_task) {
-        c->first_task = 1; /* else each runtime has numbers of its own */
+        c->first_task = 1; /* otherwise each runtime has its own numbers */
     }
     c->place = PTO_PLACE_INLINE;
     c->inline_ns = PTO_NO_INLINE;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         program_work *work = &p->op[i].work;
         if (work->ending != END_RETURN) {
-            work->ending = END_INLINE;
+            work->ending = END_INSIDE;
         }
         work->delay[0] = work->delay[1] = 0;
     }
 }
 
-/* What nobody is told at once, or at all. */
+/* Notes the state that the API does not show, or shows only later. */
 static inline void twice_look_inside(program_diary *d, pto_runtime *rt)
 {
     pto_tensormap_stats map;
@@ -76,22 +78,22 @@ static inline void twice_look_inside(program_diary *d, pto_runtime *rt)
     }
 }
 
-/* Whether both runs are as the oracle says, and the same. */
+/* Whether both runs match the oracle and each other. */
 static inline bool twice_try(const program *p, program_sights *sights, char *why, size_t size)
 {
     uint8_t *area[AREA_COUNT];
     for (int i = 0; i < AREA_COUNT; i++) {
         area[i] = program_room(program_area_bytes[i], 1);
     }
-    program_diary quick = {.look_inside = twice_look_inside, .area = area}, draft = quick;
+    program_diary fast = {.look_inside = twice_look_inside, .area = area}, slow = fast;
     twice.closed = false;
-    bool good = program_try_telling(p, sights, &quick, why, size);
+    bool good = program_try_noting(p, sights, &fast, why, size);
     twice.closed = true;
-    good = good && program_try_telling(p, sights, &draft, why, size) &&
-           diary_same(&quick, &draft, "as it is", "without the quick way", why, size);
+    good = good && program_try_noting(p, sights, &slow, why, size) &&
+           diary_same(&fast, &slow, "unchanged", "without the fast path", why, size);
     twice.closed = false;
-    diary_free(&quick);
-    diary_free(&draft);
+    diary_free(&fast);
+    diary_free(&slow);
     for (int i = 0; i < AREA_COUNT; i++) {
         free(area[i]);
     }

@@ -43,7 +43,7 @@ static inline pto_status view_box(test_rng *rng, pto_tensor *t)
     return pto_tensor_view(t, start, shape, t);
 }
 
-/* Flat, or the last dim in two; where that needs a copy it stays as it is. */
+/* Flattened, or the last dim split in two; unchanged if that would need a copy. */
 static inline pto_status view_reshape(test_rng *rng, pto_tensor *t)
 {
     int64_t shape[PTO_MAX_DIMS] = {pto_tensor_numel(t), 1};
@@ -67,7 +67,7 @@ static inline pto_status view_broadcast(test_rng *rng, pto_tensor *t)
     return pto_tensor_broadcast(t, t->ndim + 1, shape, t);
 }
 
-/* A view of a view of ... `root`. What is written does not lie in one place twice. */
+/* A view of a view of ... `root`. Elements that are written do not share an address. */
 static inline pto_tensor view_make(const pto_tensor *root, uint64_t seed, bool written)
 {
     test_rng rng = test_rng_make(seed);
@@ -93,8 +93,7 @@ static inline pto_tensor view_make(const pto_tensor *root, uint64_t seed, bool w
 
 /* ---- Memory of the user --------------------------------------------------------------------- */
 
-/* Strides of any kind, as far as the area reaches; shapes shrink for them. Elements may well lie
- * in one place twice. */
+/* Strides of any kind within the area; shapes shrink to fit. Elements may share addresses. */
 static inline void view_stride(uint64_t seed, int64_t room, int32_t ndim, int64_t *shape,
                                int64_t *strides, int64_t *offset)
 {

@@ -1,6 +1,6 @@
-/* rig.h - a runtime on the test bench: kernels that stop where the test wants them to, and questions
- * about single tasks. Nothing is left to luck of timing: a task runs until the test ends it, and
- * what must not happen is seen in counts, not waited for.
+/* rig.h - a runtime for tests: kernels that stop where the test wants, and queries about single
+ * tasks. No test depends on timing: a task runs until the test completes it, and what must not
+ * happen is checked by counts, not by waiting.
  *
  *     static void test_something(void **state)
  *     {
@@ -14,8 +14,8 @@
  *         rig_stop(&r);
  *     }
  *
- * Each test runs once for every row of rig_setups: where the scheduler is, whether its side sees the
- * window at another address, and with counters that begin just below the wrap of 32 bits.
+ * Each test runs once for every row of rig_setups: the place of the scheduler, whether its side
+ * maps the window at a second address, and counters that begin just below the 32-bit wrap.
  */
 #ifndef PTO_TEST_RIG_H
 #define PTO_TEST_RIG_H
@@ -74,7 +74,7 @@ static inline void expect_status(pto_status got, pto_status want, const char *co
 
 /* ---- Time --------------------------------------------------------------------------------- */
 
-/* Far longer than anything here takes; only a test that fails ever waits for it. */
+/* Far longer than any test takes; only a failing test waits that long. */
 #define RIG_PATIENCE_MS 30000
 
 static inline uint64_t rig_now_ms(void)
@@ -99,8 +99,8 @@ typedef struct rig_setup {
     uint64_t first_task;
 } rig_setup;
 
-/* The thread sanitizer knows memory by its address, so with two of them it sees the two sides meet
- * nowhere and every access race. */
+/* The thread sanitizer identifies memory by address. With two addresses it would not see that
+ * the two sides synchronize, and would report races. */
 #ifdef __SANITIZE_THREAD__
 #define RIG_TWICE 0
 #else
@@ -116,22 +116,22 @@ static const rig_setup rig_setups[] = {
 
 #define RIG_SETUPS (sizeof rig_setups / sizeof *rig_setups)
 
-/* Kernels that wait at a gate stand in its way until it is opened. */
+/* Kernels wait at a gate until it is opened. */
 typedef struct rig_gate {
     pthread_mutex_t lock;
     pthread_cond_t change;
-    uint32_t inside; /* kernels that have come, ever */
+    uint32_t inside; /* kernels that have arrived so far */
     bool open;
 } rig_gate;
 
 typedef struct rig {
     pto_runtime *rt;
     pto_kernel quick; /* does nothing */
-    pto_kernel hold;  /* returns PTO_PENDING: runs until rig_finish, and takes up no worker */
+    pto_kernel hold;  /* returns PTO_PENDING: runs until rig_finish, without a worker */
     pto_kernel gate;  /* blocks its worker until rig_open */
     pto_kernel fill;  /* sets each byte of argument 0 to argument 1 */
-    pto_kernel copy;  /* argument 1 becomes argument 0: dense, as many bytes */
-    pto_kernel fails; /* fails with the words "no luck" */
+    pto_kernel copy;  /* copies argument 0 to argument 1, both dense and of one size */
+    pto_kernel fails; /* fails with the message "no luck" */
     rig_gate at;
 } rig;
 
@@ -205,7 +205,7 @@ static inline pto_status rig_fails(const pto_call *call)
     return pto_fail(PTO_KERNEL_FAILED, "no luck");
 }
 
-/* A runtime with two workers unless `config` says otherwise; the setup comes on top. */
+/* A runtime with two workers unless `config` says otherwise; the setup overrides both. */
 static inline void rig_start(rig *r, void **state, const pto_config *config)
 {
     const rig_setup *setup = *state;
@@ -224,7 +224,7 @@ static inline void rig_start(rig *r, void **state, const pto_config *config)
         c.workers = 2;
     }
     if (!c.inline_ns) {
-        c.inline_ns = PTO_NO_INLINE; /* nothing is left to luck */
+        c.inline_ns = PTO_NO_INLINE; /* no clock decides */
     }
     c.place = setup->place;
     c.map_twice = setup->map_twice;
@@ -245,7 +245,7 @@ static inline void rig_forget_gate(rig *r)
     pthread_mutex_destroy(&r->at.lock);
 }
 
-/* Everything is done and sound, and nothing failed that the test does not know of. */
+/* All tasks are complete, the invariants hold, and there is no unexpected failure. */
 static inline void rig_stop(rig *r)
 {
     expect_ok(pto_wait(r->rt));
@@ -311,7 +311,7 @@ static inline void rig_until_at(rig *r, pto_task task, pto_task_state state, con
     }
 }
 
-/* Until the task has come at least that far. */
+/* Waits until the task has reached at least this state. */
 #define rig_until(r, task, state) rig_until_at((r), (task), (state), __FILE__, __LINE__)
 
 static inline void rig_is_at(rig *r, pto_task task, pto_task_state state, uint32_t fanin_left,
@@ -326,7 +326,7 @@ static inline void rig_is_at(rig *r, pto_task task, pto_task_state state, uint32
     }
 }
 
-/* Waits for just so many others, and so cannot begin. */
+/* The task waits for exactly so many others. */
 #define RIG_WAITS_FOR(r, task, count)                                                              \
     rig_is_at((r), (task), PTO_TASK_PENDING, (count), __FILE__, __LINE__)
 
@@ -343,11 +343,11 @@ static inline void rig_counts_at(rig *r, pto_task task, uint32_t count, uint32_t
     }
 }
 
-/* Held by so many ever, and by so many now. */
+/* Number of holders so far, and now. */
 #define RIG_FANOUT(r, task, count, left)                                                           \
     rig_counts_at((r), (task), (count), (left), __FILE__, __LINE__)
 
-/* Ends a task of the kernel `hold`. */
+/* Completes a task of the kernel `hold`. */
 static inline void rig_finish(rig *r, pto_task task, pto_status status)
 {
     rig_until(r, task, PTO_TASK_RUNNING);
@@ -355,7 +355,7 @@ static inline void rig_finish(rig *r, pto_task task, pto_status status)
     rig_until(r, task, PTO_TASK_COMPLETED);
 }
 
-/* Until so many kernels have come to the gate. */
+/* Waits until so many kernels have arrived at the gate. */
 static inline void rig_at_gate(rig *r, uint32_t count)
 {
     uint64_t deadline = rig_now_ms() + RIG_PATIENCE_MS;
@@ -376,17 +376,17 @@ static inline void rig_open(rig *r)
     pthread_mutex_unlock(&r->at.lock);
 }
 
-/* A thread that ends a held task after a while, so that the orchestrating thread can be seen to wait
- * for it: `ending` is set before, never after. It may look at memory first. */
+/* A thread that completes a held task after a while, to show that the orchestrating thread waits
+ * for it: `ending` is set before, never after. It may check memory first. */
 typedef struct rig_later {
     rig *r;
     pto_task task;
-    pto_status status; /* to end the task with */
-    pto_status result; /* what pto_task_complete said */
+    pto_status status; /* status for pto_task_complete */
+    pto_status result; /* result of pto_task_complete */
     uint32_t after_us;
-    const unsigned char *look; /* bytes to look at, or NULL */
+    const unsigned char *look; /* bytes to check, or NULL */
     size_t look_bytes;
-    unsigned char expected; /* each of them */
+    unsigned char expected; /* expected value of each */
     bool intact;
     bool until_wait; /* not before a submit waits for heap */
     uint64_t waits;
@@ -451,7 +451,7 @@ static inline pto_tensor rig_bytes(rig *r, void *data, int64_t count)
     return t;
 }
 
-/* Managed bytes, without memory so far. */
+/* Managed bytes, not allocated yet. */
 static inline pto_tensor rig_temp(rig *r, int64_t count)
 {
     pto_tensor t;
@@ -488,13 +488,13 @@ typedef struct rig_case {
 #function, function, RIG_SETUPS                                                            \
     }
 
-/* For what takes its time and does not look at addresses or counters: once for each place. */
+/* For slow cases that do not depend on addresses or counters: once for each place. */
 #define RIG_CASE_SLOW(function)                                                                    \
     {                                                                                              \
 #function, function, 2                                                                     \
     }
 
-/* Every case with its setups. A case that hangs ends the program. */
+/* Runs every case with its setups. A case that hangs ends the program. */
 static inline int rig_run(const char *group, const rig_case *cases, size_t n_cases)
 {
     struct CMUnitTest *tests = calloc(n_cases * RIG_SETUPS, sizeof *tests);

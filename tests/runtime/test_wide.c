@@ -1,6 +1,6 @@
-/* test_wide.c - what is large: many tasks, many consumers, many inputs, many scopes, large numbers.
+/* test_wide.c - large programs: many tasks, consumers, inputs and scopes, and large numbers.
  *
- * Nothing here is bounded by a list of fixed size, and memory stays what the configuration says.
+ * No list has a fixed size, and memory stays within the configuration.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static pto_status fill(const pto_call *call)
     return PTO_OK;
 }
 
-/* Of all elements of the first arguments. */
+/* Sum of all elements of the first arguments. */
 static uint64_t sum(const pto_call *call, uint32_t count)
 {
     uint64_t total = 0;
@@ -115,7 +115,7 @@ static pto_tensor numbers(const bench *b, uint64_t *data, int64_t count)
     return t;
 }
 
-/* A thread that ends a pending task in a while. */
+/* A thread that completes a pending task after a while. */
 typedef struct later {
     pto_runtime *rt;
     pto_task task;
@@ -179,8 +179,8 @@ static void stream(const bench *b, const pto_tensor *lane, uint64_t first, uint6
     }
 }
 
-/* Rings have been used all over by then; pages of tables may still be met for the first time. One byte
- * for each task would be seven times as much. What sanitizers keep for themselves is not ours. */
+/* By then all rings were fully used; pages of tables may still be touched for the first time.
+ * One byte for each task would be seven times as much. Memory of sanitizers does not count. */
 static void expect_flat(int64_t before, uint64_t warm)
 {
     const int64_t pages = resident() - before, bound = CHECKED ? INT64_MAX : 256;
@@ -203,7 +203,7 @@ static void test_ten_million_tasks(void **state)
     for (int i = 0; i < LANES; i++) {
         lane[i] = numbers(&b, &hash[i], 1);
     }
-    PTO_SCOPE(b.rt) { /* which holds nothing of what is in the boundaries */
+    PTO_SCOPE(b.rt) { /* holds nothing inside the boundaries */
         const uint64_t warm = scopes / 4;
         stream(&b, lane, 0, warm);
         const int64_t before = resident();
@@ -220,13 +220,13 @@ static void test_ten_million_tasks(void **state)
 /* ---- Counters that wrap --------------------------------------------------------------------- */
 
 /* Enough tasks of all levels to cross the wrap in each counter, in rings of several sizes. */
-static void cross(uint64_t first_task, uint32_t window)
+static void cross(uint64_t first_task, uint32_t ring_tasks)
 {
     uint64_t hash[LANES] = {0}, want[LANES] = {0};
     pto_tensor lane[LANES];
     pto_config config = PTO_CONFIG_INIT;
     bench b;
-    config.ring_tasks = window;
+    config.ring_tasks = ring_tasks;
     config.heap_bytes = 4096;
     config.deps = 16;
     config.map_entries = 32;
@@ -260,9 +260,9 @@ static void test_counters_wrap(void **state)
     (void)state;
     static const int bits[] = {8, 15, 16, 28, 31, 32, 33, 40, 47, 48, 59};
     for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
-        for (uint32_t window = 4; window <= 64; window *= 4) {
-            cross((UINT64_C(1) << bits[i]) - 5, window);
-            cross((UINT64_C(1) << bits[i]) - window - 1, window);
+        for (uint32_t ring = 4; ring <= 64; ring *= 4) {
+            cross((UINT64_C(1) << bits[i]) - 5, ring);
+            cross((UINT64_C(1) << bits[i]) - ring - 1, ring);
         }
     }
     cross(3 * (UINT64_C(1) << 32) - 5, 16); /* a wrap that is not a power of two */
@@ -270,9 +270,9 @@ static void test_counters_wrap(void **state)
 
 /* ---- Many consumers ------------------------------------------------------------------------- */
 
-/* `count` consumers of one task that is pending until all of them wait for it (or the window is
+/* `count` consumers of one task that is pending until all of them wait for it (or the task ring is
  * full of them). */
-static void consume(uint64_t count, uint32_t window)
+static void consume(uint64_t count, uint32_t ring_tasks)
 {
     uint64_t *data = calloc(count + 1, sizeof *data);
     pto_config config = PTO_CONFIG_INIT;
@@ -281,15 +281,15 @@ static void consume(uint64_t count, uint32_t window)
     bench b;
     later end;
     assert_non_null(data);
-    config.ring_tasks = window;
-    config.map_entries = 4 * window; /* each of them must be remembered, */
-    config.deps = 2 * window;        /* and has an edge */
+    config.ring_tasks = ring_tasks;
+    config.map_entries = 4 * ring_tasks; /* each consumer has an entry */
+    config.deps = 2 * ring_tasks;        /* and an edge */
     start(&b, &config);
     const pto_tensor source = numbers(&b, data, 1);
     const pto_param params[] = {pto_output(&source)};
     data[0] = 7;
     EXPECT_OK(pto_submit_task(b.rt, b.hold, PTO_KERNEL_TYPE, params, 1, &producer));
-    if (window <= count) {
+    if (ring_tasks <= count) {
         later_start(&end, &b, producer);
     }
     for (uint64_t i = 1; i <= count; i++) {
@@ -297,7 +297,7 @@ static void consume(uint64_t count, uint32_t window)
         const pto_param both[] = {pto_input(&source), pto_output(&to)};
         EXPECT_OK(pto_submit_task(b.rt, b.add_all, PTO_KERNEL_TYPE, both, 2, &task));
     }
-    if (window > count) {
+    if (ring_tasks > count) {
         EXPECT_OK(pto_task_info(b.rt, task, &report));
         assert_int_equal(report.state, PTO_TASK_PENDING);
         assert_int_equal(report.fanin_left, 1);
@@ -482,7 +482,7 @@ static void test_a_thousand_scopes(void **state)
     descend(PTO_SCOPE_BOUNDARY);
 }
 
-/* ---- Bad news in a small window ------------------------------------------------------------- */
+/* ---- Failures in a small task ring ---------------------------------------------------------- */
 
 static pto_status fails(const pto_call *call)
 {
@@ -496,8 +496,8 @@ static pto_status must_not_run(const pto_call *call)
     return PTO_OK;
 }
 
-/* One task fails, one that reads from it is skipped, and so must be the one after that: also when
- * submit has to wait for edges meanwhile and the slots of the bad ones are about to come back. */
+/* One task fails, its reader is skipped, and so must be the next reader: also if submit has to
+ * wait for edges meanwhile and the slots of the bad tasks are about to be reused. */
 static void spread_news(pto_place place, uint64_t turns)
 {
     uint64_t data[8] = {0}, ran = 0;
@@ -537,7 +537,7 @@ static void spread_news(pto_place place, uint64_t turns)
     stop(&b);
 }
 
-static void test_bad_news_in_a_small_window(void **state)
+static void test_failures_in_a_small_task_ring(void **state)
 {
     (void)state;
     const uint64_t turns = test_effort(CHECKED ? 5000 : 60000);
@@ -548,10 +548,13 @@ static void test_bad_news_in_a_small_window(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ten_million_tasks),          cmocka_unit_test(test_counters_wrap),
-        cmocka_unit_test(test_ten_thousand_consumers),     cmocka_unit_test(test_a_thousand_inputs),
-        cmocka_unit_test(test_fan_in_of_five_thousand),    cmocka_unit_test(test_a_thousand_scopes),
-        cmocka_unit_test(test_bad_news_in_a_small_window),
+        cmocka_unit_test(test_ten_million_tasks),
+        cmocka_unit_test(test_counters_wrap),
+        cmocka_unit_test(test_ten_thousand_consumers),
+        cmocka_unit_test(test_a_thousand_inputs),
+        cmocka_unit_test(test_fan_in_of_five_thousand),
+        cmocka_unit_test(test_a_thousand_scopes),
+        cmocka_unit_test(test_failures_in_a_small_task_ring),
     };
     alarm(280); /* rather than hang */
     return cmocka_run_group_tests(tests, NULL, NULL);

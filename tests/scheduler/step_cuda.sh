@@ -1,6 +1,6 @@
 #!/bin/sh
-# step_cuda.sh SOURCE: src/scheduler/step.h compiles as CUDA C++, for the devices that we mean to run
-# on: with nvcc where it is, else with clang's CUDA mode, device code only, which needs no toolkit.
+# step_cuda.sh SOURCE: src/scheduler/step.h compiles as CUDA C++ for the supported devices: with
+# nvcc if it is installed, otherwise with clang's CUDA mode, device code only, which needs no toolkit.
 set -u
 
 source=$1

@@ -1,4 +1,4 @@
-/* test_ready.c - queues that many threads use, and sleeping without missing anything. */
+/* test_ready.c - ready queues under many threads, and sleep without lost wake-ups. */
 #include "scheduler/ready.h"
 
 #include <pthread.h>
@@ -43,8 +43,8 @@ static void test_first_in_first_out(void **state)
     }
 }
 
-/* Tokens go round: each thread pops one, and pushes it again when it has counted it. Some threads
- * sleep when they find none, and are woken by whoever pushes. Nothing is lost, doubled or stuck. */
+/* Each thread pops a token, counts it and pushes it again. Some threads sleep when they find
+ * none, and are woken by a push. No token is lost or duplicated, and no thread hangs. */
 enum { THREADS = 4, TOKENS = 6 };
 
 typedef struct round_trip {
@@ -55,7 +55,7 @@ typedef struct round_trip {
     ptoi_worker_line line[THREADS];
     ptoi_parker parker[THREADS];
     uint64_t popped[THREADS];
-    ptoi_a32 out[TOKENS]; /* 1: somebody has it */
+    ptoi_a32 out[TOKENS]; /* 1: a thread has it */
     ptoi_a32 wrong;
 } round_trip;
 
@@ -121,6 +121,8 @@ static void test_many_threads(void **state)
     }
     for (uint32_t i = 0; i < THREADS; i++) {
         trip.parker[i] = (ptoi_parker){.line = &trip.line[i], .idle = &trip.idle};
+    }
+    for (uint32_t i = 0; i < THREADS; i++) {
         who[i] = (traveller){&trip, i};
         assert_int_equal(pthread_create(&thread[i], NULL, travel, &who[i]), 0);
     }
@@ -130,7 +132,7 @@ static void test_many_threads(void **state)
         popped += trip.popped[i];
     }
     assert_int_equal(ptoi_get32(&trip.wrong), 0);
-    assert_true(popped >= total); /* more while the last one is about to say so */
+    assert_true(popped >= total); /* more, while the last one is about to count */
     assert_int_equal(ptoi_get32(&trip.idle), 0);
     unsigned found = 0;
     for (uint32_t token; (token = ptoi_queue_pop(&trip.queue)) != PTOI_NONE;) {

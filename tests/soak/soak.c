@@ -1,19 +1,19 @@
-/* soak.c - random programs in random configurations, for as long as one likes, and nothing piles up.
+/* soak.c - random programs in random configurations for a long time, without growth of resources.
  *
  *     soak [--minutes N] [--seed N] [--only] [--lanes N]
  *
  * Programs are those of tests/runtime/program.h: rings from large to hopeless, any number of
- * workers, both places of the scheduler, counters before their wraps; kernels that fail, are pending
- * or slow; cancels; and a runtime made and destroyed for each. An oracle judges every one. Several
- * lanes, a thread each, run their own programs at the same time: runtimes must not know of each
+ * workers, both places of the scheduler, counters before their wraps; kernels that fail, are
+ * pending or slow; cancels; and a new runtime for each program. An oracle checks every one. Several
+ * lanes, one thread each, run their own programs at the same time: runtimes must not affect each
  * other.
  *
- * Between programs the process is checked at: file descriptors and threads must be what they were,
+ * Between programs the process is checked: file descriptors and threads must be what they were,
  * mappings and resident memory must stay where they settled in the beginning.
  *
- * Program N of a lane is made of seed + N; a failure names the seed of the one program, and
- * --seed with --only runs that alone, again and again. Ctrl-C ends it early; the summary comes
- * either way. The exit status is 0 only if nothing was wrong.
+ * Program N of a lane has seed + N. A failure names the seed of its program, and --seed with --only
+ * runs that program again and again. Ctrl-C ends the test early, with the summary. The exit status
+ * is 0 only if nothing was wrong.
  */
 #include <dirent.h>
 #include <malloc.h>
@@ -24,8 +24,8 @@
 
 #define LANES_MAX 8
 #define PATIENCE UINT64_C(120000000000) /* nanoseconds for one program: it hangs, nothing else */
-#define PAUSE_NS 100000000              /* between two looks at the lanes */
-#define ROUND_PROGRAMS 100              /* of each lane between two looks at the process */
+#define PAUSE_NS 100000000              /* between two checks of the lanes */
+#define ROUND_PROGRAMS 100              /* of each lane between two checks of the process */
 #define SETTLING_ROUNDS 16              /* in which caches fill and arenas grow */
 
 typedef struct options {
@@ -43,7 +43,7 @@ typedef struct lane {
     char why[512];
     bool failed;
     /* read by the main thread, which watches */
-    atomic_ullong at;    /* seed of the program at hand */
+    atomic_ullong at;    /* seed of the current program */
     atomic_ullong since; /* when it began; 0 between programs */
     atomic_bool done;
 } lane;
@@ -58,8 +58,8 @@ static void interrupt(int number)
 
 /* ---- What the process holds ------------------------------------------------------------------ */
 
-/* X(name, text, slack): what it may be above the most that was seen while it settled. A stack of a
- * thread that ended is kept for the next one, and so is what malloc holds: both move a little. */
+/* X(name, text, slack): allowed growth above the peak of the warm-up. The system keeps stacks of
+ * ended threads, and malloc keeps free memory: both vary a little. */
 #define HOLDING_MAP(X)                                                                             \
     X(FILES, "file descriptors", 0)                                                                \
     X(THREADS, "threads", 0)                                                                       \
@@ -129,7 +129,7 @@ static holdings look(void)
     now.count[HOLD_FILES] = count_entries("/proc/self/fd");
     now.count[HOLD_MAPPINGS] = count_lines("/proc/self/maps");
     now.count[HOLD_RESIDENT] = resident_kib();
-    /* A thread that was joined may be on its way out of the kernel still. */
+    /* A joined thread may still be leaving the kernel. */
     for (int tries = 0; tries < 1000; tries++) {
         now.count[HOLD_THREADS] = count_entries("/proc/self/task") - 2; /* . and .. */
         if (now.count[HOLD_THREADS] == 1) {
@@ -140,7 +140,7 @@ static holdings look(void)
     return now;
 }
 
-/* What is more than it was; HOLD_COUNT if nothing is. */
+/* The resource that has grown; HOLD_COUNT if none has. */
 static holding grown(const holdings *settled, const holdings *now)
 {
     for (int i = 0; i < HOLD_COUNT; i++) {
@@ -160,7 +160,7 @@ static void settle(holdings *settled, const holdings *now)
 
 /* ---- Lanes ------------------------------------------------------------------------------------ */
 
-/* Now and then a kernel that takes longer than anything else in the program. */
+/* Sometimes a kernel that takes longer than the rest of the program. */
 static void make_slow(program *p, test_rng *rng)
 {
     for (uint32_t op = 0; op < p->n_ops; op++) {
@@ -204,7 +204,7 @@ static void say_again(char *text, size_t size, uint64_t seed)
     snprintf(text, size, "./dev soak --seed %" PRIu64 " --only", seed);
 }
 
-/* Until all lanes have run their programs; what hangs ends the process, with its seed. */
+/* Waits for all lanes; a program that hangs ends the process, with its seed. */
 static void lanes_watch(lane *lanes, uint64_t count)
 {
     for (uint64_t i = 0; i < count;) {
@@ -240,7 +240,7 @@ static void lanes_round(lane *lanes, const options *o, uint64_t first)
     }
 }
 
-/* ---- Telling ---------------------------------------------------------------------------------- */
+/* ---- Output ----------------------------------------------------------------------------------- */
 
 static program_sights sum_up(const lane *lanes, uint64_t count, uint64_t *programs)
 {
@@ -286,7 +286,7 @@ static void summary(const lane *lanes, const options *o, uint64_t begin, const h
                    holding_texts[i], settled->count[i]);
         }
     } else {
-        printf("too short to see whether anything piles up\n");
+        printf("too short to see whether resources grow\n");
     }
 }
 
@@ -338,7 +338,7 @@ static options read_options(int argc, char **argv)
     return o;
 }
 
-/* Whether a lane has failed; tells everything about it. */
+/* Whether a lane has failed; prints everything about it. */
 static bool tell_failure(lane *lanes, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -361,7 +361,7 @@ int main(int argc, char **argv)
     holdings settled = {{0}}, now = {{0}};
     uint64_t rounds = 0;
     holding more = HOLD_COUNT;
-    mallopt(M_ARENA_MAX, 2); /* or memory depends on which thread met which */
+    mallopt(M_ARENA_MAX, 2); /* otherwise memory depends on the order of threads */
     signal(SIGINT, interrupt);
     signal(SIGTERM, interrupt);
     for (; !atomic_load(&stop) && kernel_now() < end && more == HOLD_COUNT; rounds++) {

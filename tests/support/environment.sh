@@ -1,8 +1,8 @@
 #!/bin/sh
 # environment.sh SOURCE PROGRAM
 #
-# A value of PTO_TEST_EFFORT or PTO_TEST_SEED that is none ends PROGRAM, a test program, and
-# `./dev test` and `./dev sanitize` before they do anything.
+# An invalid value of PTO_TEST_EFFORT or PTO_TEST_SEED ends PROGRAM, a test program, and also
+# `./dev test` and `./dev sanitize`, before they do anything.
 set -u
 
 source=$1

@@ -1,6 +1,6 @@
-# expect.sh - for scripts that run a command and look at what it says; they begin with bad=0.
+# expect.sh - for scripts that run a command and check its output; they begin with bad=0.
 
-# expect STATUS TEXT COMMAND...: it ends with STATUS, and TEXT is in what it says
+# expect STATUS TEXT COMMAND...: the command ends with STATUS and its output contains TEXT
 expect() {
     want=$1
     text=$2

@@ -1,18 +1,18 @@
-/* fault.h - what the library asks of the system fails once, at each place and each time in turn.
+/* fault.h - makes calls to the system fail, at each place and each time in turn.
  *
  * Programs named test_fault*.c are linked so that every call that could be refused (allocations,
- * mappings, memory files, threads, keys of threads: the list is in cmake/tests.cmake) comes by
- * here first. The library itself has no switch for it.
+ * mappings, memory files, threads, thread keys: the list is in cmake/tests.cmake) goes through this
+ * file. The library itself has no switch for it.
  *
  *     fault_everywhere(scenario);
  *
- * runs the scenario as often as it takes: the n-th call fails, alone; and once more, with all that
- * follow; for every n, until a run gets by with fewer calls. In each the scenario must come through:
- * TRY(call) demands that a call that was refused something fails with words, or does without, and
- * succeeds when it is made again. After each run as much must be left (blocks, mappings, files,
- * threads) as before it.
+ * runs the scenario many times: for every n, the n-th call fails alone, then together with all
+ * later ones, until a run needs fewer calls. The scenario must handle each failure: TRY(call)
+ * checks that an affected call fails with a message or works without the resource, and succeeds
+ * when it is repeated. After each run the numbers of blocks, mappings, files and threads must be as
+ * before.
  *
- * A run has a thread of its own, so that what is made once for each thread is made anew.
+ * Each run has a new thread, so that per-thread resources are created again.
  */
 #ifndef PTO_TEST_FAULT_H
 #define PTO_TEST_FAULT_H
@@ -66,7 +66,7 @@ static inline fault_counts fault_live(void)
     };
 }
 
-/* Told of every call while faults are armed: from where in the program it came. */
+/* Called for every call while faults are armed, with the place that it came from. */
 static void (*fault_told)(const void *site);
 
 /* Whether this call is to fail. */
@@ -105,7 +105,7 @@ static inline void fault_calm(void)
 
 /* ---- The calls ---------------------------------------------------------------------------- */
 
-/* The linker's names for what they stand for (--wrap). */
+/* The wrapped functions, by the names that the linker gives them (--wrap). */
 #define FAULT_WRAP(type, name, ...)                                                                \
     type __real_##name(__VA_ARGS__);                                                               \
     type __wrap_##name(__VA_ARGS__);                                                               \
@@ -214,7 +214,7 @@ FAULT_WRAP(int, ftruncate, int file, off_t bytes)
     return __real_ftruncate(file, bytes);
 }
 
-/* The library never opens a file that it does not write the rights for. */
+/* The library always passes a mode to open. */
 FAULT_WRAP(int, open, const char *path, int flags, ...)
 {
     if (fault_strikes("open")) {
@@ -282,7 +282,7 @@ FAULT_WRAP(int, pthread_key_create, pthread_key_t *key, void (*end)(void *))
 
 FAULT_WRAP(int, pthread_setspecific, pthread_key_t key, const void *value)
 {
-    /* To take a value back needs no memory. */
+    /* Clearing a value needs no memory. */
     return value && fault_strikes("pthread_setspecific") ? ENOMEM
                                                          : __real_pthread_setspecific(key, value);
 }
@@ -313,7 +313,7 @@ static inline void fault_complain(const char *file, int line, const char *text)
     }
 }
 
-/* On whatever thread: the way out of a test is that of its own thread alone. */
+/* On any thread: a cmocka test can only be left from its own thread. */
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -322,7 +322,7 @@ static inline void fault_complain(const char *file, int line, const char *text)
         }                                                                                          \
     } while (0)
 
-/* Whether a failure is what a call may answer that was refused something. */
+/* Whether a failure is a valid result of a call that was refused a resource. */
 static inline bool fault_excuses(pto_status status, uint64_t words)
 {
     return atomic_load(&fault.hits) > 0 && (status == PTO_OUT_OF_MEMORY || status == PTO_SYSTEM) &&
@@ -374,13 +374,13 @@ static inline bool fault_run(fault_scenario *run, fault_mode mode, uint64_t call
     return atomic_load(&fault.hits) > 0;
 }
 
-/* With less effort than usual the n-th call fails alone, for every n all the same. */
+/* With reduced effort only single calls fail, still for every n. */
 static inline fault_mode fault_last_mode(void)
 {
     return test_percent() < 50 ? FAULT_ONCE : FAULT_FROM;
 }
 
-/* How many calls could be refused; or -1, with what went wrong in fault.words. */
+/* Number of calls that can fail; or -1, with the reason in fault.words. */
 static inline int64_t fault_search(fault_scenario *run)
 {
     int64_t calls = 0;

@@ -1,10 +1,10 @@
-/* support.h - what tests and benches share: seeded random numbers, effort, and names for failures.
+/* support.h - shared by tests and benches: seeded random numbers and effort.
  *
  * PTO_TEST_SEED=N    another seed (default 1), so that a failure can be run again
- * PTO_TEST_EFFORT=P  percent of the usual number of random cases (default 100, at most 100000); the
- *                    sanitizers use less, a long night more
+ * PTO_TEST_EFFORT=P  percent of the usual number of random cases (default 100, at most 100000);
+ *                    sanitizer runs use less
  *
- * A value that is no such number ends the program before its first test.
+ * An invalid value ends the program before its first test.
  */
 #ifndef PTO_TEST_SUPPORT_H
 #define PTO_TEST_SUPPORT_H
@@ -18,7 +18,7 @@
 
 typedef struct test_rng {
     uint64_t state;
-    /* of test_rng_from: what decides as long as there is any of it */
+    /* of test_rng_from: bytes that are used before random numbers */
     const uint8_t *bytes;
     size_t left;
     int has_bytes;
@@ -63,14 +63,14 @@ static inline uint64_t test_effort(uint64_t count)
     return scaled ? scaled : 1;
 }
 
-/* Whether valgrind runs the program, many times slower and with memory of its own in between. */
+/* Whether valgrind runs the program: it is much slower and adds mappings. */
 static inline int test_on_valgrind(void)
 {
     const char *preloaded = getenv("LD_PRELOAD");
     return preloaded && strstr(preloaded, "vgpreload_");
 }
 
-/* Before main, so that a typing error costs no minutes. */
+/* Before main, so that a typing error is found immediately. */
 __attribute__((constructor)) static void test_env_check(void)
 {
     test_seed();
@@ -82,9 +82,9 @@ static inline test_rng test_rng_make(uint64_t seed)
     return (test_rng){seed * UINT64_C(0x9E3779B97F4A7C15) + 1, NULL, 0, 0};
 }
 
-/* Decisions that the bytes of a fuzzer make, in order: each takes as few of them as its range needs,
- * so that whoever changes a byte changes one decision. So all makers of random cases are decoders of
- * inputs, too. When the bytes are used up it goes on as from a seed. */
+/* Random numbers from the bytes of a fuzzer, in order. Each number takes as few bytes as its range
+ * needs, so changing one byte changes one decision. So every generator of random cases also decodes
+ * fuzz inputs. When the bytes are used up, it continues as from a seed. */
 static inline test_rng test_rng_from(const uint8_t *bytes, size_t size)
 {
     test_rng rng = test_rng_make(size);
@@ -100,7 +100,7 @@ static inline int test_rng_is_spent(const test_rng *rng)
     return rng->has_bytes && !rng->left;
 }
 
-/* The number that the next bytes stand for, as many as `most` takes; none left: 0. */
+/* The number in the next bytes, as many as `most` needs; 0 if none are left. */
 static inline uint64_t test_take(test_rng *rng, uint64_t most)
 {
     uint64_t value = 0;

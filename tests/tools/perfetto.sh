@@ -22,7 +22,7 @@ complain() {
     bad=1
 }
 
-# ended NAME: one test, told as the test programs do
+# ended NAME: reports one test, like the test programs do
 ended() {
     if [ $bad -eq 0 ]; then
         echo "[       OK ] $1"

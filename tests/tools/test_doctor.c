@@ -1,6 +1,7 @@
-/* test_doctor.c - programs that hang, each in its own way, and what the doctor says about them. Each
- * is a process of its own, checked at from outside while it hangs. Nothing depends on how long
- * anything takes: it is checked until the answer is there, or for so long that it will not come. */
+/* test_doctor.c - programs that hang, each in its own way, and what the doctor says about them.
+ * Each is a process of its own, checked at from outside while it hangs. Nothing depends on how
+ * long anything takes: it is checked until the answer is there, or for so long that it will not
+ * come. */
 #define _GNU_SOURCE /* open_memstream */
 #include "doctor.h"
 
@@ -29,7 +30,7 @@ typedef struct program {
     uint32_t workers; /* 0: PTO_NO_WORKERS */
     uint32_t types;   /* of each; 0: all */
     uint32_t caller;  /* types; 0: none */
-    uint32_t window;
+    uint32_t ring_tasks;
     pto_place place;
 } program;
 
@@ -187,7 +188,7 @@ static void run_stalled(pto_runtime *rt)
     hang();
 }
 
-/* The scope holds the window, whatever becomes of the tasks: one more is refused. */
+/* The scope holds the task ring, whatever the tasks do: one more is refused. */
 static void be_refused(pto_runtime *rt, pto_kernel first)
 {
     const pto_kernel other = make(rt, "use", PTO_VECTOR, quick);
@@ -278,7 +279,7 @@ static pid_t start(const program *p)
         config.workers = p->workers ? p->workers : PTO_NO_WORKERS;
         config.worker_types = p->types ? types : NULL;
         config.caller_types = p->caller ? p->caller : PTO_NO_TYPES;
-        config.ring_tasks = p->window;
+        config.ring_tasks = p->ring_tasks;
         config.place = p->place;
         config.levels = 2;
         must(pto_runtime_create(&rt, &config));
@@ -439,7 +440,7 @@ static void test_a_slow_kernel_on_the_orchestrating_thread(void **state)
     expect_cause(child, DOCTOR_RUNS, &r);
     assert_int_equal(r.worker, 0);
     assert_int_equal(r.look.workers, 0);
-    /* Nothing was recycled yet, and still all is known about the rings. */
+    /* Nothing was recycled yet, and still the rings are reported. */
     assert_int_equal(r.look.level[0].rings.ring[PTO_RING_TASKS].used, 2);
     assert_int_equal(r.look.level[0].rings.ring[PTO_RING_TASKS].peak, 2);
     assert_true(r.look.level[0].rings.ring[PTO_RING_ARGS].used > 0);
@@ -555,7 +556,7 @@ static void test_a_stall_and_another_cause(void **state)
     end(child);
 }
 
-/* Numbers that are told now and then say how old they are. */
+/* Numbers that are published now and then have an age. */
 static void test_how_old_numbers_are(void **state)
 {
     (void)state;
@@ -661,7 +662,7 @@ static void test_nothing_to_look_at(void **state)
     end(child);
 }
 
-/* A window full of garbage: whatever it says, looking at it does no harm. */
+/* A window full of garbage: reading it does no harm. */
 static void test_garbage(void **state)
 {
     (void)state;

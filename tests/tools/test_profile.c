@@ -1,4 +1,5 @@
-/* test_profile.c - the critical path of a profile, against one found by comparing all pairs of tasks. */
+/* test_profile.c - the critical path of a profile, against one found by comparing all pairs of
+ * tasks. */
 #include "profile.h"
 
 #include <setjmp.h>
@@ -67,7 +68,7 @@ static uint64_t longest(model *m, int tasks)
     return most;
 }
 
-/* A task with views of the memory as parameters, told to the watcher and written into the model. */
+/* A task with views of the memory as parameters, passed to the watcher and added to the model. */
 static void submit(const pto_watcher *w, model *m, test_rng *rng, unsigned char *memory, int i)
 {
     static const pto_param_kind kinds[] = {PTO_PARAM_INPUT, PTO_PARAM_OUTPUT, PTO_PARAM_INOUT};
@@ -168,7 +169,7 @@ static void test_chain(void **state)
     profile_destroy(&p);
 }
 
-/* More accesses than were to be expected: that is told, and nothing wrong is. */
+/* More accesses than expected: this is reported, and no wrong value is. */
 static void test_too_many(void **state)
 {
     static unsigned char memory[8192];

@@ -69,7 +69,7 @@ expect 2 "no command 'docter'; did you mean 'doctor'?" "$pto" docter
 # ---- info ----
 expect 0 "version        0." "$pto" info
 expect 0 "PTO_RING_TASKS       1024             default" "$pto" info
-expect 0 "PTO_RING_TASKS           2048             environment, default 1024" env PTO_RING_TASKS=2000 "$pto" info
+expect 0 "PTO_RING_TASKS       2048             environment, default 1024" env PTO_RING_TASKS=2000 "$pto" info
 expect 0 "PTO_WORKERS          cube:2,vector    environment" env PTO_WORKERS=cube:2,vector "$pto" info
 expect 1 "The environment has an error" env PTO_RING_TASKS=many "$pto" info
 

@@ -1,4 +1,5 @@
-/* test_sides.c - two sides and a window: each part is written by one side, and words do not get old. */
+/* test_sides.c - the two sides of a window: each part is written by one side only, and old words
+ * are refreshed. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,7 +14,7 @@
 #include "../runtime/rig.h"
 #include "orchestrator/runtime.h"
 
-/* Whether a store to this word kills a process. */
+/* Whether a store to this word kills the process. */
 static bool store_faults(void *word)
 {
     const pid_t child = fork();
@@ -28,7 +29,8 @@ static bool store_faults(void *word)
     return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
 }
 
-/* Mapped twice, each side has the other's part read-only, and the whole rest of the tests runs so. */
+/* With two mappings, each side maps the other's part read-only. Other tests also run in this
+ * mode. */
 static void test_parts_are_read_only_for_the_other_side(void **state)
 {
     rig r;
@@ -46,7 +48,7 @@ static void test_parts_are_read_only_for_the_other_side(void **state)
     assert_false(store_faults(s + h->sched_at));
     assert_false(store_faults(o + h->heaps_at));
     assert_false(store_faults(s + h->heaps_at));
-    /* Everything that a view names as one side's lies in its part. */
+    /* Everything that belongs to one side lies in its part of the window. */
     const ptoi_view *v = &r.rt->view;
     assert_true((char *)v->slots < o + h->sched_at && (char *)v->orders < o + h->sched_at &&
                 (char *)v->level[0].args < o + h->sched_at && v->strings < o + h->sched_at);
@@ -56,7 +58,7 @@ static void test_parts_are_read_only_for_the_other_side(void **state)
     rig_stop(&r);
 }
 
-/* Words of laps long past become closed words of a recent lap; recent ones stay. */
+/* Words of very old laps become closed words of a recent lap; recent words stay. */
 static void test_old_words_are_renewed(void **state)
 {
     rig r;
@@ -89,7 +91,8 @@ static void test_old_words_are_renewed(void **state)
     rig_stop(&r);
 }
 
-/* A kernel cancels from the scheduler's side, the program from its own; each clears neither's word. */
+/* A kernel cancels on the scheduler's side, the program on its own; neither clears the other's
+ * word. */
 static pto_status cancels(const pto_call *call)
 {
     pto_cancel(call->rt);

@@ -1,4 +1,4 @@
-/* test_window.c - a window at two addresses, and mappings that are none. */
+/* test_window.c - a window at two addresses, and memory that is not a valid window. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,8 +48,8 @@ static void test_two_addresses(void **state)
     window_drop(&w);
 }
 
-/* Whatever is wrong with the header, attaching says so and touches nothing outside. */
-static void test_what_is_no_window(void **state)
+/* Attaching detects every mistake in the header and accesses nothing outside. */
+static void test_invalid_windows(void **state)
 {
     (void)state;
     window w;
@@ -69,7 +69,7 @@ static void test_what_is_no_window(void **state)
     h->header_bytes--;
     assert_int_equal(ptoi_window_attach(w.memory, w.bytes, &view), PTO_CORRUPT);
 
-    /* Each field that says where something lies, at its limits and with garbage. */
+    /* Each offset field, at its limits and with garbage. */
     test_rng rng = test_rng_make(test_seed() + 2);
     uint64_t refused = 0;
     for (uint64_t i = 0; i < test_effort(200000); i++) {
@@ -91,7 +91,7 @@ static void test_what_is_no_window(void **state)
     window_drop(&w);
 }
 
-/* References keep level and number apart, up to the largest; words of lists never mix. */
+/* References separate level and number, up to the largest; list words are never confused. */
 static void test_references(void **state)
 {
     (void)state;
@@ -109,7 +109,7 @@ static void test_references(void **state)
             }
         }
     }
-    /* State and slot tell their task from all others that ever lie there. */
+    /* State and slot identify their task among all that ever use the slot. */
     for (uint64_t seq = w.view.first + 3; seq < UINT64_C(1) << 50; seq = seq * 2 + 8) {
         ptoi_state *its = ptoi_state_of(&w.view, 1, seq);
         const uint32_t lap = ptoi_lap(&w.view, 1, seq);
@@ -117,7 +117,7 @@ static void test_references(void **state)
         uint64_t waiters;
         assert_int_equal(ptoi_lap(&w.view, 1, seq + 8), lap + 1);
         ptoi_set64(&ptoi_slot_of(&w.view, 1, seq)->seq, seq);
-        /* Nobody has written it for this lap, whatever it is. */
+        /* Not written in this lap, whatever its value is. */
         const uint32_t lists[] = {5, PTOI_LIST_CLOSED, PTOI_LIST_CLOSED_BAD};
         for (int i = 0; i < 3; i++) {
             ptoi_set64(&its->waiters, ptoi_list_word(lap - 1, lists[i]));
@@ -134,7 +134,7 @@ static void test_references(void **state)
         ptoi_set64(&its->waiters, ptoi_list_word(lap, PTOI_LIST_CLOSED_BAD));
         assert_true(ptoi_is_complete(&w.view, ref, &waiters));
         assert_true(ptoi_list_bad(waiters, lap));
-        /* Recycled: by the next lap, and 2^32 laps later, whether anybody has joined there or not. */
+        /* Recycled: one lap later and 2^32 laps later, with and without waiters. */
         const uint64_t later[] = {seq + 8, seq + (UINT64_C(8) << 31), seq + (UINT64_C(8) << 32)};
         for (int i = 0; i < 3; i++) {
             ptoi_set64(&ptoi_slot_of(&w.view, 1, seq)->seq, later[i]);
@@ -144,7 +144,7 @@ static void test_references(void **state)
                        ptoi_list_word(ptoi_lap(&w.view, 1, later[i]) - 1, PTOI_LIST_CLOSED));
             assert_true(ptoi_is_complete(&w.view, ref, &waiters));
         }
-        /* The phase, likewise. */
+        /* The same for the phase. */
         assert_int_equal(ptoi_phase_of(ptoi_phase_begin(lap) | 7, lap), ptoi_phase_begin(lap) | 7);
         assert_int_equal(ptoi_phase_of(ptoi_phase_begin(lap - 1) | 7, lap), 0);
     }
@@ -155,7 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_addresses),
-        cmocka_unit_test(test_what_is_no_window),
+        cmocka_unit_test(test_invalid_windows),
         cmocka_unit_test(test_references),
     };
     return cmocka_run_group_tests_name("window", tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* windows.h - a small window, and what must hold of one that was accepted. After cmocka.h. */
+/* windows.h - a small window, and the checks for an accepted one. Include after cmocka.h. */
 #ifndef PTO_TEST_WINDOWS_H
 #define PTO_TEST_WINDOWS_H
 
@@ -33,7 +33,7 @@ static inline void window_drop(window *w)
     ptoi_os_file_close(w->file);
 }
 
-/* Everything that a view names lies in the `bytes` of its window. */
+/* Everything that a view refers to lies inside the `bytes` of its window. */
 static inline void window_expect_inside(const ptoi_view *view, size_t bytes)
 {
     const ptoi_header *h = view->header;
@@ -53,7 +53,7 @@ static inline void window_expect_inside(const ptoi_view *view, size_t bytes)
         assert_true((char *)level->args >= begin &&
                     (char *)(level->args + h->level[l].arg_units) <= end);
         assert_true(level->heap >= begin && level->heap + h->level[l].heap_bytes <= end);
-        /* Numbers of slots, which the inbox holds, reach all slots of all levels. */
+        /* Slot numbers, as stored in the inbox, cover all slots of all levels. */
         assert_true(level->slots >= view->slots &&
                     level->slots + level->mask < view->slots + h->slots);
     }

@@ -1,5 +1,5 @@
-/* requests.h - what the tests of work requests share: memory that a naive loop works on beside the
- * runtime, the runtime, and requests. */
+/* requests.h - shared by the tests of work requests: memory, a naive loop over a copy of it, the
+ * runtime, and requests. */
 #ifndef PTO_TEST_REQUESTS_H
 #define PTO_TEST_REQUESTS_H
 
@@ -7,7 +7,7 @@
 
 #include <pto/work.h>
 
-/* ---- Memory: what the runtime works on, and what a naive loop makes of a copy of it --------- */
+/* ---- Memory: that of the runtime, and a copy for the naive loop ----------------------------- */
 
 enum { REGION = 8192, REGIONS = 3, ARENA = REGION * REGIONS, MOST = 300 };
 
@@ -84,7 +84,7 @@ static inline int destroy(void **state)
     return pto_runtime_destroy(&runtime, PTO_WAIT) != PTO_OK;
 }
 
-/* The thread sanitizer takes two mappings of one memory for two memories, and finds races. */
+/* The thread sanitizer takes two mappings for different memory, and would report races. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define MAP_TWICE 0
@@ -96,7 +96,7 @@ static inline int destroy(void **state)
 #define MAP_TWICE 1
 #endif
 
-/* Runs a test on runtimes that do the work in other ways, each instead of the usual one. */
+/* Runs a test on several kinds of runtimes. */
 static inline void on_all_runtimes(int (*setup)(void **state), void (*test)(void **state),
                                    void **state)
 {
@@ -104,11 +104,11 @@ static inline void on_all_runtimes(int (*setup)(void **state), void (*test)(void
     for (int i = 0; i < 5; i++) {
         configs[i] = (pto_config)PTO_CONFIG_INIT;
     }
-    configs[0].workers = PTO_NO_WORKERS; /* all is done while the program waits */
+    configs[0].workers = PTO_NO_WORKERS; /* the program does all work while it waits */
     configs[1].workers = 3;
-    configs[1].caller_types = PTO_NO_TYPES; /* nothing is */
+    configs[1].caller_types = PTO_NO_TYPES; /* the program does none */
     configs[2].place = PTO_PLACE_THREAD;
-    configs[3].ring_tasks = 8; /* submits wait for room all the time */
+    configs[3].ring_tasks = 8; /* submits often wait for room */
     configs[4].map_twice = MAP_TWICE;
     for (int i = 0; i < 5; i++) {
         assert_int_equal(destroy(state), 0);
@@ -157,7 +157,7 @@ static inline void expect_work(const pto_work *work)
     expect_ok(pto_wait(runtime));
 }
 
-/* The task fails with this status and these words, and has written nothing. */
+/* The task fails with this status and message, and has written nothing. */
 static inline void expect_failure(const pto_work *work, pto_status want, const char *const *words,
                                   const char *file, int line)
 {

@@ -1,9 +1,9 @@
-/* test_misbehave.c - kernels that do what they should not: fail, take for ever, end their task too
- * often or never, return nonsense, spoil their arguments, call the runtime. Each costs its own task
- * and those that depend on it, and nothing else. */
+/* test_misbehave.c - kernels that misbehave: they fail, do not return, complete their task twice or
+ * never, return nonsense, corrupt their arguments, or call the runtime. Only their own task and its
+ * consumers are affected. */
 #include "../runtime/rig.h"
 
-/* Everything that did not misbehave works as ever. */
+/* Everything else still works. */
 static void expect_usable(rig *r)
 {
     unsigned char a = 0, b = 0;
@@ -29,7 +29,7 @@ static pto_status returns_its_user(const pto_call *call)
     return (pto_status) * (const int *)call->user;
 }
 
-/* Whatever is not PTO_OK and not PTO_PENDING is a failure, known or not. */
+/* Any status except PTO_OK and PTO_PENDING is a failure, also unknown numbers. */
 static void test_nonsense_is_a_failure(void **state)
 {
     static const int nonsense[] = {-1, 4711, INT32_MAX, INT32_MIN, 256, PTO_STALLED, PTO_CANCELLED};
@@ -52,7 +52,7 @@ static void test_nonsense_is_a_failure(void **state)
     rig_stop(&r);
 }
 
-/* ---- For ever, almost ----------------------------------------------------------------------- */
+/* ---- Very long kernels ---------------------------------------------------------------------- */
 
 typedef struct watchman {
     rig *r;
@@ -66,7 +66,7 @@ typedef struct watchman {
     pthread_t thread;
 } watchman;
 
-/* Another thread: it sees by the statistics who holds things up, then lets it end. */
+/* Another thread: it finds the oldest task in the statistics, then lets it end. */
 static void *watch(void *argument)
 {
     watchman *w = argument;
@@ -79,7 +79,7 @@ static void *watch(void *argument)
                             : stats.level[0].ring[PTO_RING_TASKS].waits > 0);
     } while (!w->named && rig_now_ms() < deadline);
     if (w->cancel) {
-        pto_cancel(w->r->rt); /* it does not end what runs */
+        pto_cancel(w->r->rt); /* it does not end running tasks */
         (void)pto_stats(w->r->rt, &stats);
         w->named = w->named && stats.pending == 1;
     }
@@ -105,8 +105,8 @@ static void watch_end(watchman *w)
     assert_false(w->early);
 }
 
-/* A kernel that does not return holds its worker and, as the oldest task, the ring. That is no
- * stall: submit waits, and the statistics say for whom. */
+/* A kernel that does not return holds its worker and, as the oldest task, the ring. This is no
+ * stall: submit waits, and the statistics name the task. */
 static void test_a_kernel_that_takes_its_time(void **state)
 {
     rig r;
@@ -130,9 +130,9 @@ static void test_a_kernel_that_takes_its_time(void **state)
     rig_stop(&r);
 }
 
-/* A task that is pending is waited for, however long it takes: by pto_wait, by pto_wait_task, and by
- * destroy, which ends nothing that has begun. Nor does pto_cancel. Any thread can see which one it
- * is, and end it. */
+/* pto_wait, pto_wait_task and destroy wait for a pending task, however long it takes. Neither
+ * destroy nor pto_cancel ends a task that has started. Any thread can find the task and complete
+ * it. */
 typedef enum waiting { WAIT, WAIT_TASK, CLEAR, DESTROY, DESTROY_CANCEL, WAITINGS } waiting;
 
 static pto_status wait_as(rig *r, waiting how, pto_task task)
@@ -151,7 +151,7 @@ static pto_status wait_as(rig *r, waiting how, pto_task task)
     }
 }
 
-static void test_a_task_that_nobody_ends(void **state)
+static void test_a_task_that_is_never_completed(void **state)
 {
     for (int how = 0; how < WAITINGS; how++) {
         for (int cancel = 0; cancel < 2; cancel++) {
@@ -197,7 +197,7 @@ static pto_status ends_and_returns(const pto_call *call)
     return second;
 }
 
-/* Ended by pto_task_complete and by returning as well: it ends once, and no failure is lost. */
+/* Completed by pto_task_complete and by a return: it completes once, and no failure is lost. */
 static void test_ended_by_both(void **state)
 {
     static const struct {
@@ -245,7 +245,7 @@ static pto_status ends_others(const pto_call *call)
     return PTO_OK;
 }
 
-/* Tasks of others: one that has ended, one that has not begun, and one that never was. */
+/* Other tasks: one that is complete, one that has not started, and one that never existed. */
 static void test_ending_what_is_not_pending(void **state)
 {
     rig r;
@@ -278,7 +278,7 @@ static pto_status spoils_its_arguments(const pto_call *call)
     return PTO_OK;
 }
 
-/* What a kernel is handed is its own: no other task sees what it did to it, nor does the runtime. */
+/* The arguments of a kernel are its own copy: changes affect no other task, nor the runtime. */
 static void test_spoilt_arguments(void **state)
 {
     rig r;
@@ -309,11 +309,11 @@ static void test_spoilt_arguments(void **state)
 typedef struct caller {
     rig *r;
     pto_tensor x;
-    const char *refused_not; /* the first call that was not refused as it should */
+    const char *refused_not; /* the first call that was not refused */
     char words[256];
 } caller;
 
-/* Everything that is for the orchestrating thread. */
+/* All calls that only the orchestrating thread may make. */
 static pto_status calls_the_runtime(const pto_call *call)
 {
     caller *c = call->user;
@@ -386,9 +386,12 @@ static void test_calls_from_a_kernel(void **state)
 int main(void)
 {
     const rig_case cases[] = {
-        RIG_CASE(test_nonsense_is_a_failure),      RIG_CASE(test_a_kernel_that_takes_its_time),
-        RIG_CASE(test_a_task_that_nobody_ends),    RIG_CASE(test_ended_by_both),
-        RIG_CASE(test_ending_what_is_not_pending), RIG_CASE(test_spoilt_arguments),
+        RIG_CASE(test_nonsense_is_a_failure),
+        RIG_CASE(test_a_kernel_that_takes_its_time),
+        RIG_CASE(test_a_task_that_is_never_completed),
+        RIG_CASE(test_ended_by_both),
+        RIG_CASE(test_ending_what_is_not_pending),
+        RIG_CASE(test_spoilt_arguments),
         RIG_CASE(test_calls_from_a_kernel),
     };
     return rig_run("misbehave", cases, sizeof cases / sizeof *cases);

@@ -1,11 +1,12 @@
-/* test_pending.c - kernels that return PTO_PENDING, and who may end their tasks, when and how often. */
+/* test_pending.c - kernels that return PTO_PENDING: which thread may complete the task, and
+ * when. */
 #include <sched.h>
 
 #include "../runtime/rig.h"
 
 /* ---- When ----------------------------------------------------------------------------------- */
 
-/* What a kernel hands to another thread. */
+/* What a kernel passes to another thread. */
 typedef struct parcel {
     pthread_mutex_t lock;
     pthread_cond_t change;
@@ -43,7 +44,7 @@ static void *parcel_serve(void *argument)
     return NULL;
 }
 
-/* Returns only after the other thread has ended the task. */
+/* Returns only after the other thread has completed the task. */
 static pto_status late_to_return(const pto_call *call)
 {
     parcel *p = call->user;
@@ -120,7 +121,7 @@ static void test_completed_inside_of_the_kernel(void **state)
     rig_stop(&r);
 }
 
-/* Many at once, ended by another thread in another order, while the orchestrating thread waits. */
+/* Many pending tasks, completed by another thread in another order, while the caller waits. */
 typedef struct crowd {
     rig *r;
     pto_task task[256];
@@ -148,7 +149,7 @@ static void test_completed_from_another_thread(void **state)
     rig_start(&r, state, &config);
     crowd c = {.r = &r};
     for (int round = 0; round < 4; round++) {
-        /* One worker is enough for all: a pending task takes up none. */
+        /* One worker is enough for all: a pending task occupies none. */
         for (int i = 0; i < 256; i++) {
             c.task[i] = RIG_SUBMIT_BARE(&r, r.hold);
         }
@@ -157,7 +158,7 @@ static void test_completed_from_another_thread(void **state)
             rig_until(&r, c.task[i], PTO_TASK_RUNNING);
         }
         uint64_t deadline = rig_now_ms() + RIG_PATIENCE_MS;
-        while (rig_stats(&r).pending < 256) { /* running is known before pending is */
+        while (rig_stats(&r).pending < 256) { /* counted as running first */
             assert_true(rig_now_ms() < deadline);
         }
         assert_int_equal(rig_stats(&r).pending, 256);
@@ -188,8 +189,8 @@ static pto_status keep_arguments(const pto_call *call)
     return PTO_PENDING;
 }
 
-/* What was copied of the arguments holds until the task ends, shapes and strides with it, whatever
- * the worker did since. */
+/* A copy of the arguments, with shapes and strides, stays valid until the task is complete,
+ * whatever the worker does meanwhile. */
 static void test_arguments_stay_until_the_end(void **state)
 {
     rig r;
@@ -242,7 +243,7 @@ static void test_arguments_stay_until_the_end(void **state)
     rig_stop(&r);
 }
 
-/* ---- What cannot be ended ------------------------------------------------------------------- */
+/* ---- What cannot be completed---------------------------------------------------------------- */
 
 static void test_twice_is_once_too_often(void **state)
 {
@@ -263,7 +264,7 @@ static void test_twice_is_once_too_often(void **state)
     expect_ok(pto_scope_end(r.rt));
     rig_until(&r, task, PTO_TASK_CONSUMED);
     expect_fail(pto_task_complete(r.rt, task, PTO_OK), PTO_BAD_TASK, "complete");
-    /* Also when its place is another task's that could be ended. */
+    /* Also when its slot holds another task that could be completed. */
     for (int i = 0; i < 3000; i++) {
         RIG_SUBMIT_BARE(&r, r.quick);
     }
@@ -301,7 +302,7 @@ static void test_twice_inside_of_the_kernel(void **state)
     rig_stop(&r);
 }
 
-/* Tasks that have not begun, never were, or have ended by themselves. */
+/* Tasks that have not started, never existed, or have completed themselves. */
 static void test_tasks_that_are_not_pending(void **state)
 {
     rig r;
@@ -324,7 +325,7 @@ static void test_tasks_that_are_not_pending(void **state)
     expect_fail(pto_task_complete(r.rt, held | 1, PTO_OK), PTO_BAD_TASK, "complete");
     expect_fail(pto_task_complete(r.rt, held ^ UINT64_C(1) << 40, PTO_OK), PTO_BAD_TASK,
                 "complete");
-    /* "Not done yet" does not end anything. */
+    /* PTO_PENDING does not complete a task. */
     (void)pto_fail(PTO_CORRUPT, "stale");
     assert_int_not_equal(pto_task_complete(r.rt, held, PTO_PENDING), PTO_OK);
     assert_string_not_equal(pto_error_detail(), "stale");
@@ -336,8 +337,8 @@ static void test_tasks_that_are_not_pending(void **state)
     rig_stop(&r);
 }
 
-/* Several threads want to end the same task: one does, the others hear so, however late they come.
- * The window is as small as can be, so places are used again at once. */
+/* Several threads complete the same task: one succeeds, the others are refused, however late
+ * they are. The task ring is as small as possible, so slots are reused immediately. */
 enum { RACERS = 3, RACES = 3000 };
 
 typedef struct race {
@@ -345,7 +346,7 @@ typedef struct race {
     uint32_t rounds;
     pto_task task[RACES];
     atomic_uint won[RACES];
-    atomic_uint other; /* answers that are neither */
+    atomic_uint other; /* wrong results */
     atomic_uint begun; /* tasks that run, or have run */
 } race;
 

@@ -1,8 +1,8 @@
-/* test_work.c - work requests: every operation byte for byte against a naive loop, and their place
- * among other tasks. */
+/* test_work.c - work requests: every operation compared byte for byte with a naive loop, and
+ * their order among other tasks. */
 #include "requests.h"
 
-/* Whether it names a place twice. */
+/* Whether an index occurs twice. */
 static bool meets_itself(const pto_tensor *t)
 {
     static bool touched[ARENA];
@@ -36,7 +36,7 @@ static void put_indices(test_rng *rng, const pto_tensor *indices, int64_t rows)
 
 /* ---- Random requests ----------------------------------------------------------------------- */
 
-/* What has come up: a test that never saw a case has not tested it. */
+/* Cases that occurred: a case that never occurs is not tested. */
 typedef struct seen {
     uint64_t empty, no_dims, all_dims, backwards, broadcast, twice, size[9];
 } seen;
@@ -155,7 +155,7 @@ static void scatters_of_all_kinds(void **state)
     random_rows(true);
 }
 
-/* Dense, with other shapes and dtypes on both sides, and often over one another. */
+/* Dense, with different shapes and dtypes on both sides, often overlapping. */
 static void copies_of_all_kinds(void **state)
 {
     (void)state;
@@ -194,7 +194,7 @@ static pto_status add_one(const pto_call *call)
     return PTO_OK;
 }
 
-/* Many requests and other tasks over the same memory, waited for once: as if one after the other. */
+/* Many requests and other tasks on the same memory, with one wait: as if run serially. */
 static void requests_are_ordered_with_all_tasks(void **state)
 {
     (void)state;
@@ -233,7 +233,7 @@ static void requests_are_ordered_with_all_tasks(void **state)
     }
 }
 
-/* Managed memory, from the first write to a read; and a failure that takes its reader along. */
+/* Managed memory, from the first write to a read; and a failure that skips its reader. */
 static void managed_tensors_pass_through(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_work_refused.c - work requests that cannot be: each fails with the numbers in its words, and
- * has written nothing. */
+/* test_work_refused.c - invalid work requests: each fails with the numbers in its message, and
+ * writes nothing. */
 #include <pthread.h>
 
 #include "requests.h"
@@ -8,7 +8,7 @@
 
 /* ---- Shared memory ------------------------------------------------------------------------- */
 
-/* Refused if and only if a byte that is read is written. */
+/* Refused if and only if a byte is both read and written. */
 static void overlap_is_found_exactly(void **state)
 {
     (void)state;
@@ -22,7 +22,7 @@ static void overlap_is_found_exactly(void **state)
             !place(&rng, 0, PTO_INT16, ndim, shape, &to)) {
             continue;
         }
-        /* Closer together than chance would have it. */
+        /* Closer together than random positions. */
         to.offset = test_chance(&rng, 70) ? from.offset + test_between(&rng, -9, 9) : to.offset;
         if (pto_tensor_check(&to)) {
             continue;
@@ -151,7 +151,7 @@ static void wrong_rows_fail(void **state)
     expect_work_fails(scatter_work(in, &out), PTO_BAD_SHAPE, "scatter", "[9, 6]", "[3, 5]");
 }
 
-/* The bad index comes last, and still nothing is written: expect_failure looks. */
+/* The bad index comes last, and still nothing is written: expect_failure checks this. */
 static void bad_indices_fail_before_anything_is_written(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void bad_indices_fail_before_anything_is_written(void **state)
     expect_work_fails(scatter_work(source, &four), PTO_BAD_INDEX, "-9223372036854775808",
                       "position 1");
 
-    /* Rows without elements, or no rows at all: an index is right or wrong all the same. */
+    /* Empty rows, or no rows at all: indices are checked all the same. */
     in[0] = dense(arena, PTO_INT8, 2, DIMS(4, 0));
     pto_tensor none = dense(arena + REGION, PTO_INT8, 2, DIMS(3, 0));
     memcpy(places, (int32_t[]){3, 0, 4}, 3 * sizeof(int32_t));
@@ -239,7 +239,7 @@ static void nobody_serves_accelerators(void **state)
     assert_int_equal(create(state), 0);
 }
 
-/* More tensors than anybody has use for: the request says so, not the submit. */
+/* Too many tensors: the request fails, not the submit. */
 static void many_tensors_are_passed_on(void **state)
 {
     (void)state;
@@ -254,7 +254,7 @@ static void many_tensors_are_passed_on(void **state)
     expect_work_fails(work, PTO_BAD_PARAM, "100 inputs, 1 outputs, 49 inouts in 150 tensors");
 }
 
-/* Whoever submits to the kernel by its number is not trusted. */
+/* A direct submit to the kernel, by its number, is not trusted. */
 static void malformed_tasks_fail(void **state)
 {
     (void)state;

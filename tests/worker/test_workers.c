@@ -1,18 +1,18 @@
-/* test_workers.c - who runs what: types, the orchestrating thread as a helper, many at once; and that
- * sleeping costs nothing and no wake-up is lost. */
+/* test_workers.c - which worker runs a task: types, the orchestrating thread as a helper,
+ * parallel tasks; and that sleep costs no CPU time and no wake-up is lost. */
 #include <sys/syscall.h>
 
 #include "../runtime/rig.h"
 
 enum { MOST = 64 };
 
-/* What was seen of the workers. */
+/* Observations about the workers. */
 typedef struct seen {
     pthread_mutex_t lock;
     uint32_t runs;
-    uint32_t types[MOST]; /* that each worker ran */
+    uint32_t types[MOST]; /* tasks that each worker ran */
     long threads[MOST];   /* that each worker is; 0: never seen */
-    bool wrong;           /* a kernel whose type is not the worker_type it was told */
+    bool wrong;           /* a kernel of another type than its worker_type */
 } seen;
 
 static void seen_init(seen *s)
@@ -26,7 +26,7 @@ static long this_thread(void)
     return syscall(SYS_gettid);
 }
 
-/* Argument 0 is the type that it was registered for. */
+/* Argument 0 is the registered type. */
 static pto_status look_around(const pto_call *call)
 {
     seen *s = call->user;
@@ -62,7 +62,7 @@ static void submit_many(rig *r, const pto_kernel *kernel, int count)
 
 /* ---- Types ---------------------------------------------------------------------------------- */
 
-/* So many threads for each type: each serves its own and no other. */
+/* So many threads for each type: each serves only its own type. */
 static void test_typed_workers(void **state)
 {
     rig r;
@@ -101,7 +101,7 @@ static void test_typed_workers(void **state)
     rig_stop(&r);
 }
 
-/* A set of types for each thread, by number; the caller has the last one and helps with one type. */
+/* A set of types for each thread; the caller has the last index and helps with one type. */
 static void test_sets_of_types(void **state)
 {
     rig r;
@@ -158,7 +158,7 @@ static void test_a_chain_through_all_types(void **state)
 
 /* ---- The orchestrating thread --------------------------------------------------------------- */
 
-/* Without workers nothing runs until the caller waits; then it runs everything. */
+/* Without workers no task runs until the caller waits; then it runs all of them. */
 static void test_no_workers_at_all(void **state)
 {
     rig r;
@@ -188,7 +188,7 @@ static void test_no_workers_at_all(void **state)
     expect_ok(pto_wait(r.rt));
     assert_int_equal(s.runs, 502);
     assert_false(s.wrong);
-    assert_int_equal(s.types[0], PTO_ALL_TYPES); /* it has the last number, which is the first */
+    assert_int_equal(s.types[0], PTO_ALL_TYPES); /* it has the last index, which is 0 here */
     assert_int_equal(s.threads[0], this_thread());
     assert_int_equal(rig_stats(&r).helped, 502);
     rig_stop(&r);
@@ -200,7 +200,7 @@ typedef struct persistent {
     pto_status result;
 } persistent;
 
-/* Tries until the task runs, and is ended by that. */
+/* Retries until the task runs and can be completed. */
 static void *end_it(void *argument)
 {
     persistent *p = argument;
@@ -211,7 +211,7 @@ static void *end_it(void *argument)
     return NULL;
 }
 
-/* Without workers a pending kernel is still waited for, asleep. */
+/* Without workers the caller still waits, asleep, for a pending task. */
 static void test_no_workers_and_a_pending_kernel(void **state)
 {
     rig r;
@@ -232,8 +232,8 @@ static void test_no_workers_and_a_pending_kernel(void **state)
     rig_stop(&r);
 }
 
-/* Nobody at all: there is no such runtime, or at least no such task. */
-static void test_nobody_at_all(void **state)
+/* No thread for a type: the runtime or at least the task is refused. */
+static void test_no_thread_for_a_type(void **state)
 {
     const rig_setup *setup = *state;
     pto_runtime *rt = NULL;
@@ -265,7 +265,7 @@ typedef struct meeting {
     uint32_t workers; /* set of their numbers */
 } meeting;
 
-/* Goes on when so many are here at once. */
+/* Continues when so many kernels are here at the same time. */
 static pto_status meet(const pto_call *call)
 {
     meeting *m = call->user;
@@ -284,8 +284,8 @@ static pto_status meet(const pto_call *call)
     return PTO_OK;
 }
 
-/* As many tasks run at once as there are workers, and the caller makes one more. */
-static void test_all_workers_at_once(void **state)
+/* As many tasks run in parallel as there are workers, plus one on the caller. */
+static void test_all_workers_in_parallel(void **state)
 {
     rig r;
     meeting m;
@@ -345,7 +345,7 @@ static void test_idle_costs_nothing(void **state)
     expect_ok(pto_wait(r.rt));
     double waiting = cpu_ms() - before;
     rig_later_join(&later);
-    const double most = test_on_valgrind() ? 150 : 20; /* who spins takes 300 and more */
+    const double most = test_on_valgrind() ? 150 : 20; /* a spinning thread takes 300 and more */
     if (idle > most || waiting > most) {
         fail_msg("300 ms idle cost %.1f ms of CPU, 300 ms of waiting %.1f ms", idle, waiting);
     }
@@ -353,8 +353,8 @@ static void test_idle_costs_nothing(void **state)
     rig_stop(&r);
 }
 
-/* Short bursts, with everybody gone to sleep in between: whoever is not woken leaves a task behind,
- * and pto_wait would never return. */
+/* Short bursts, with all threads asleep in between. If a wake-up were lost, a task would remain and
+ * pto_wait would never return. */
 static void test_no_wake_up_is_lost(void **state)
 {
     pto_config config = PTO_CONFIG_INIT;
@@ -381,7 +381,7 @@ static void test_no_wake_up_is_lost(void **state)
                 rig_sleep_us((uint32_t)test_between(&rng, 1, 200));
             }
         }
-        /* Nobody waits for them here: the workers must see them by themselves. */
+        /* No thread waits for these: the workers must find them themselves. */
         for (uint64_t round = 0; round < rounds / 10; round++, submitted++) {
             pto_task task = RIG_SUBMIT(&r, r.quick, pto_inout(&x[0]));
             rig_until(&r, task, PTO_TASK_COMPLETED);
@@ -400,8 +400,8 @@ int main(void)
         RIG_CASE_SLOW(test_a_chain_through_all_types),
         RIG_CASE(test_no_workers_at_all),
         RIG_CASE(test_no_workers_and_a_pending_kernel),
-        RIG_CASE(test_nobody_at_all),
-        RIG_CASE(test_all_workers_at_once),
+        RIG_CASE(test_no_thread_for_a_type),
+        RIG_CASE(test_all_workers_in_parallel),
         RIG_CASE_SLOW(test_idle_costs_nothing),
         RIG_CASE(test_no_wake_up_is_lost),
     };

@@ -246,24 +246,25 @@ static void read_stall(const peek *p, peek_look *look)
         if (serial % 2 || !look->stalls) {
             continue;
         }
-        copy_kernel(p, ptoi_get32(&s->kernel), look->stall_text[0], sizeof look->stall_text[0]);
-        copy_site(p, ptoi_get32(&s->site), look->stall_text[1], sizeof look->stall_text[1], &line);
-        copy_site(p, ptoi_get32(&s->scope), look->stall_text[2], sizeof look->stall_text[2],
+        copy_kernel(p, ptoi_acquire32(&s->kernel), look->stall_text[0], sizeof look->stall_text[0]);
+        copy_site(p, ptoi_acquire32(&s->site), look->stall_text[1], sizeof look->stall_text[1],
+                  &line);
+        copy_site(p, ptoi_acquire32(&s->scope), look->stall_text[2], sizeof look->stall_text[2],
                   &scope_line);
-        const uint64_t when = ptoi_get64(&s->when);
+        const uint64_t when = ptoi_acquire64(&s->when);
         look->stall_age = look->when > when ? look->when - when : 0;
-        look->stall_is_last = ptoi_get64(&s->submitted) == look->submitted;
+        look->stall_is_last = ptoi_acquire64(&s->submitted) == look->submitted;
         *r = (pto_stall_report){
             .count = look->stalls,
-            .kind = (pto_stall_kind)ptoi_get32(&s->kind),
-            .ring = (pto_ring)ptoi_get32(&s->ring),
-            .level = ptoi_get32(&s->level),
-            .size = ptoi_get64(&s->size),
-            .used = ptoi_get64(&s->used),
-            .wanted = ptoi_get64(&s->wanted),
-            .enough = ptoi_get64(&s->enough),
-            .oldest = ptoi_get64(&s->task),
-            .order = ptoi_get64(&s->order),
+            .kind = (pto_stall_kind)ptoi_acquire32(&s->kind),
+            .ring = (pto_ring)ptoi_acquire32(&s->ring),
+            .level = ptoi_acquire32(&s->level),
+            .size = ptoi_acquire64(&s->size),
+            .used = ptoi_acquire64(&s->used),
+            .wanted = ptoi_acquire64(&s->wanted),
+            .enough = ptoi_acquire64(&s->enough),
+            .oldest = ptoi_acquire64(&s->task),
+            .order = ptoi_acquire64(&s->order),
             .kernel = look->stall_text[0],
             .file = look->stall_text[1],
             .line = line,
@@ -287,7 +288,7 @@ static void read_workers(const peek *p, peek_look *look)
         w->thread = ptoi_get32(&line->thread);
         w->completed = ptoi_get64(&line->tally.completed);
         w->completed += i == p->workers ? ptoi_get64(&p->view.header->inlined) : 0;
-        const pto_task task = ptoi_get64(&line->task);
+        const pto_task task = ptoi_acquire64(&line->task);
         if (!peek_task_of(p, task, &w->runs) || w->runs.state != PEEK_RUNS) {
             w->runs.task = 0;
         }
@@ -360,6 +361,11 @@ peek_words peek_wait_words(const peek *p, const peek_look *look, bool brief)
     peek_words words;
     peek_task task;
     char room[96] = "", what[224] = "";
+    if (!w->on && caller->runs.task) {
+        snprintf(words.s, sizeof words.s, "is inside of submit and runs %s inline",
+                 (brief ? peek_brief_of : peek_name_of)(&caller->runs).s);
+        return words;
+    }
     if (!w->on) {
         snprintf(words.s, sizeof words.s, "%s",
                  look->done ? "has destroyed the runtime" : "is in user code or submits tasks");

@@ -23,7 +23,7 @@ typedef struct sign {
  * as \xNN. */
 static sign next_sign(const char *text)
 {
-    sign next = {.bytes = ptoi_sign_bytes(text)};
+    sign next = {.bytes = ptoi_utf8_bytes(text)};
     const unsigned char c = (unsigned char)text[0], second = c ? (unsigned char)text[1] : 0;
     if (next.bytes == 0) {
         snprintf(next.s, sizeof next.s, "\\x%02x", c);

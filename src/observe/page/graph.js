@@ -1,5 +1,6 @@
-/* graph.js - the tasks as a graph: columns are levels (edges on the longest way to a task). More
- * than MOST tasks are drawn as groups, one for each kernel and level, or for several levels. */
+/* graph.js - the tasks as a graph. A column is a depth: the number of edges on the longest path to
+ * a task. More than MOST tasks are drawn as groups, one for each kernel and depth, or for each
+ * kernel and several depths. */
 
 const MOST = 3000;
 
@@ -30,7 +31,7 @@ class Graph {
         this.draw();
     }
 
-    // ---- what there is ------------------------------------------------------------------------
+    // ---- nodes and links ----------------------------------------------------------------------
 
     open() {
         if (!this.nodes || (this.around && this.center !== this.app.selected)) {
@@ -45,7 +46,7 @@ class Graph {
         this.center = app.selected;
         if (this.around && app.selected !== NONE) {
             tasks = this.neighbours(app.selected, 300);
-            text = `${amount(tasks.length)} tasks nearest to ${
+            text = `${amount(tasks.length)} tasks closest to ${
                 model.trace.kernelName(app.selected)} ${app.selected}`;
         } else if (model.tasks <= MOST) {
             tasks = Uint32Array.from({length: model.tasks}, (_, i) => i);
@@ -53,7 +54,7 @@ class Graph {
         }
         if (tasks) {
             this.nodes = Array.from(tasks, (i) => ({
-                task: i, level: depth[i], kind: model.classOf(i), count: 1,
+                task: i, depth: depth[i], kind: model.classOf(i), count: 1,
                 name: model.trace.kernelName(i),
             }));
             const at = new Map(this.nodes.map((node, i) => [node.task, i]));
@@ -64,7 +65,7 @@ class Graph {
         this.layout();
         document.getElementById("graph-says").textContent =
             `${text}, ${amount(this.links.length)} ${tasks ? "edges" : "bundles of edges"}, ${
-                amount(this.columns)} levels`;
+                amount(this.columns)} columns by depth`;
         this.fit();
     }
 
@@ -81,7 +82,7 @@ class Graph {
         return links;
     }
 
-    /* Level by level out from a task, both ways. */
+    /* Breadth-first from a task, along edges in both directions, up to `most` tasks. */
     neighbours(task, most) {
         const {model} = this, {trace} = model, seen = new Set([task]);
         let edge = [task];
@@ -105,23 +106,23 @@ class Graph {
         return Uint32Array.from(seen).sort();
     }
 
-    /* One node for each kernel and level; levels are taken together until there are few enough. */
-    group(depth) {
+    /* One node for each kernel and depth. Depths are merged until there are few enough nodes. */
+    group(depths) {
         const {model} = this, {trace} = model, kernels = trace.KERNELS.count + 1;
         let deepest = 0;
-        for (let i = 0; i < depth.length; i++) {
-            deepest = depth[i] > deepest ? depth[i] : deepest;
+        for (let i = 0; i < depths.length; i++) {
+            deepest = depths[i] > deepest ? depths[i] : deepest;
         }
         for (let merge = 1; ; merge *= 2) {
             const at = new Map(), nodes = [], nodeOf = new Uint32Array(model.tasks);
             for (let i = 0; i < model.tasks && nodes.length <= 1200; i++) {
                 const kernel = trace.kernel(i) === NONE ? kernels - 1 : trace.kernel(i);
-                const level = Math.floor(depth[i] / merge), key = level * kernels + kernel;
+                const depth = Math.floor(depths[i] / merge), key = depth * kernels + kernel;
                 let n = at.get(key);
                 if (n === undefined) {
                     n = nodes.length;
                     at.set(key, n);
-                    nodes.push({task: NONE, first: i, level, kind: model.classOf(i), count: 0,
+                    nodes.push({task: NONE, first: i, depth, kind: model.classOf(i), count: 0,
                                 time: 0, name: trace.kernelName(i)});
                 }
                 nodes[n].count++;
@@ -147,29 +148,30 @@ class Graph {
                 from: Math.floor(key / nodes.length), to: key % nodes.length, edge: NONE, count,
             }));
             return `${amount(model.tasks)} tasks in ${amount(nodes.length)} groups ` +
-                `of one kernel and ${merge > 1 ? `${merge} levels` : "level"}`;
+                `of one kernel and ${merge > 1 ? `${merge} depths` : "depth"}`;
         }
     }
 
-    /* Columns by level; within one, neighbours draw their nodes towards them, a few times over. */
+    /* Columns by depth. Within a column, nodes are sorted by the mean row of their neighbours, in
+     * several passes. */
     layout() {
         const {nodes, links} = this;
-        const levels = [...new Set(nodes.map((n) => n.level))].sort((a, b) => a - b);
-        const column = new Map(levels.map((level, i) => [level, i]));
-        const columns = levels.map(() => []);
+        const depths = [...new Set(nodes.map((n) => n.depth))].sort((a, b) => a - b);
+        const column = new Map(depths.map((depth, i) => [depth, i]));
+        const columns = depths.map(() => []);
         nodes.forEach((node, i) => {
             node.near = [];
-            node.column = column.get(node.level);
+            node.column = column.get(node.depth);
             columns[node.column].push(i);
         });
         for (const {from, to} of links) {
             nodes[from].near.push(to);
             nodes[to].near.push(from);
         }
-        const settle = (list) => list.forEach((i, row) => {
+        const setRows = (list) => list.forEach((i, row) => {
             nodes[i].row = row - (list.length - 1) / 2;
         });
-        columns.forEach(settle);
+        columns.forEach(setRows);
         const sweep = (list) => {
             for (const i of list) {
                 const {near} = nodes[i];
@@ -178,7 +180,7 @@ class Graph {
                                     : nodes[i].row;
             }
             list.sort((a, b) => nodes[a].pull - nodes[b].pull || a - b);
-            settle(list);
+            setRows(list);
         };
         for (let pass = 0; pass < 6; pass++) {
             columns.forEach(sweep);
@@ -186,7 +188,7 @@ class Graph {
         }
         this.columns = columns.length;
         const most = nodes.reduce((m, n) => Math.max(m, n.count), 1);
-        // Columns and rows are as far apart as it takes to look like the canvas, within limits.
+        // The distances give the graph the proportions of the canvas, within limits.
         const tallest = Math.max(...columns.map((list) => list.length), 1), groups = most > 1;
         const shape = (this.width || 4) / (this.height || 3), sides = tallest / columns.length;
         const high = Math.max(groups ? 44 : 26, Math.min(600, 40 / shape / sides));
@@ -257,7 +259,7 @@ class Graph {
         c.lineWidth = Math.min(1.2, .4 + z * .5);
         c.strokeStyle = colours.faint;
         c.globalAlpha = links.length > 2000 ? .35 : .7;
-        // Thick bundles in a few widths, so that each is one stroke.
+        // Bundles are drawn in three widths, with one stroke for each width.
         for (const [low, high, wide] of most > 1 ? [[0, .02, .6], [.02, .2, 1.4], [.2, 2, 3]]
                                                  : [[0, 2, c.lineWidth]]) {
             c.lineWidth = wide;
@@ -348,9 +350,9 @@ class Graph {
     words(n) {
         const {trace} = this.model;
         return n.task === NONE
-            ? [n.name, `${amount(n.count)} tasks, ${duration(n.time)}`, `level ${n.level}`]
+            ? [n.name, `${amount(n.count)} tasks, ${duration(n.time)}`, `depth ${n.depth}`]
             : [n.name, duration(trace.duration(n.task)),
-               `task ${n.task}, level ${n.level}`];
+               `task ${n.task}, depth ${n.depth}`];
     }
 
     listen() {

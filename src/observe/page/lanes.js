@@ -1,6 +1,6 @@
-/* lanes.js - lanes and rings over one time axis. What is drawn in a frame depends on the pixels:
- * spans of two pixels or more one by one, and of all narrower ones in a column of pixels the share
- * of each kernel, as bands. */
+/* lanes.js - lanes and rings over one time axis. The cost of a frame depends on the number of
+ * pixels: spans of two pixels or more are drawn one by one. Narrower spans are summed up for each
+ * column of pixels, and drawn as one band per kernel. */
 
 class Lanes extends View {
     paint() {
@@ -93,7 +93,7 @@ class Lanes extends View {
             const column = Math.max(x, Math.floor(sx));
             const a = from + (column - left) / scale, b = from + (column + 1 - left) / scale;
             times.fill(0);
-            // A span of this column may lie behind the last one that was drawn whole.
+            // A span of this column may begin after the last span that was drawn on its own.
             const next = row.measure(a, b, i, times);
             let sum = 0, y = y1;
             for (let k = 0; k < times.length; k++) {
@@ -112,7 +112,7 @@ class Lanes extends View {
         }
     }
 
-    /* Time that was not spent working, and why. */
+    /* Time in which the thread did not work, and the reason. */
     paintEvents({lane, y, end}, dy) {
         const {pixels, ratio, app: {colours}} = this;
         const {eventStart, eventEnd, eventKind} = lane, n = eventStart.length;
@@ -140,7 +140,7 @@ class Lanes extends View {
             } else {
                 pixels.hatch(a, b, y0, y1, colours.lineBits, 4);
             }
-            // Of all that end within one pixel, one is enough.
+            // One event is enough of those that end within a pixel.
             i = b > a + 1 ? i + 1 : Math.max(i + 1, after(this.time(b / ratio), i));
         }
     }
@@ -157,7 +157,7 @@ class Lanes extends View {
                     continue;
                 }
                 const {start, end, items, kind} = row;
-                // Too many to look at, one by one: none is wide enough then, but for a few.
+                // Limits the spans that are checked. Where there are more, few are wide enough.
                 let i = row.after(this.from), budget = 4 * this.width;
                 for (; i < items.length && start[i] < this.to && budget--; i++) {
                     if (end[i] - start[i] < least) {
@@ -195,7 +195,7 @@ class Lanes extends View {
             if (y + high < AXIS || y > this.height || !ring.most) {
                 continue;
             }
-            // As high as the ring is large; one that is hardly used is drawn larger, to be seen.
+            // The full height is the capacity. A ring with little use is scaled up to be visible.
             const capacity = ring.capacity || ring.most || 1;
             const full = ring.most < capacity / 4 && ring.most ? ring.most * 1.25 : capacity;
             const up = (used) => y + high - Math.min(1, used / full) * (high - 3);
@@ -205,7 +205,7 @@ class Lanes extends View {
             c.moveTo(GUTTER, y + high);
             let i = this.sampleAt(ring, this.time(GUTTER)), value = i < 0 ? 0 : ring.used[i];
             c.lineTo(GUTTER, up(value));
-            // Samples say what has changed: the last one holds until the end.
+            // A sample is a change, so the last one is valid until the end.
             const end = Math.min(this.width, Math.max(this.x(this.model.last), GUTTER));
             for (let x = GUTTER; x < end; x++) {
                 const next = this.sampleAt(ring, this.time(x + 1), i);
@@ -238,7 +238,7 @@ class Lanes extends View {
         }
     }
 
-    /* The last sample at or before t, -1: none. */
+    /* The last sample at or before t; -1 if there is none. */
     sampleAt(ring, t, low = -1) {
         let high = ring.at.length;
         for (let step = 1; low + step < high; step *= 2) {
@@ -315,7 +315,7 @@ class Lanes extends View {
             c.font = "10px " + font;
             c.fillStyle =
                 ring.capacity && ring.most >= ring.capacity * .98 ? colours.warn : colours.soft;
-            c.fillText(`most ${size(ring.most)}`, 12, at + high / 2 + 7);
+            c.fillText(`peak ${size(ring.most)}`, 12, at + high / 2 + 7);
             if (ring.capacity) {
                 c.fillText(`of ${size(ring.capacity)}`, 12, at + high / 2 + 19);
             }
@@ -349,7 +349,7 @@ class Lanes extends View {
         c.fillText(`${duration(this.to - this.from)} wide`, 12, AXIS / 2);
     }
 
-    /* How busy the workers were over the whole run, by kernel. Drawn once, and kept. */
+    /* How busy the workers were over the whole run, by kernel. Drawn once and kept. */
     drawOverview() {
         const {overview, ratio, model, app: {colours}} = this;
         if (!this.width) {

@@ -1,4 +1,4 @@
-/* main.js - the page: reads what is inside, puts the parts together, keys, search, theme. */
+/* main.js - the page: reads the embedded trace, creates its parts; keys, search and theme. */
 
 const $ = (id) => document.getElementById(id);
 
@@ -17,13 +17,13 @@ class App {
         this.tabs();
         this.keys();
         this.searching();
-        // The lanes first; what costs more than a moment when they are there.
+        // Draw the lanes first, and the more expensive parts after that.
         if (!trace.late.length) {
             requestAnimationFrame(() => setTimeout(() => this.complete()));
         }
     }
 
-    /* All of the trace is here. */
+    /* The whole trace has been loaded. */
     complete() {
         const {trace} = this.model;
         if (trace.late.length) {
@@ -52,7 +52,7 @@ class App {
         const facts = [
             [amount(model.tasks), "tasks"], [duration(model.makespan), ""],
             [workers, workers === 1 ? "worker" : "workers"],
-            [three(model.busy / Math.max(model.makespan, 1)), "at once"]
+            [three(model.busy / Math.max(model.makespan, 1)), "busy on average"]
         ];
         if (model.failed) {
             facts.push([amount(model.failed), "failed", "bad"]);
@@ -67,19 +67,19 @@ class App {
                               .map((lane) => `${lane.name}: ${amount(lane.lost)}`);
             const where = lanes.length ? ` (${lanes.join(", ")})` : "";
             $("lost").textContent =
-                `${amount(t.lost)} records found no room and are missing here${where}: ` +
-                "what you see is not all. PTO_TRACE_LIMIT gives more room.";
+                `${amount(t.lost)} records found no room and are missing${where}, so this page ` +
+                "does not show everything. Raise PTO_TRACE_LIMIT.";
             $("lost").hidden = false;
         }
         $("spoken").textContent =
             `${amount(model.tasks)} tasks on ${workers} workers in ${duration(model.makespan)}`;
     }
 
-    // ---- selecting ----------------------------------------------------------------------------
+    // ---- selection ----------------------------------------------------------------------------
 
     select(task, reveal) {
         if (this.model.trace.late.length) {
-            return; // its edges are not here yet
+            return; // its edges are not loaded yet
         }
         this.selected = task;
         this.edge = NONE;
@@ -154,7 +154,7 @@ class App {
         });
     }
 
-    /* From hit to hit, in the order of submission, and round. */
+    /* The next hit in order of submission; after the last one, the first. */
     nextHit(by = 1) {
         const n = this.model.tasks, {match} = this.filter;
         let i = this.selected === NONE ? (by > 0 ? n - 1 : 0) : this.selected;
@@ -301,7 +301,7 @@ class App {
         }[key];
     }
 
-    /* The task before or behind on the same lane; without one, the first in sight. */
+    /* The next or previous task on the same lane. If none is selected, the first visible task. */
     neighbour(by) {
         const {model, timeline} = this, {trace} = model;
         if (this.selected === NONE || trace.lane(this.selected) === NONE) {
@@ -349,7 +349,7 @@ class App {
         try {
             localStorage.setItem("pto-theme", dark ? "dark" : "light");
         } catch {
-            // Pages from disk may not keep anything.
+            // A page from disk may not be allowed to store anything.
         }
         this.repaint();
     }
@@ -403,7 +403,7 @@ class App {
         };
         const show = () => {
             list.replaceChildren(...(found.length ? found.map(option)
-                : [h("p", null, "No kernel, place or task is called that.")]));
+                : [h("p", null, "No kernel, place or task has this name.")]));
             list.hidden = !input.value.trim();
             input.setAttribute("aria-expanded", `${!list.hidden}`);
             input.setAttribute("aria-activedescendant", found.length ? `found-${at}` : "");
@@ -442,7 +442,7 @@ class App {
     }
 }
 
-// ---- theme, and the way in ----------------------------------------------------------------------
+// ---- theme and start ----------------------------------------------------------------------------
 
 function setTheme(theme) {
     document.documentElement.dataset.theme = theme;
@@ -466,7 +466,7 @@ wantsDark.addEventListener("change", () => {
     }
 });
 
-/* Instead of the picture: what is wrong, in words. */
+/* Shows a text instead of the picture, for example an error. */
 function notice(title, text, bad) {
     $("notice").hidden = false;
     $("notice").classList.toggle("bad", Boolean(bad));
@@ -482,8 +482,8 @@ function openTrace(bytes, here = bytes.length) {
             return;
         }
         if (!trace.TASKS.count) {
-            notice("Nothing to see",
-                   "The trace holds no tasks: none was submitted, or no record found room." +
+            notice("Nothing to show",
+                   "The trace has no tasks: none was submitted, or no record found room." +
                        (trace.lost ? `\n${amount(trace.lost)} records were lost.` : ""),
                    true);
             return;
@@ -499,18 +499,19 @@ function refuse(error) {
     if (error instanceof TraceError) {
         notice("This trace cannot be shown", error.message, true);
     } else if (error instanceof RangeError) {
-        notice("This trace cannot be shown", "The browser has no room for a trace of this size.",
+        notice("This trace cannot be shown", "The browser has too little memory for this trace.",
                true);
     } else {
         notice("This trace cannot be shown",
-               `The page met something that it did not expect: ${error.message}`, true);
+               `There was an unexpected error: ${error.message}`, true);
         throw error;
     }
 }
 
 const incoming = new Incoming();
 
-/* The parts of the trace that the parser has brought so far; the last may still grow. */
+/* Takes the parts of the trace that have been parsed so far. The last one may still grow, so it is
+ * left out unless `all` is set. */
 function takeParts(all) {
     const parts = document.querySelectorAll("script[type='application/octet-stream']");
     for (let i = 0; i < parts.length - (all ? 0 : 1); i++) {
@@ -519,7 +520,8 @@ function takeParts(all) {
     }
 }
 
-/* As soon as there is something to draw, it is drawn. What is wrong is said when all has come. */
+/* Draws as soon as there is enough of the trace. Errors are shown when all of it has been
+ * loaded. */
 const watcher = new MutationObserver(() => {
     try {
         takeParts(false);

@@ -1,10 +1,10 @@
-/* model.js - what is computed from a trace: rows to draw, statistics, consumers, chains.
+/* model.js - what is computed from a trace: rows to draw, statistics, consumers, the critical path.
  *
- * A row is a line of spans that do not overlap, sorted by time: flat arrays and sums, so that the
- * cost of drawing follows the pixels and not the spans. */
+ * A row is a list of spans that do not overlap, sorted by time. It has flat arrays and running
+ * sums, so that the cost of drawing depends on the number of pixels, not of spans. */
 
-const BLOCK = 16;   // spans summed up together
-const CLASSES = 24; // kernels with a colour and pattern of their own; the last is for all others
+const BLOCK = 16;   // spans per running sum
+const CLASSES = 24; // kernels with their own colour and pattern; the last class is for all others
 const DIM = CLASSES, CALL = CLASSES + 1, ALL_CLASSES = CLASSES + 2;
 
 class Row {
@@ -20,7 +20,7 @@ class Row {
         }
     }
 
-    /* Gives each span its class and sums up their times, class by class, for every BLOCK spans. */
+    /* Sets the class of each span. Stores running sums of time, by class, every BLOCK spans. */
     classify(kindOf) {
         const {items, kind, start, end} = this, used = new Uint8Array(ALL_CLASSES);
         for (let i = 0; i < items.length; i++) {
@@ -48,9 +48,9 @@ class Row {
         this.place = place;
     }
 
-    /* The first span that ends after t: where drawing begins. */
+    /* The first span, from `low` on, that ends after t. */
     after(t, low = 0) {
-        // In growing steps first: mostly the answer is near `low`.
+        // Growing steps first, since the answer is mostly near `low`.
         const end = this.end;
         let high = end.length;
         for (let step = 1; low + step < high; step *= 2) {
@@ -71,12 +71,12 @@ class Row {
         return low;
     }
 
-    /* Adds, class by class, the time of the spans in [a, b) to `times`; `i` is after(a). Gives the
-     * first span that ends after b. */
+    /* Adds the time of the spans in [a, b) to `times`, by class. `i` is after(a). Returns the first
+     * span that ends after b. */
     measure(a, b, i, times) {
         const {start, end, kind, place, sums} = this, n = this.classes.length;
         const last = this.after(b, i);
-        // Of the last one, and of one that only begins here, a part counts.
+        // Only a part of the last span counts if it ends after b.
         const end1 = last < start.length && start[last] < b ? last + 1 : last;
         let j = i;
         const whole = last - last % BLOCK, first = j + 1 + (BLOCK - (j + 1) % BLOCK) % BLOCK;
@@ -100,8 +100,9 @@ class Row {
     }
 }
 
-/* Indices sorted by a time of a section's records; those for which `skip` is true, or whose time is
- * not known, are left out. A radix sort over 32 bits, and a last look at the bits below them. */
+/* Indices of a section's records, sorted by one of their times. Records for which `skip` is true,
+ * or whose time is not known, are left out. A radix sort by 32 bits, then an insertion sort for the
+ * bits below them. */
 function sortByTime(section, word, skip) {
     const {count} = section;
     let items = new Uint32Array(count), n = 0, max = 0, sorted = true, last = 0;
@@ -154,7 +155,7 @@ class Model {
     constructor(trace) {
         this.trace = trace;
         const t = trace, n = this.tasks = t.TASKS.count;
-        // The picture goes from the first call to the last time of anything.
+        // The picture begins with the first call and ends with the last known time of a task.
         let first = Infinity, last = 0;
         for (let i = 0; i < n; i++) {
             const called = t.called(i), submitted = t.submitted(i);
@@ -172,11 +173,12 @@ class Model {
         this.addLate();
     }
 
-    /* What comes behind the tasks in the file: called again when it has come. */
+    /* Adds the sections that follow the tasks in the file. Called again when they have been
+     * loaded. */
     addLate() {
         const {EVENTS} = this.trace;
         for (let i = 0; i < EVENTS.count; i++) {
-            // Sleep and idle waits go on behind the last task: not worth a longer picture.
+            // Sleep and idle waits after the last task do not make the picture longer.
             const end = EVENTS.time(i, 2), room = IS_ROOM[EVENTS.u32(i, 5) & 0xffff];
             this.last = room && end > this.last ? end : this.last;
         }
@@ -184,7 +186,7 @@ class Model {
         this.makeRings();
     }
 
-    /* A task that had not ended runs to the end of the picture. */
+    /* A task that has not ended is drawn to the end of the picture. */
     endOf(i) {
         const end = this.trace.end(i);
         return end === end ? end : this.last;
@@ -213,7 +215,7 @@ class Model {
         Object.assign(this, {busy, ran, failed, skipped, inlined,
                              kernelTime: time, kernelCount: count});
         this.makespan = ran ? end - Math.min(first, t.called(0) || first) : 0;
-        // The kernels that take the most time are told apart best.
+        // The kernels that take the most time get the most distinct colours.
         const order = Array.from({length: k}, (_, i) => i).filter((i) => count[i])
             .sort((a, b) => time[b] - time[a] || count[b] - count[a]);
         this.kernelOrder = order;
@@ -256,11 +258,11 @@ class Model {
                 }
             }
         }
-        // What the orchestrator does between: its calls of submit.
+        // The orchestrator also has a row for its calls of submit.
         const orchestrator = this.lanes.find((lane) => lane.kind === LANE.ORCHESTRATOR);
         if (orchestrator) {
             const calls = sortByTime(t.TASKS, 2);
-            // Without the time that it stood still for lack of room: that is an event.
+            // Without the time in which it waited for room: that is an event.
             const begin = (i) => t.called(i) + t.blocked(i);
             orchestrator.calls =
                 new Row(calls, begin, (i) => Math.max(begin(i), t.submitted(i) || 0));
@@ -268,8 +270,9 @@ class Model {
         }
     }
 
-    /* As flat arrays, lane by lane: waits and sleep come in hundreds of thousands. One lies in
-     * another, sleep in a wait; here they are pieces that do not overlap, each of the innermost. */
+    /* Events by lane, as flat arrays, since there may be hundreds of thousands. Events nest: a
+     * thread sleeps during a wait. They are cut into pieces that do not overlap, and each piece
+     * belongs to the innermost event. */
     makeEvents() {
         const {EVENTS} = this.trace, order = sortByTime(EVENTS, 0);
         const counts = new Uint32Array(this.lanes.length + 1);
@@ -287,7 +290,7 @@ class Model {
         this.lanes.forEach((lane, l) => this.cutEvents(lane, queues[l]));
     }
 
-    /* Events of one lane, by their begin. */
+    /* Cuts the events of one lane, which are sorted by begin. */
     cutEvents(lane, queue) {
         const {EVENTS} = this.trace, room = 2 * queue.length;
         const begin = (i) => EVENTS.time(i, 0);
@@ -328,11 +331,11 @@ class Model {
         close(Infinity);
         lane.eventStart = start.subarray(0, n);
         lane.eventEnd = stop.subarray(0, n);
-        lane.eventWhole = whole.subarray(0, n); // how long the event took of which it is a piece
+        lane.eventWhole = whole.subarray(0, n); // duration of the event that the piece belongs to
         lane.eventKind = kind.subarray(0, n);
     }
 
-    /* Pending tasks run beside others of their lane: as many rows as it takes. */
+    /* Pending tasks overlap other tasks of their lane. Adds rows until nothing overlaps. */
     stack(queue) {
         const t = this.trace, start = (i) => t.start(i);
         const end = (i) => Math.max(t.start(i), this.endOf(i)), whole = new Row(queue, start, end);
@@ -380,7 +383,7 @@ class Model {
         for (const s of this.rings) {
             s.at = new Float64Array(s.count);
             s.used = new Float64Array(s.count);
-            // The largest of every BLOCK samples: a picture of many shows their tops.
+            // The largest of every BLOCK samples, for pictures with many samples per pixel.
             s.tops = new Float64Array(Math.ceil(s.count / BLOCK));
             s.count = 0;
         }
@@ -399,7 +402,7 @@ class Model {
         }
     }
 
-    /* match(task): keeps its colour; null: all do. */
+    /* Only tasks for which match(task) is true keep their colour. null: all tasks do. */
     classify(match) {
         const kindOf = match ? (i) => match(i) ? this.classOf(i) : DIM : (i) => this.classOf(i);
         for (const lane of this.lanes) {
@@ -411,7 +414,7 @@ class Model {
 
     // ---- edges --------------------------------------------------------------------------------
 
-    /* Edges out of a task: built when somebody asks for the first time. */
+    /* The outgoing edges of a task. The index is built on the first call. */
     consumers(i) {
         const t = this.trace;
         if (!this.outFirst) {
@@ -434,7 +437,7 @@ class Model {
         return this.outEdges.subarray(this.outFirst[i], this.outFirst[i + 1]);
     }
 
-    /* The edge whose producer ended last: NONE if there is none. */
+    /* The incoming edge whose producer ended last; NONE if there is none. */
     lastProducer(i) {
         const t = this.trace;
         let found = NONE, latest = -1;
@@ -448,7 +451,7 @@ class Model {
         return found;
     }
 
-    /* Where the time of a task went. Parts that are not known are NaN. */
+    /* The parts of a task's time. A part that is not known is NaN. */
     split(i) {
         const t = this.trace, positive = (x) => x < 0 ? 0 : x;
         const called = t.called(i), submitted = t.submitted(i), blocked = t.blocked(i);
@@ -463,7 +466,8 @@ class Model {
         };
     }
 
-    /* The longest chain of edges by the time of its tasks: no number of workers is faster. */
+    /* The longest chain of edges, by the time of its tasks. The run cannot be shorter, with any
+     * number of workers. */
     criticalPath() {
         if (this.critical) {
             return this.critical;
@@ -503,7 +507,7 @@ class Model {
         return this.critical;
     }
 
-    /* How many edges lie on the longest way to each task. */
+    /* The depth of each task: the number of edges on the longest path to it. */
     depths() {
         if (!this.depth) {
             const t = this.trace, depth = this.depth = new Uint32Array(this.tasks);
@@ -553,7 +557,8 @@ class Model {
 
     // ---- search -------------------------------------------------------------------------------
 
-    /* What a text may mean: kernels, places, tasks; each with how to know its tasks. */
+    /* The kernels, places and tasks that match a text. match(i) says whether task i belongs to the
+     * entry. */
     search(text) {
         const t = this.trace, found = [], wanted = text.trim().toLowerCase();
         if (!wanted) {

@@ -1,7 +1,8 @@
-/* paint.js - colours, words for numbers, and a buffer of pixels to draw many spans into. */
+/* paint.js - colours, numbers as text, and a pixel buffer to draw many spans into. */
 
-/* Eight hues that stay apart for people who see fewer colours (they differ in lightness too), on
- * light and on dark. Kernels beyond the eighth get stripes, beyond the sixteenth dots. */
+/* Eight hues that remain distinct with impaired colour vision, since they also differ in lightness.
+ * They suit the light and the dark theme. Kernels beyond the eighth get stripes, and beyond the
+ * sixteenth dots. */
 const HUES = [
     [0x3d, 0x7f, 0xc4], [0xe6, 0x9a, 0x2e], [0x2a, 0x9d, 0x86], [0xc9, 0x66, 0xa2],
     [0x8f, 0xc8, 0xee], [0xc4, 0x51, 0x2d], [0x73, 0x66, 0xbd], [0xdd, 0xca, 0x53],
@@ -37,7 +38,7 @@ class Colours {
         this.secondBits = Uint32Array.from(this.second, packed);
         this.pattern = Uint8Array.from(this.main, (_, i) =>
             i >= CLASSES - 1 ? 0 : Math.floor(i / HUES.length));
-        // Words on a colour: whichever of black and white can be read.
+        // The text colour on each colour: black or white, whichever is readable.
         this.words = this.main.map((c) =>
             c[0] * .299 + c[1] * .587 + c[2] * .114 > 140 ? "#101413" : "#ffffff");
     }
@@ -46,7 +47,7 @@ class Colours {
         return css(this.main[kind]);
     }
 
-    /* The same as a background in CSS, for swatches. */
+    /* Colour and pattern as a CSS background, for swatches. */
     swatch(kind) {
         const a = css(this.main[kind]), b = css(this.second[kind]);
         return [
@@ -97,7 +98,8 @@ class Pixels {
         }
     }
 
-    /* With the colour and pattern of a class; `phase` moves the pattern along with time. */
+    /* Fills a span with the colour and pattern of a class. `phase` moves the pattern with the
+     * view. */
     span(x0, x1, y0, y1, kind, colours, phase) {
         this.fill(x0, x1, y0, y1, colours.bits[kind]);
         const pattern = colours.pattern[kind];
@@ -120,7 +122,7 @@ class Pixels {
         }
     }
 
-    /* A light texture of diagonal lines, for time in which nothing ran for a reason. */
+    /* Diagonal lines, for time in which a thread waited or slept. */
     hatch(x0, x1, y0, y1, bits, step) {
         x0 = x0 < 0 ? 0 : x0;
         x1 = x1 > this.width ? this.width : x1;
@@ -137,7 +139,7 @@ class Pixels {
     }
 }
 
-/* ---- Words for numbers ---------------------------------------------------------------------- */
+/* ---- Numbers as text ------------------------------------------------------------------------ */
 
 function three(x) {
     return x >= 100 ? x.toFixed(0) : x >= 10 ? x.toFixed(1) : x.toFixed(2);
@@ -152,7 +154,7 @@ function duration(ns) {
         : size < 999.5e6 ? `${three(ns / 1e6)} ms` : `${three(ns / 1e9)} s`;
 }
 
-/* A moment, with as many digits as a step of the axis needs. */
+/* A point in time, with as many digits as one step of the axis needs. */
 function moment(ns, step) {
     const [unit, name] = step >= 1e9 ? [1e9, "s"] : step >= 1e6 ? [1e6, "ms"]
         : step >= 1e3 ? [1e3, "µs"] : [1, "ns"];

@@ -1,7 +1,6 @@
-/* panel.js - the details at the side, in words: a task, an edge, kernels, the critical path, the
- * run. */
+/* panel.js - the panel with details: a task, an edge, kernels, the critical path, the run. */
 
-/* h("button.row", {onclick}, "text", child...): an element. Text is never read as HTML. */
+/* h("button.row", {onclick}, "text", child...) creates an element. Text is never parsed as HTML. */
 function h(what, more, ...inside) {
     const [tag, ...names] = what.split(".");
     const element = document.createElement(tag || "div");
@@ -19,7 +18,7 @@ function h(what, more, ...inside) {
     return element;
 }
 
-/* Pairs of a word and what it is. */
+/* A list of names and values. */
 function facts(...pairs) {
     return h("dl.facts", null, pairs.map(([name, value]) => [h("dt", null, name),
                                                              h("dd", null, value)]));
@@ -68,7 +67,7 @@ class Panel {
               h("span.mono", null, t.siteName(i))),
             outcome === OUTCOME.DONE ? null
                 : h("p.bad", null, OUTCOME_WORDS[outcome] || "ended in an unknown way"),
-            t.ranInline(i) ? h("p.soft", null, "ran inline: submit itself ran it") : null,
+            t.ranInline(i) ? h("p.soft", null, "ran inline, in its submit") : null,
             this.times(i),
             this.edge(),
             h("h3", null, "Facts"),
@@ -83,13 +82,13 @@ class Panel {
             this.edges("Waited for by", i, false));
     }
 
-    /* Where its time went. */
+    /* The parts of its time, as a bar and a list. */
     times(i) {
         const {model, app: {colours}} = this, s = model.split(i);
         const parts = [
             ["blocked", "waits for room", colours.bad, s.blocked],
             ["submit", "being submitted", colours.faint, s.submit],
-            ["waiting", "waiting for others", colours.warn, s.waiting],
+            ["waiting", "waits for other tasks", colours.warn, s.waiting],
             ["queued", "ready, no worker free", colours.soft, s.queued],
             ["running", "running", colours.of(model.classOf(i)), s.running],
         ].map(([id, name, background, time]) => ({id, name, background, time}));
@@ -106,7 +105,7 @@ class Panel {
         ];
     }
 
-    /* For whom it waited: of those it depends on, the one that ended last. */
+    /* The task that it waited for: the last of its producers to end. */
     waited(i, time) {
         const {trace: t, model, app} = this, last = model.lastProducer(i);
         if (time > 0 && last !== NONE) {
@@ -115,13 +114,13 @@ class Panel {
                      h("button.link", {onclick: () => app.selectEdge(last)}, "why?"));
         }
         return h("p.soft", {"data-of": "waited"},
-                 t.edges(i) ? "All that it depends on had ended when it was submitted."
-                            : "It depends on nothing that was still under way.");
+                 t.edges(i) ? "All tasks that it depends on had ended when it was submitted."
+                            : "It depends on no task that was still running.");
     }
 
     argument(a, number) {
         const {ARGS} = this.trace, access = ARGS.u8(a, 23);
-        const words = this.access(a) + (access & PTRACE_NODEP ? ", takes no part in ordering " : " ");
+        const words = this.access(a) + (access & PTRACE_NODEP ? ", causes no dependencies " : " ");
         const head = [h("b", null, `${number} `), h("span.soft", null, words)];
         if ((access & ~PTRACE_NODEP) === ACCESS.SCALAR) {
             return h("div.tensor", null, head, h("span.mono", null, this.scalar(a)));
@@ -135,7 +134,7 @@ class Panel {
         return ACCESS_NAMES[this.trace.ARGS.u8(a, 23) & ~PTRACE_NODEP] || "?";
     }
 
-    /* As a C programmer would write it: float32[16, 512]. */
+    /* For example: float32[16, 512]. */
     type(a) {
         const name = DTYPE_NAMES[this.trace.ARGS.u8(a, 21)] || "?";
         return `${name}[${this.dims(a, false).join(", ")}]`;
@@ -204,21 +203,21 @@ class Panel {
                 h("div.soft.mono", null, `strides ${this.strides(a)} · ${this.where(a)}`),
                 h("div.soft.mono", null, this.reach(a)));
         const because = t.edgeKind(e) === EDGE.AFTER
-            ? "Memory plays no part: the program asked for this order (pto_after)."
+            ? "The program asked for this order (pto_after). Memory is not the reason."
             : verdict === PTRACE_SAME_REGION ? "The two regions are the same."
-            : `They overlap: ${STAGE_WORDS[verdict] || "decided in a way unknown to this page"}.`;
+            : `They overlap: ${STAGE_WORDS[verdict] || "the reason is unknown to this page"}.`;
         return [
             h("h3", null, "Why this edge"),
             h("div.box", {"data-of": "edge"},
               h("div", null, h("span.kind", null, kind), " ", this.taskLink(to), ` ${why}: `,
                 from === NONE ? "a task before the trace" : this.taskLink(from)),
-              region("it", t.argTo(e), to),
-              region("the other", t.argFrom(e), from),
+              region("later task", t.argTo(e), to),
+              region("earlier task", t.argFrom(e), from),
               h("p", null, because)),
         ];
     }
 
-    /* The bytes from the first to the last that a region touches. */
+    /* The range from the first to the last byte of a region. */
     reach(a) {
         const {ARGS} = this.trace, size = BigInt(DTYPE_BYTES[ARGS.u8(a, 21)] || 1);
         const shape = this.dims(a, false), strides = this.dims(a, true);
@@ -253,8 +252,8 @@ class Panel {
                   this.kernelCell(r, most),
                   h("td", null, amount(r.count)),
                   times.map((key) => h("td", null, duration(r[key])))))))),
-            h("p.soft", null, "waits: mean time from submit to ready; queued: from ready to " +
-              "start. A click on a name shows its tasks alone."));
+            h("p.soft", null, "waits: mean time from submit to ready. queued: mean time from " +
+              "ready to start. Click a name to highlight its tasks."));
     }
 
     column(by) {
@@ -297,11 +296,11 @@ class Panel {
         this.show("side-path",
             h("h2", null, duration(time)),
             h("p", null,
-              `The longest chain of tasks that wait for each other: ${amount(tasks.length)} of ` +
-              `${amount(model.tasks)} tasks, ${percent(time, model.makespan)} of the ` +
-              `${duration(model.makespan)} that the run took. However many workers there are, it ` +
-              `cannot be done faster; all tasks together take ${duration(model.busy)}, so more ` +
-              `than ${three(model.busy / Math.max(time, 1))} workers find no work.`),
+              `The longest chain of dependent tasks: ${amount(tasks.length)} of ` +
+              `${amount(model.tasks)} tasks, ${percent(time, model.makespan)} of the run, which ` +
+              `took ${duration(model.makespan)}. No number of workers makes the run shorter than ` +
+              `this chain. All tasks together take ${duration(model.busy)}: average parallelism ` +
+              `${three(model.busy / Math.max(time, 1))}, more workers would idle.`),
             h("button.button", button,
               app.showPath ? "Hide it in the timeline" : "Show it in the timeline"),
             h("h3", null, "By kernel"),
@@ -309,7 +308,7 @@ class Panel {
                 h("div.row", null, this.swatch(model.classOf(entry.task)),
                   h("span", null, `${name} × ${amount(entry.count)}`),
                   h("span", null, `${duration(entry.time)}, ${percent(entry.time, time)}`))),
-            h("h3", null, "Its tasks, in order"),
+            h("h3", null, "Tasks, in order"),
             Array.from(tasks.subarray(0, most), (i) =>
                 h("button.row", {"data-task": i, onclick: () => app.select(i, true)},
                   this.swatch(model.classOf(i)), h("span", null, `${t.kernelName(i)} `),
@@ -334,7 +333,7 @@ class Panel {
                             : "at an unknown time";
         this.show("side-run",
             h("h2", null, t.meta.get("program") || "A run"),
-            h("p.soft", null, `begun ${begun}`),
+            h("p.soft", null, `started ${begun}`),
             facts(["took", duration(model.makespan)],
                   ["tasks", amount(model.tasks)],
                   ["failed", amount(model.failed)],
@@ -342,14 +341,14 @@ class Panel {
                   ["ran inline", amount(model.inlined)],
                   ["edges", amount(t.EDGES.count)],
                   ["kernel time", duration(model.busy)],
-                  ["at once, on average", three(model.busy / Math.max(model.makespan, 1))],
+                  ["average parallelism", three(model.busy / Math.max(model.makespan, 1))],
                   ["records lost", t.lost ? amount(t.lost) : "none"]),
             h("h3", null, "Waits and sleep"),
             waits.size ? facts(...[...waits].sort((a, b) => a[0] - b[0]).map(([kind, entry]) =>
                 [EVENT_WORDS[kind] || `event ${kind}`,
                  `${amount(entry.count)} times, ${duration(entry.time)}`]))
                 : h("p.soft", null, "None."),
-            h("h3", null, "Said by the program"),
+            h("h3", null, "Program"),
             facts(...t.meta, ...(t.sources ? [["sources in", t.sources]] : [])));
     }
 

@@ -1,19 +1,19 @@
-/* read.js - the trace: base64 to bytes, bytes to sections, and whether they hold together.
+/* read.js - reads the trace: base64 to bytes, bytes to sections, and checks of all indices.
  *
- * Nothing is copied out of the records: a section is a window on the bytes, and its fields are read
- * by the functions below. Times are numbers of nanoseconds; NaN: not known. */
+ * Records are not copied: a section is a view of the bytes, and the functions below read its
+ * fields. Times are nanoseconds; NaN means not known. */
 
 const NONE = PTRACE_NONE;
 
 class TraceError extends Error {}
 
-/* Base64 comes in one script element or in several, each of whole groups of four letters. They are
- * decoded as the parser brings them, and let go at once: the text of a large trace does not fit
- * into a single string, and the lanes can be drawn before the rest is here. */
+/* The base64 text is in one or several script elements, each with whole groups of four characters.
+ * Each element is decoded and removed as soon as it is parsed: the text of a large trace does not
+ * fit into a single string, and the lanes can be drawn before the rest has been loaded. */
 class Incoming {
     constructor() {
         this.bytes = new Uint8Array(0);
-        this.count = 0; // so many of them are here
+        this.count = 0; // bytes loaded so far
     }
 
     add(text) {
@@ -26,12 +26,12 @@ class Incoming {
         }
     }
 
-    /* The header, which comes first, says how large the whole is. */
+    /* Makes room for `least` bytes; for the whole trace, if the header says its size. */
     room(least, part) {
         if (least > this.bytes.length) {
-            const said = this.count || part.length < 32 ? 0
+            const size = this.count || part.length < 32 ? 0
                 : Number(new DataView(part.buffer, part.byteOffset).getBigUint64(24, true));
-            const larger = new Uint8Array(said > least && said < least * 1000 ? said : least);
+            const larger = new Uint8Array(size > least && size < least * 1000 ? size : least);
             larger.set(this.bytes.subarray(0, this.count));
             this.bytes = larger;
         }
@@ -52,12 +52,13 @@ class Incoming {
             }
             return bytes;
         } catch {
-            throw new TraceError("What is inside this page is not base64: it was cut or changed.");
+            throw new TraceError("The data in this page is not base64: it was cut or changed.");
         }
     }
 }
 
-/* One section. Records of a later writer may be longer than ours, so `stride` counts, in words. */
+/* A section. Records of a later version may be longer than known here, so `stride` is the distance
+ * from record to record, in words. */
 class Section {
     constructor(name, bytes, at, item, count) {
         this.name = name;
@@ -94,7 +95,7 @@ class Section {
     }
 }
 
-/* "/home/a/x/" of "/home/a/x/b.c" and "/home/a/x/y/c.c". */
+/* The common folder: "/home/a/x/" for "/home/a/x/b.c" and "/home/a/x/y/c.c". */
 function commonFolder(files) {
     let common = files.length ? files[0].slice(0, files[0].lastIndexOf("/") + 1) : "";
     for (const file of files) {
@@ -106,11 +107,11 @@ function commonFolder(files) {
 }
 
 class Trace {
-    /* `here`: so many of the bytes have come; the rest will have when `complete` is called. */
+    /* `here`: number of bytes loaded so far. All are loaded when `complete` is called. */
     constructor(bytes, here = bytes.length) {
         this.bytes = bytes;
         if (here < 64) {
-            this.fail(`A trace begins with 64 bytes of header; here are ${here} bytes in all.`);
+            this.fail(`A trace begins with 64 bytes of header, and there are only ${here} bytes.`);
         }
         if (String.fromCharCode(...bytes.subarray(0, 8)) !== "PTOTRACE") {
             this.fail("This is not a .ptrace file: it does not begin with PTOTRACE.");
@@ -119,13 +120,13 @@ class Trace {
         const u32 = (at) => head.getUint32(at, true);
         const u64 = (at) => u32(at) + u32(at + 4) * 4294967296;
         if (u32(8) !== PTRACE_VERSION) {
-            this.fail(`The trace is of version ${u32(8)} of the format; this page reads version ` +
+            this.fail(`The trace has format version ${u32(8)}, and this page reads version ` +
                       `${PTRACE_VERSION}.`);
         }
-        const said = u64(24), sections = u32(12), table = u64(16);
-        if (said !== bytes.length) {
-            this.fail(`The header speaks of ${said} bytes, and there are ${bytes.length}: ` +
-                      (said > bytes.length ? "the file was cut." : "something was appended."));
+        const size = u64(24), sections = u32(12), table = u64(16);
+        if (size !== bytes.length) {
+            this.fail(`The header says ${size} bytes, and there are ${bytes.length}: ` +
+                      (size > bytes.length ? "the file was cut." : "something was appended."));
         }
         if (table + sections * 24 > bytes.length) {
             this.fail(
@@ -133,7 +134,7 @@ class Trace {
         }
         this.origin = u64(32);
         this.lost = u64(40);
-        this.late = []; // names of sections that have not come yet
+        this.late = []; // names of sections that are not loaded yet
         const room = table + sections * 24 <= here;
         for (const [name, kind] of Object.entries(SECTION_KINDS)) {
             const item = SECTION_BYTES[kind];
@@ -180,7 +181,7 @@ class Trace {
         const names = (section, name) => Array.from({length: section.count}, (_, i) => name(i));
         this.kernelNames =
             names(this.KERNELS, (i) => this.text(this.KERNELS.u32(i, 0)) || `kernel ${i}`);
-        // What all absolute paths begin with says nothing about any of them.
+        // The common start of all absolute paths is left out of the names.
         const files = names(this.SITES, (i) => this.text(this.SITES.u32(i, 0)));
         this.sources = commonFolder(files.filter((file) => file.startsWith("/")));
         this.siteNames = files.map((file, i) =>
@@ -193,7 +194,7 @@ class Trace {
         throw new TraceError(text);
     }
 
-    /* All bytes are here. */
+    /* All bytes have been loaded. */
     complete() {
         const whole = new Trace(this.bytes);
         for (const name of this.late) {
@@ -202,7 +203,7 @@ class Trace {
         this.late = [];
     }
 
-    /* Every index is looked at once, here, so that nobody has to later. */
+    /* Checks every index once, so that the rest of the page need not. */
     checkTasks() {
         const {TASKS, EDGES, ARGS, late} = this;
         const limits = [this.KERNELS, this.SITES, this.LANES], counts = limits.map((s) => s.count);
@@ -234,7 +235,7 @@ class Trace {
             }
             if (from >= to && from !== NONE) {
                 this.fail(`Edge ${i} leads from task ${from} back to ${to}: ` +
-                          "a task can only wait for one before it.");
+                          "a task can only wait for an earlier one.");
             }
             for (let k = 3; k < 5; k++) {
                 if (w[at + k] >= args && w[at + k] !== NONE) {
@@ -274,7 +275,7 @@ class Trace {
         return text;
     }
 
-    // Tasks: all of their record that others read.
+    // The fields of a task that the page uses.
     id(i) { return this.TASKS.exact(i, 0); }
     called(i) { return this.TASKS.time(i, 2); }
     submitted(i) { return this.TASKS.time(i, 4); }
@@ -302,7 +303,7 @@ class Trace {
         const s = this.site(i);
         return s === NONE ? "unknown place" : this.siteNames[s];
     }
-    // Edges.
+    // The fields of an edge.
     from(e) { return this.EDGES.u32(e, 0); }
     to(e) { return this.EDGES.u32(e, 1); }
     edgeKind(e) { return this.EDGES.u8(e, 8); }

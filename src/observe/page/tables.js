@@ -1,13 +1,13 @@
-/* tables.js - the lists of the file format, by name and by number. Their rows stand above: they
- * come from the C headers, so that nothing here can disagree with what writes a trace. */
+/* tables.js - the lists of the file format, by name and by number. The build takes the rows from
+ * the C headers and puts them above this text. So this page cannot disagree with the library. */
 
-/* {WAIT: 5, PARKED: 6}: rows have a number in second place, or are counted from 0 on. */
+/* Numbers by name: {WAIT: 5, PARKED: 6}. The second column is the number, or rows count from 0. */
 function numbersOf(table) {
     return Object.fromEntries(table.map(([name, number], i) =>
         [name, typeof number === "number" ? number : i]));
 }
 
-/* A column, by the numbers of the rows. */
+/* A column of the table, indexed by the numbers of the rows. */
 function columnOf(table, column) {
     const numbers = numbersOf(table), list = [];
     for (const row of table) {
@@ -29,7 +29,8 @@ const ACCESS = numbersOf(PTO_PARAM_MAP), ACCESS_NAMES = columnOf(PTO_PARAM_MAP, 
 const TYPE_NAMES = columnOf(PTO_WORKER_MAP, 2);
 const STAGE_WORDS = columnOf(PTO_OVERLAP_STAGE_MAP, 2);
 
-/* Events: waits for room, ring by ring, have the numbers that the table leaves free. */
+/* Events. Waits for room, in the order of the rings, have the numbers that the table leaves
+ * free. */
 const EVENT = numbersOf(PTRACE_EVENT_MAP), EVENT_WORDS = columnOf(PTRACE_EVENT_MAP, 3);
 const IS_ROOM = []; // by number: whether it is a wait for room
 for (const [, name] of PTO_LEVEL_RING_MAP) {
@@ -41,7 +42,7 @@ for (const [, name] of PTO_LEVEL_RING_MAP) {
     IS_ROOM[kind] = true;
 }
 
-/* An amount of a ring in its unit. */
+/* A value of a ring in its unit, as text. */
 function ringText(ring, value) {
     return RING_UNITS[ring] === "bytes" ? bytesText(value) : amount(value);
 }

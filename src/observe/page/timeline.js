@@ -1,5 +1,5 @@
-/* timeline.js - what lies over the lanes: the selected task and its edges, the critical path, what
- * is measured; and the mouse. */
+/* timeline.js - what is drawn over the lanes: the selected task and its edges, the critical path
+ * and the measured span; and the mouse. */
 
 class Timeline extends Lanes {
     /* Failed tasks are marked at any zoom. */
@@ -28,7 +28,7 @@ class Timeline extends Lanes {
             return;
         }
         const {tasks} = this.model.criticalPath(), {trace} = this.model;
-        // The chain is sorted by time; of more than can be told apart, some are left out.
+        // The path is sorted by time. If it has more tasks than can be drawn, some are left out.
         let low = 0, high = tasks.length;
         while (low < high) {
             const middle = (low + high) >> 1;
@@ -124,7 +124,7 @@ class Timeline extends Lanes {
         if (!box) {
             return;
         }
-        // From the end of submit over ready to the start: how long it waited, and was queued.
+        // Two lines: waiting (from submitted to ready) and queued (from ready to start).
         const submitted = this.x(trace.submitted(selected)), ready = this.x(trace.ready(selected));
         const y = box.y + box.high + 1.5;
         c.lineWidth = 3;
@@ -146,7 +146,7 @@ class Timeline extends Lanes {
         c.strokeRect(box.x0, box.y, Math.max(2, box.x1 - box.x0), box.high);
     }
 
-    /* The span that was measured with Shift. */
+    /* The span that the user measures with Shift and drag. */
     paintSpan(c, colours) {
         if (!this.span) {
             return;
@@ -189,7 +189,7 @@ class Timeline extends Lanes {
         c.textAlign = "left";
     }
 
-    /* What is under a point: {task}, {edge}, {event, lane}, {ring} or nothing. */
+    /* What is at a point: {task}, {edge}, {event, lane}, {ring} or {}. */
     at(x, y) {
         for (const line of this.curves || []) {
             for (let k = 0; k <= 24; k++) {
@@ -348,7 +348,7 @@ class Timeline extends Lanes {
         this.canvas.classList.toggle("over", hit.task !== undefined || hit.edge !== undefined);
         let text = null;
         if (hit.edge !== undefined) {
-            text = [edgeTitle(this.model, hit.edge), "click: why"];
+            text = [edgeTitle(this.model, hit.edge), "Click to see the reason."];
         } else if (hit.task !== undefined) {
             const i = hit.task;
             const name = trace.kernelName(i), place = trace.siteName(i);

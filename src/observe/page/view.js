@@ -1,4 +1,4 @@
-/* view.js - what part of the run is in sight, and where on the canvas things are. */
+/* view.js - the visible part of the run, and the places of lanes and rings on the canvas. */
 
 const GUTTER = 132, AXIS = 26, RING = 44, IDLE_RING = 12, CALLS = 14;
 
@@ -36,7 +36,7 @@ class View {
         this.draw();
     }
 
-    /* Where each lane and ring is, from the top of all of them. */
+    /* Computes the place of each lane and ring, from the top of all of them. */
     place() {
         const {lanes, rings} = this.model;
         let rows = 0, fixed = 8;
@@ -44,7 +44,7 @@ class View {
             rows += this.rowsOf(lane);
             fixed += 6 + (lane.calls ? CALLS + 2 : 0) + (this.rowsOf(lane) ? 0 : 12);
         }
-        // Lanes first; rings may have what is left, and at most half, before they are scrolled.
+        // Lanes come first. Rings get up to half of the height; beyond that the view scrolls.
         const wanted = rings.reduce((sum, ring) => sum + (ring.most ? RING : IDLE_RING) + 10, 24);
         const room = this.height - AXIS - fixed - Math.min(wanted, this.height / 2);
         const high = Math.max(14, Math.min(40, Math.floor(room / Math.max(rows, 1))));
@@ -57,7 +57,7 @@ class View {
                 y += high;
                 return at;
             });
-            y += place.rows.length ? 0 : 12; // room for its name all the same
+            y += place.rows.length ? 0 : 12; // room for its name
             place.end = y;
             y += 6;
             return place;
@@ -76,7 +76,7 @@ class View {
         this.scroll = Math.max(0, Math.min(this.scroll, this.total - (this.height - AXIS)));
     }
 
-    /* An orchestrator that never ran a task needs no line for tasks. */
+    /* An orchestrator that never ran a task needs no row for tasks. */
     rowsOf(lane) {
         return lane.calls && !lane.rows[0].items.length ? 0 : lane.rows.length;
     }
@@ -93,7 +93,7 @@ class View {
         return this.from + (x - GUTTER) / this.scale;
     }
 
-    /* Where a task is on the canvas, if it is on a lane. */
+    /* The place of a task on the canvas; null if it is on no lane. */
     boxOf(task) {
         const {trace} = this.model, place = this.places[trace.lane(task)];
         const start = trace.start(task);
@@ -134,7 +134,7 @@ class View {
         smooth ? this.glide(from, to) : this.see(from, to);
     }
 
-    /* There in a sixth of a second, unless the system asks for stillness. */
+    /* Moves there in a sixth of a second; without animation if the user prefers reduced motion. */
     glide(from, to) {
         this.goal = {from, to};
         if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
@@ -161,7 +161,7 @@ class View {
         this.glide(first - edge, last + edge);
     }
 
-    /* The same at once. */
+    /* The same without animation. */
     whole() {
         const {first, last} = this.model, edge = (last - first) * .01;
         this.from = first - edge;
@@ -173,7 +173,7 @@ class View {
         this.draw();
     }
 
-    /* Brings a task into sight; with `close`, so near that its name can be read. */
+    /* Makes a task visible. With `close`, zooms in until its name can be read. */
     reveal(task, close) {
         const t = this.model.trace;
         let start = t.start(task), end = this.model.endOf(task);
@@ -197,7 +197,7 @@ class View {
         this.draw();
     }
 
-    /* Asks for a frame. */
+    /* Requests a frame. */
     draw() {
         if (!this.asked) {
             this.asked = true;

@@ -1,3 +1,4 @@
+/* heap.c - allocation outside the newest run, returning blocks, and the invariants: heap.h. */
 #include "orchestrator/ring/heap.h"
 
 static const ptoi_heap_run *run_at(const ptoi_heap *heap, uint32_t i)
@@ -47,8 +48,9 @@ bool ptoi_heap_find_gap(const ptoi_heap *heap, uint64_t bytes, uint64_t *at)
     if (grows && heap->newest - heap->first + 1 >= PTOI_HEAP_FEW_RUNS) {
         return true;
     }
-    /* Gaps begin at 0 and at the end of each run (of no length, where another run begins). The lowest
-     * one counts, but to leave the newest run it should be worth it: room for a few such blocks. */
+    /* Gaps begin at 0 and at the end of each run; a gap has length 0 where another run begins. The
+     * lowest large enough is chosen. A newest run that can grow is left only for a gap with room
+     * for four such blocks. */
     for (uint32_t i = heap->first; i != heap->newest + 2; i++) {
         uint64_t begin = i == heap->newest + 1 ? 0 : run_at(heap, i)->end;
         uint64_t room = gap_end(heap, begin) - begin;
@@ -64,7 +66,7 @@ void ptoi_heap_turn(ptoi_heap *heap, uint64_t at)
 {
     ptoi_heap_run *newest = ptoi_heap_newest(heap);
     if (newest->begin == newest->end) {
-        newest->begin = newest->end = at; /* nothing is left of it */
+        newest->begin = newest->end = at; /* the run is empty, so it moves */
     } else {
         heap->newest++;
         *ptoi_heap_newest(heap) = (ptoi_heap_run){at, at};
@@ -90,7 +92,7 @@ void ptoi_heap_give_back(ptoi_heap *heap, uint64_t at, uint64_t bytes)
             break;
         }
     }
-    if (heap->used == 0) { /* all of it is one gap again, for several blocks as well as for one */
+    if (heap->used == 0) { /* H4: the whole heap is one gap again */
         *ptoi_heap_newest(heap) = (ptoi_heap_run){0, 0};
     }
     heap->room = gap_end(heap, ptoi_heap_newest(heap)->end);

@@ -1,20 +1,20 @@
-/* ring.h - room in a ring, given out in order and taken back in order.
+/* ring.h - room in a ring, taken and returned in order. Orchestrator's side.
  *
  *      tail ............ in use ............ head         positions run freely and never wrap;
  *        v                                    v           position p lies at p % size
  *     ---[====][=======][==][///skipped///]   [====]
  *
- * A piece is never split: what does not fit before the end of the ring begins at the start again,
- * and the rest is skipped. A ring in which nothing is in use starts over, so that it takes a piece
- * of its full size. Who gets a piece records the head after it; as the piece is taken back that
- * becomes the tail, which also passes what was skipped and those who took nothing.
+ * A piece is never split. If it does not fit before the end of the ring it begins at position 0 of
+ * the ring, and the rest is skipped. An empty ring starts over, so that it can take a piece of its
+ * full size. The owner of a piece records the head after it. When the piece is returned, that head
+ * becomes the tail, which thereby also passes skipped room and pieces of length 0.
  *
- * Arguments and edges of a level are such rings (for its memory see heap.h). Only the orchestrating
- * thread uses one.
+ * The argument ring and the edge ring of a level are such rings. (For its memory see heap.h.) Only
+ * the orchestrating thread uses them.
  *
  * Invariants (ptoi_ring_check):
  *   R1  tail <= head <= tail + size
- *   R2  at = head % size, or size in place of 0 is never seen: at < size
+ *   R2  at = head % size, so at < size
  *   R3  peak <= size
  *   R4  if head = tail then at = 0
  *   R5  here = what fits at `at`: up to the end of the ring, and up to the tail
@@ -32,14 +32,14 @@ typedef struct ptoi_ring {
     uint64_t head;
     uint64_t tail;
     uint64_t at;   /* head % size */
-    uint64_t here; /* how much fits there as it is */
-    uint64_t peak; /* the most in use at any time that something was taken back */
+    uint64_t here; /* how much fits at `at`: R5 */
+    uint64_t peak; /* the most in use at any return so far */
 } ptoi_ring;
 
 /* A piece about to be taken. */
 typedef struct ptoi_piece {
     uint64_t begin; /* position */
-    uint64_t at;    /* begin % size: where it lies */
+    uint64_t at;    /* begin % size */
 } ptoi_piece;
 
 static inline void ptoi_ring_init(ptoi_ring *ring, uint64_t size)
@@ -61,14 +61,14 @@ static inline bool ptoi_ring_fits(const ptoi_ring *ring, uint64_t amount, ptoi_p
     return ptoi_ring_used(ring) + skip + amount <= ring->size;
 }
 
-/* R5. */
+/* Computes `here`: R5. */
 static inline uint64_t ptoi_ring_room_here(const ptoi_ring *ring)
 {
     const uint64_t rest = ring->size - ring->at, free = ring->size - ptoi_ring_used(ring);
     return rest < free ? rest : free;
 }
 
-/* Takes a piece that was just said to fit, or less of it. Returns the head after it. */
+/* Takes a piece that ptoi_ring_fits has just found, or less of it. Returns the head after it. */
 static inline uint64_t ptoi_ring_take(ptoi_ring *ring, ptoi_piece piece, uint64_t amount)
 {
     if (amount == 0) {
@@ -83,7 +83,7 @@ static inline uint64_t ptoi_ring_take(ptoi_ring *ring, ptoi_piece piece, uint64_
     return ring->head;
 }
 
-/* Takes as much, or less, as fits at `at` as it is. Returns the head after it. */
+/* Takes `amount` at `at`, at most `here`. Returns the head after it. */
 static inline uint64_t ptoi_ring_take_here(ptoi_ring *ring, uint64_t amount)
 {
     ring->head += amount;
@@ -96,21 +96,21 @@ static inline uint64_t ptoi_ring_take_here(ptoi_ring *ring, uint64_t amount)
     return ring->head;
 }
 
-/* The most ever in use. It only falls as something is taken back, so peaks are checked for there. */
+/* The most ever in use. Usage falls only when a piece is returned, so `peak` is updated there. */
 static inline uint64_t ptoi_ring_peak(const ptoi_ring *ring)
 {
     uint64_t used = ptoi_ring_used(ring);
     return used > ring->peak ? used : ring->peak;
 }
 
-/* Takes everything back up to `end`, a head that was noted. */
+/* Returns everything up to `end`, a recorded head. */
 static inline void ptoi_ring_give_back(ptoi_ring *ring, uint64_t end)
 {
     ring->peak = ptoi_ring_peak(ring);
     if (end > ring->tail) {
         ring->tail = end;
     }
-    if (ring->tail == ring->head && ring->at) { /* here, so that whoever looks next finds it so */
+    if (ring->tail == ring->head && ring->at) { /* R4: an empty ring starts over */
         ring->head += ring->size - ring->at;
         ring->tail = ring->head;
         ring->at = 0;

@@ -20,7 +20,7 @@ class Browser:
         self.width, self.height, self.dark = width, height, dark
         self.last = 0
         self.rest = b""
-        self.problems = []  # what the console was told as an error, and exceptions nobody caught
+        self.problems = []  # errors on the console and uncaught exceptions
         self.requests = []  # addresses of all that was loaded
         self.loaded = False
 

@@ -72,7 +72,7 @@ def show_data(b, data, name):
 
 
 def clean(b):
-    equal(b.problems, [], "the console was told:")
+    equal(b.problems, [], "errors on the console:")
 
 
 def text(b, selector):
@@ -457,7 +457,7 @@ def the_graph_draws_and_collapses(b):
     b.click_on("#tab-graph")
     b.until("pto.graph.drawn")
     equal(b.run("pto.graph.nodes.length"), len(trace.tasks))
-    check(b.run("pto.graph.links.every((l) => pto.graph.nodes[l.from].level < pto.graph.nodes[l.to].level)"))
+    check(b.run("pto.graph.links.every((l) => pto.graph.nodes[l.from].depth < pto.graph.nodes[l.to].depth)"))
     at = b.run("""(() => { const n = pto.graph.nodes[0], c = pto.graph.canvas.getBoundingClientRect();
         return [c.left + n.x * pto.graph.zoomed + pto.graph.dx, c.top + n.y * pto.graph.zoomed + pto.graph.dy]; })()""")
     b.click(*at)

@@ -1,4 +1,4 @@
-/* test_tensormap_submit.c - a whole task at once: all of it, or nothing. */
+/* test_tensormap_submit.c - submit of a whole task: all of it or nothing. */
 #include "answers.h"
 
 static float memory[64][64];

@@ -1,4 +1,4 @@
-/* test_heap.c - the heap of a level, against a map of its bytes. */
+/* test_heap.c - the heap of a level, compared with a map of its bytes. */
 #include "orchestrator/ring/heap.h"
 
 #include <setjmp.h>
@@ -51,7 +51,7 @@ static void test_a_drained_heap_takes_its_full_size(void **state)
     assert_int_equal(heap.peak, 1024);
 }
 
-/* What streams stays in the warm part, however long it goes on; what is alive at once may be all. */
+/* Streaming blocks stay in the warm part, however many there are; live blocks may fill the heap. */
 static void test_streams_stay_warm(void **state)
 {
     (void)state;
@@ -74,7 +74,7 @@ static void test_streams_stay_warm(void **state)
     assert_int_equal(heap.used, SIZE);
 }
 
-/* Random histories: no byte is given twice, and whatever gap is large enough is found. */
+/* Random histories: no byte is allocated twice, and every gap that is large enough is found. */
 static void test_against_a_map_of_bytes(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* test_ring.c - room in a ring, against a plain list of who has which bytes. */
+/* test_ring.c - room in a ring, compared with a plain list of blocks. */
 #include "orchestrator/ring/ring.h"
 
 #include <setjmp.h>
@@ -56,7 +56,7 @@ static void test_a_drained_ring_takes_its_full_size(void **state)
     for (uint64_t part = 1; part <= 100; part++) {
         take(&ring, part, 0, &end);
         ptoi_ring_give_back(&ring, end);
-        assert_true(ring.here >= 100); /* at once, for every way in */
+        assert_true(ring.here >= 100); /* immediately, in every way */
         take(&ring, 100, 0, &end);
         assert_false(ptoi_ring_fits(&ring, 1, &piece));
         assert_true(ptoi_ring_fits(&ring, 0, &piece));
@@ -81,8 +81,7 @@ static void test_nothing_taken_holds_nothing(void **state)
     assert_int_equal(ptoi_ring_used(&ring), 64);
 }
 
-/* Random histories: no byte is ever given twice, and what the list has room for at the next place
- * the ring gives. */
+/* Random histories: no byte is allocated twice, and the ring finds room wherever the list does. */
 static void test_against_a_list(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* test_quick.c - the quick way of submit does what the draft does: program_twice.h.
+/* test_fast_path.c - the fast path of submit does what the slow path does: program_twice.h.
  *
  * PTO_TEST_PROGRAM=N  runs only program N (failures name it)
  */
@@ -17,7 +17,8 @@ static void try_one(uint64_t seed)
 {
     static program p;
     char why[512] = "", again[128];
-    snprintf(again, sizeof again, "PTO_TEST_PROGRAM=%" PRIu64 " ./dev test runtime.quick", seed);
+    snprintf(again, sizeof again, "PTO_TEST_PROGRAM=%" PRIu64 " ./dev test runtime.fast_path",
+             seed);
     program_make(&p, seed, seed % 4 ? PROFILE_SAME : program_profile_of(seed / 4));
     twice_alone(&p);
     try_announce(&p, again);
@@ -43,7 +44,7 @@ static void test_programs(void **state)
     for (uint64_t i = 0; i < count; i++) {
         try_one(first + i);
     }
-    print_message("%" PRIu64 " programs: %" PRIu64 " of %" PRIu64 " submits by the quick way\n",
+    print_message("%" PRIu64 " programs: %" PRIu64 " of %" PRIu64 " submits took the fast path\n",
                   count, twice.tasks - twice.slow, twice.tasks);
     assert_true(twice.tasks - twice.slow > twice.tasks / 10);
 }

@@ -1,4 +1,4 @@
-/* fuzz_quick.c - the quick way of submit against the draft: programs that run twice (../runtime). */
+/* fuzz_fast_path.c - the fast path of submit against the slow path: programs run twice. */
 #include "fuzz.h"
 
 #include "../runtime/program_twice.h"
