@@ -32,13 +32,16 @@
  *   W4  slot.seq           released by submit as the last field of a slot; acquired by consumers
  *                          with a reference to an earlier lap. They see that task complete (submit
  *                          read W2 before it reused the slot), and everything it wrote.
- *   W5  slot.header,       released by submit before slot.seq; acquired by outside readers, by
- *       orders             pto_task_complete and by a waiting orchestrator. If a reader
- *                          gets the word of a new task, it sees afterwards that the old task is
- *                          complete, and drops what it read. `orders` is released again when submit
- *                          has completed the task itself.
- *   W6  progress.head      released by submit after the slot; acquired by outside readers. Slots
- *                          below it have been written.
+ *   W5  slot.header        released by submit before slot.seq; acquired by outside readers. If a
+ *                          reader gets the word of a new task, it sees afterwards that the old
+ *                          task is complete, and drops what it read.
+ *       orders             released by submit after slot.seq and before progress.head, so that an
+ *                          old task that was marked complete there stays complete; released again,
+ *                          with the mark, when submit has completed the task itself. Acquired by
+ *                          outside readers, by waits and by pto_task_complete.
+ *   W6  progress.head,     released by submit after slot and order, and by the thread that calls
+ *       worker line.task   the kernel; acquired by outside readers. Slots below the one, and the
+ *                          slot of the other, have been written.
  *   W7  tally.completed,   released by the completing thread before W2; acquired by pto_stats and
  *       inlined            tools. A reader that sees a task as complete sees it as submitted.
  *   W8  state.phase        compare-and-swap by pto_task_complete (COMPLETED) and by the worker
