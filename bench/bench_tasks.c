@@ -24,7 +24,7 @@
 #include "tasks_instructions.h"
 #include "tasks_picture.h"
 
-enum { SIZES = 3, ROUNDS = 5, TIMES = 5, MAX_BARS = 3 * PATTERNS + 3 };
+enum { SIZES = 3, ROUNDS = 5, TIMES = 5, MAX_BARS = 3 * PATTERNS + 4 };
 enum { CHECKED_TASKS = 20000, CALLGRIND_TASKS = 20000, WARM_UP_TASKS = 20000 };
 
 typedef struct options {
@@ -54,7 +54,8 @@ typedef struct series {
 
 static series all[PLACES][PATTERNS];
 static uint64_t sizes[SIZES] = {100000, 1000000, 10000000};
-static size_t rounds[PLACES][SIZES] = {{ROUNDS, ROUNDS, 3}, {ROUNDS, ROUNDS, 1}, {3, 3, 1}};
+static size_t rounds[PLACES][SIZES] = {
+    {ROUNDS, ROUNDS, 3}, {ROUNDS, ROUNDS, 1}, {3, 3, 1}, {3, 3, 1}};
 static int n_sizes = SIZES;
 static comparison compared;
 
@@ -63,10 +64,15 @@ static bool chosen(int only, int i)
     return only < 0 || only == i;
 }
 
-/* With --plain, the scheduler thread is only measured on request: it may be one thread too many. */
+/* With --plain, the scheduler thread is only measured on request: it may be one thread too many.
+ * Worker processes always, and then with `offloaded` beside them. */
 static bool chosen_place(const options *o, int i)
 {
-    return chosen(o->place, i) && !(o->plain && o->place < 0 && places[i] == PTO_PLACE_THREAD);
+    if (o->place == PROCESS) {
+        return i == PROCESS || i == OFFLOADED;
+    }
+    return i != PROCESS && chosen(o->place, i) &&
+           !(o->plain && o->place < 0 && places[i] == PTO_PLACE_THREAD);
 }
 
 static double resident_mb(void)
@@ -88,14 +94,14 @@ static double resident_mb(void)
  * not short. */
 static bool check(const pattern *p, int place, bool inlined)
 {
-    data serial = serial_data(p, CHECKED_TASKS), ours = p->make(CHECKED_TASKS);
+    data serial = serial_data(p, CHECKED_TASKS);
     data before = p->make(CHECKED_TASKS);
     pto_runtime *rt = runtime_make(place, inlined ? 1000000000 : place_inline_ns[place]);
+    data ours = p->make(CHECKED_TASKS);
     sink s;
     sink_init(&s, rt, MIX);
     p->run(&s, &ours, CHECKED_TASKS);
     must(pto_wait(rt));
-    must(pto_runtime_destroy(&rt, PTO_WAIT));
     const bool same = memcmp(serial.memory, ours.memory, ours.bytes) == 0;
     const bool vacuous = memcmp(before.memory, ours.memory, ours.bytes) == 0;
     if (!same || vacuous) {
@@ -103,8 +109,10 @@ static bool check(const pattern *p, int place, bool inlined)
                 place_names[place],
                 same ? "no task did anything" : "the memory is not what the serial program leaves");
     }
-    data_free(&serial);
     data_free(&ours);
+    tiles_of = NULL;
+    must(pto_runtime_destroy(&rt, PTO_WAIT));
+    data_free(&serial);
     data_free(&before);
     return same && !vacuous;
 }
@@ -150,12 +158,13 @@ static void visit(const pattern *p, int place, series *result, size_t round)
         fprintf(stderr, "bench_tasks: %s: not every task was run\n", p->name);
         exit(2);
     }
-    must(pto_runtime_destroy(&rt, PTO_WAIT));
     for (int i = 0; i < n_sizes; i++) {
         if (i == 0 || d[i].memory != d[i - 1].memory) {
             data_free(&d[i]);
         }
     }
+    tiles_of = NULL;
+    must(pto_runtime_destroy(&rt, PTO_WAIT));
 }
 
 static void measure_all(const options *o)
@@ -163,7 +172,7 @@ static void measure_all(const options *o)
     for (size_t round = 0; round < ROUNDS; round++) {
         for (int p = 0; p < PATTERNS; p++) {
             for (int place = 0; place < PLACES; place++) {
-                if (chosen(o->pattern, p) && chosen(o->place, place)) {
+                if (chosen(o->pattern, p) && chosen_place(o, place)) {
                     all[place][p].wanted = true;
                     visit(&patterns[p], place, &all[place][p], round);
                 }
@@ -229,6 +238,23 @@ static void find_bars(void)
     }
     if (any) {
         add_bar("tasks memory%s", "", grown, "MB more at the largest size", 1, true);
+    }
+}
+
+/* Worker processes beside threads: the same work, offloaded. */
+static void find_process_bar(void)
+{
+    double worst = 0;
+    bool any = false;
+    for (int p = 0; p < PATTERNS; p++) {
+        for (int i = 0; i < n_sizes && all[PROCESS][p].wanted; i++) {
+            const double ratio = all[PROCESS][p].size[i].median / all[OFFLOADED][p].size[i].median;
+            worst = any && worst < ratio ? worst : ratio;
+            any = true;
+        }
+    }
+    if (any) {
+        add_bar("tasks process%s", "", worst, "of offloaded, the worst", 0.8, false);
     }
 }
 
@@ -345,7 +371,8 @@ static const char usage[] =
     "  --pattern P1..P6        only this one\n"
     "  --tasks N               only this many tasks, instead of 1e5, 1e6 and 1e7\n"
     "  --place inline|thread   only with the scheduler there; offloaded: inline, without inline\n"
-    "          |offloaded      execution of short tasks\n"
+    "          |offloaded      execution of short tasks; process: worker processes, and\n"
+    "          |process        offloaded beside them\n"
     "  --peers none|NAME,...   compare only with these: libgomp, libomp, starpu, tbb,\n"
     "                          libomp-1, tbb-light (default: all)\n"
     "  --svg FILE              draw the comparison\n"
@@ -525,6 +552,7 @@ int main(int argc, char **argv)
     }
     measure_all(&o);
     find_bars();
+    find_process_bar();
     const bool with_comparison = compare(&o);
     if (o.json) {
         print_json(with_comparison);

@@ -74,14 +74,15 @@ static uint64_t ours_time(int place, const pattern *p, uint64_t tasks, uint64_t 
     sink s;
     sink_init(&s, rt, steps ? SPIN : EMPTY);
     timed(p, &s, &d, tasks < warm_up ? tasks : warm_up);
-    s.steps = steps;
+    s.numbers[KINDS] = steps;
     for (size_t i = 0; i < times; i++) {
         s.tasks = 0;
         seconds[i] = timed(p, &s, &d, tasks) * 1e-9;
         serial[i] = spin_seconds(s.tasks, steps);
     }
-    must(pto_runtime_destroy(&rt, PTO_WAIT));
     data_free(&d);
+    tiles_of = NULL;
+    must(pto_runtime_destroy(&rt, PTO_WAIT));
     return s.tasks;
 }
 

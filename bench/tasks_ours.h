@@ -3,11 +3,34 @@
 #ifndef PTO_TASKS_OURS_H
 #define PTO_TASKS_OURS_H
 
-#include <pto/pto.h>
+#include <pto/process.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "bench.h"
+
+/* The runtime whose shared memory tiles are made in, which then lives as long as the runtime. NULL:
+ * ordinary memory. */
+static pto_runtime *tiles_of;
+
+static inline void *tiles_memory(size_t bytes)
+{
+    void *memory = NULL;
+    if (tiles_of) {
+        return pto_shared_alloc(tiles_of, bytes, &memory) == PTO_OK ? memory : NULL;
+    }
+    return aligned_alloc(64, bytes);
+}
+
+static inline void tiles_free(void *memory)
+{
+    if (!tiles_of) {
+        free(memory);
+    }
+}
+
+#define DATA_MEMORY tiles_memory
+#define DATA_FREE tiles_free
 
 typedef pto_tensor tile;
 typedef struct sink sink;
@@ -19,9 +42,9 @@ typedef enum body { EMPTY, MIX, SPIN } body;
 struct sink {
     pto_runtime *rt; /* NULL: the serial program, whose bodies mix */
     body does;
-    uint64_t steps;   /* length of a SPIN body */
-    uint64_t tasks;   /* so far; a MIX body gets the number of its task */
-    pto_tensor fresh; /* the managed tile; without a runtime it is in fresh_memory */
+    uint64_t *numbers; /* for kernels: each kind, then the length of a SPIN body. Shared memory */
+    uint64_t tasks;    /* so far; a MIX body gets the number of its task */
+    pto_tensor fresh;  /* the managed tile; without a runtime it is in fresh_memory */
     uint64_t fresh_memory[TILE * TILE];
     pto_kernel kernels[KINDS];
 };
@@ -73,13 +96,12 @@ static pto_status kernel_empty(const pto_call *call)
 
 static pto_status kernel_mix(const pto_call *call)
 {
-    const kind_row *row = call->user;
     uint64_t *tiles[MAX_READS + 1];
     const uint32_t reads = call->n_args - 2;
     for (uint32_t i = 0; i <= reads; i++) {
         tiles[i] = call->args[i].data;
     }
-    body_mix((kind)(row - kinds), call->args[reads + 1].u64, tiles, reads,
+    body_mix((kind) * (const uint64_t *)call->user, call->args[reads + 1].u64, tiles, reads,
              call->args[0].strides[0]);
     return PTO_OK;
 }
@@ -92,16 +114,21 @@ static pto_status kernel_spin(const pto_call *call)
 
 /* ---- The sink ------------------------------------------------------------------------------- */
 
-/* `s` must not move afterwards: kernels point into it. */
 static void sink_init(sink *s, pto_runtime *rt, body does)
 {
     static pto_status (*const functions[])(const pto_call *) = {
         [EMPTY] = kernel_empty, [MIX] = kernel_mix, [SPIN] = kernel_spin};
+    void *numbers = NULL;
     *s = (sink){.rt = rt, .does = does};
-    for (int k = 0; rt && k < KINDS; k++) {
-        void *user = does == SPIN ? (void *)&s->steps : (void *)&kinds[k];
-        must(pto_kernel_register(rt, kinds[k].name, PTO_AI_CPU, functions[does], user,
-                                 &s->kernels[k]));
+    if (!rt) {
+        return;
+    }
+    must(pto_shared_alloc(rt, (KINDS + 1) * sizeof *s->numbers, &numbers));
+    s->numbers = numbers;
+    for (int k = 0; k < KINDS; k++) {
+        s->numbers[k] = (uint64_t)k;
+        must(pto_kernel_register(rt, kinds[k].name, PTO_AI_CPU, functions[does],
+                                 &s->numbers[does == SPIN ? KINDS : k], &s->kernels[k]));
     }
 }
 
@@ -178,10 +205,11 @@ INLINE void fresh_end(sink *s)
 
 /* Ours, three times: with the scheduler inline, which is the default; with the scheduler on its own
  * thread; and inline again, with every task offloaded (no inline execution: PTO_INLINE_NS=none). */
-enum { PLACES = 3 };
-static const char *const place_names[PLACES] = {"inline", "thread", "offloaded"};
-static const pto_place places[PLACES] = {PTO_PLACE_INLINE, PTO_PLACE_THREAD, PTO_PLACE_INLINE};
-static const uint32_t place_inline_ns[PLACES] = {0, 0, PTO_NO_INLINE};
+enum { OFFLOADED = 2, PROCESS, PLACES };
+static const char *const place_names[PLACES] = {"inline", "thread", "offloaded", "process"};
+static const pto_place places[PLACES] = {PTO_PLACE_INLINE, PTO_PLACE_THREAD, PTO_PLACE_INLINE,
+                                         PTO_PLACE_PROCESS};
+static const uint32_t place_inline_ns[PLACES] = {0, 0, PTO_NO_INLINE, PTO_NO_INLINE};
 
 static inline pto_runtime *runtime_make(int place, uint32_t inline_ns)
 {
@@ -190,6 +218,7 @@ static inline pto_runtime *runtime_make(int place, uint32_t inline_ns)
     config.place = places[place];
     config.inline_ns = inline_ns;
     must(pto_runtime_create(&rt, &config));
+    tiles_of = place == PROCESS ? rt : NULL;
     return rt;
 }
 

@@ -91,7 +91,8 @@ static inline void body_spin(uint64_t steps)
  * that it writes, so that two tasks which touch the same memory in another order leave something
  * else there. Some begin late, so that those which ought to wait for them have time to overtake.
  * `tiles` are what it reads, then what it writes; `row` is from one row to the next. */
-static void body_mix(kind which, uint64_t number, uint64_t *const *tiles, size_t reads, int64_t row)
+static inline void body_mix(kind which, uint64_t number, uint64_t *const *tiles, size_t reads,
+                            int64_t row)
 {
     uint64_t sum = mixed(number + 1);
     body_spin(sum % 64 ? 0 : 40000);
@@ -127,6 +128,11 @@ static uint64_t *tile_memory(const data *d, size_t index)
                 : d->memory + index * TILE * TILE;
 }
 
+#ifndef DATA_MEMORY /* an includer may have memory of its own */
+#define DATA_MEMORY(bytes) aligned_alloc(64, bytes)
+#define DATA_FREE(memory) free(memory)
+#endif
+
 static data data_make(size_t n_tiles, int64_t side)
 {
     data d;
@@ -134,7 +140,7 @@ static data data_make(size_t n_tiles, int64_t side)
     d.bytes = n_tiles * TILE * TILE * sizeof(uint64_t);
     d.side = side;
     d.row = side ? side * TILE : TILE;
-    d.memory = (uint64_t *)must_have(aligned_alloc(64, d.bytes));
+    d.memory = (uint64_t *)must_have(DATA_MEMORY(d.bytes));
     d.tiles = (tile *)must_have(calloc(n_tiles, sizeof *d.tiles));
     for (size_t i = 0; i < d.bytes / sizeof(uint64_t); i++) {
         d.memory[i] = mixed(i + 1);
@@ -150,12 +156,12 @@ static void data_free(data *d)
     for (size_t i = 0; i < d->n_tiles; i++) {
         tile_free(&d->tiles[i]);
     }
-    free(d->memory);
+    DATA_FREE(d->memory);
     free(d->tiles);
 }
 
 /* One number for all that is in the memory: another process says that its own is the same. */
-static uint64_t data_hash(const data *d)
+static inline uint64_t data_hash(const data *d)
 {
     uint64_t sum = d->bytes;
     for (size_t i = 0; i < d->bytes / sizeof(uint64_t); i++) {

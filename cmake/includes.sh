@@ -16,14 +16,19 @@ rules='
 base              base
 tensor            base tensor
 window            base tensor window !<pthread.h>
-op                base tensor op
+device            base tensor device
+device/copy.c     base tensor device op
+device/transfer.c base tensor device op
+device/sim        base tensor device op
+op                base tensor device op
+device/cuda       base tensor device op
 observe           base tensor window observe
-orchestrator      base tensor window op observe orchestrator
-orchestrator/map  base tensor window op observe orchestrator/map orchestrator/ring
-orchestrator/ring base tensor window op observe orchestrator/map orchestrator/ring
+orchestrator      base tensor window device op observe orchestrator
+orchestrator/map  base tensor window device op observe orchestrator/map orchestrator/ring
+orchestrator/ring base tensor window device op observe orchestrator/map orchestrator/ring
 scheduler         base tensor window observe/log.h scheduler
 scheduler/step.h  base tensor window observe/log.h scheduler !<pthread.h>
-worker            base tensor window op observe/log.h scheduler worker
+worker            base tensor window device op observe/log.h scheduler worker
 '
 
 owners=

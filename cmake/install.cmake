@@ -1,5 +1,5 @@
-# Installs the library with its pkg-config and CMake files, the pto command, manual pages and shell
-# completion. The three components are the packages of package.cmake: runtime, dev, tools.
+# Installs the library with its pkg-config and CMake files, the pto command, manual pages, the guide and
+# its companions, and shell completion. The three components are the packages of package.cmake: runtime, dev, tools.
 
 include(CMakePackageConfigHelpers)
 
@@ -9,6 +9,22 @@ set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/pto")
 install(TARGETS pto_static pto_shared EXPORT pto-targets
         LIBRARY COMPONENT runtime NAMELINK_COMPONENT dev
         ARCHIVE COMPONENT dev)
+if(PTO_HAVE_CUDA)
+    # Beside the library, which looks for it there.
+    install(PROGRAMS "${PROJECT_BINARY_DIR}/libpto-cuda.so" DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+            COMPONENT cuda)
+    # For kernels of place gpu. The second is made of internal headers.
+    install(FILES "${PROJECT_SOURCE_DIR}/include/pto/cuda.cuh"
+                  "${PROJECT_BINARY_DIR}/include/pto/grid.cuh"
+            DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/pto" COMPONENT cuda)
+endif()
+if(PTO_MPIS AND NOT PTO_PACKAGE)
+    foreach(name ${PTO_MPIS})
+        install(TARGETS pto_mpi_${name} LIBRARY COMPONENT mpi)
+    endforeach()
+    install(FILES "${PROJECT_SOURCE_DIR}/mpi/include/pto/mpi.h" COMPONENT mpi
+            DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/pto")
+endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/pto" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
         COMPONENT dev FILES_MATCHING PATTERN "*.h")
 install(EXPORT pto-targets NAMESPACE pto:: DESTINATION "${config_dir}" COMPONENT dev)
@@ -63,7 +79,8 @@ if(NOT PTO_SANITIZE AND PROJECT_IS_TOP_LEVEL)
 
     set(man "${PROJECT_BINARY_DIR}/man")
     file(MAKE_DIRECTORY "${man}")
-    file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/man/*"
+    file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/man/*.*"
+         "${PROJECT_SOURCE_DIR}/docs/man/examples/*.c"
          "${PROJECT_SOURCE_DIR}/include/pto/*.h")
     set(tool)
     if(TARGET pto_tool AND NOT CMAKE_CROSSCOMPILING)
@@ -81,4 +98,36 @@ if(NOT PTO_SANITIZE AND PROJECT_IS_TOP_LEVEL)
         install(DIRECTORY "${man}/man1" "${man}/man7" DESTINATION "${CMAKE_INSTALL_MANDIR}"
                 COMPONENT tools)
     endif()
+endif()
+
+# ---- guide and examples ---------------------------------------------------------------------------
+
+# The pages of docs/ and what they link to. Here the pages are beside the examples and far from the
+# headers, so links that leave docs/ are adapted.
+if(PROJECT_IS_TOP_LEVEL)
+    set(doc_dir "${CMAKE_INSTALL_DOCDIR}")
+    set(doc_full "${CMAKE_INSTALL_FULL_DOCDIR}")
+    if(PTO_PACKAGE) # Debian's policy: a folder with the name of the package
+        set(doc_dir share/doc/libpto-dev)
+        set(doc_full "${CMAKE_INSTALL_PREFIX}/${doc_dir}")
+    endif()
+    file(RELATIVE_PATH doc_to_headers "${doc_full}" "${CMAKE_INSTALL_FULL_INCLUDEDIR}/pto")
+    file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/doc")
+    file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/*.md")
+    set(pages)
+    foreach(source ${sources})
+        cmake_path(GET source FILENAME name)
+        set(page "${PROJECT_BINARY_DIR}/doc/${name}")
+        add_custom_command(OUTPUT "${page}"
+            COMMAND sed -e "s,]([.][.]/include/pto,](${doc_to_headers},g" -e "s,]([.][.]/examples,](examples,g"
+                        -e "s,]([.][.]/CHANGELOG,](CHANGELOG,g" "${source}" > "${page}"
+            DEPENDS "${source}" VERBATIM)
+        list(APPEND pages "${page}")
+    endforeach()
+    add_custom_target(pto_pages ALL DEPENDS ${pages})
+    install(FILES ${pages} "${PROJECT_SOURCE_DIR}/CHANGELOG.md" DESTINATION "${doc_dir}" COMPONENT dev)
+    install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/pictures" DESTINATION "${doc_dir}" COMPONENT dev
+            FILES_MATCHING PATTERN "*.svg")
+    install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples" DESTINATION "${doc_dir}" COMPONENT dev
+            FILES_MATCHING PATTERN "*.[ch]" PATTERN "*.cu")
 endif()

@@ -17,7 +17,20 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set_source_files_properties("${folder}/avx512.c" PROPERTIES
         COMPILE_OPTIONS "-mavx512f;-mavx512bw")
 endif()
+# Static probes, where the header for them is (Debian: systemtap-sdt-dev). See src/base/probe.h.
+set(PTO_HAVE_PROBES OFF)
+if(PTO_PROBES)
+    include(CheckIncludeFile)
+    check_include_file(sys/sdt.h PTO_HAVE_SDT)
+    if(PTO_HAVE_SDT)
+        set(PTO_HAVE_PROBES ON)
+    else()
+        message(STATUS "PTO_PROBES: sys/sdt.h is missing (Debian: systemtap-sdt-dev), so no probes")
+    endif()
+endif()
+
 add_library(pto_objects OBJECT ${sources})
+target_compile_definitions(pto_objects PRIVATE $<$<BOOL:${PTO_HAVE_PROBES}>:PTO_SDT=1>)
 target_link_libraries(pto_objects PRIVATE pto_compiler)
 target_include_directories(pto_objects
     PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")

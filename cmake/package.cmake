@@ -1,12 +1,15 @@
 # Debian packages, through CPack: `./dev package`.
 #
 #     libpto0.1    libpto.so.0.1: what programs need to run
-#     libpto-dev   headers, libpto.a, pkg-config, CMake package, manual pages of the functions
+#     libpto-dev   headers, libpto.a, pkg-config, CMake package, manual pages of the functions, guide,
+#                  examples
 #     pto-tools    the pto command, its manual pages, completion
+#     libpto-cuda  libpto-cuda.so, if nvcc is there: NVIDIA GPUs as devices. Needs no package of CUDA,
+#                  only the driver.
+#     python3-pto  the Python package pto
 #
 # Built by the preset of that name, for /usr. Names and places are those that Debian's policy asks for.
 
-option(PTO_PACKAGE "Install what a Debian package needs besides" OFF)
 set(PTO_MAINTAINER "PTO Runtime maintainers <maintainers@pto-runtime.example>"
     CACHE STRING "Name and address that the packages carry")
 mark_as_advanced(PTO_MAINTAINER)
@@ -16,7 +19,31 @@ endif()
 
 set(release 1)
 set(runtime_package libpto${soversion})
-set(packages runtime ${runtime_package} dev libpto-dev tools pto-tools)
+set(packages runtime ${runtime_package} dev libpto-dev tools pto-tools python python3-pto)
+if(PTO_HAVE_CUDA)
+    list(APPEND packages cuda libpto-cuda)
+endif()
+
+# ---- the Python package: built by its own setup.py, against the shared library -----------------------
+
+set(python_build "${PROJECT_BINARY_DIR}/python")
+file(GLOB python_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/setup.py"
+     "${PROJECT_SOURCE_DIR}/python/src/*.[ch]" "${PROJECT_SOURCE_DIR}/python/pto/*.py*")
+add_custom_command(OUTPUT "${python_build}/stamp"
+    COMMAND "${CMAKE_COMMAND}" -E env "PTO_LIBRARY_DIR=${PROJECT_BINARY_DIR}" "CFLAGS=${CMAKE_C_FLAGS}"
+            LDFLAGS=-s
+            /usr/bin/python3 setup.py -q egg_info --egg-base "${PROJECT_BINARY_DIR}"
+            build --build-base "${python_build}/base" --build-lib "${python_build}/lib"
+    COMMAND "${CMAKE_COMMAND}" -E touch "${python_build}/stamp"
+    DEPENDS pto_shared ${python_sources}
+    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}/python"
+    COMMENT "Building the Python package" VERBATIM)
+add_custom_target(pto_python ALL DEPENDS "${python_build}/stamp")
+install(DIRECTORY "${python_build}/lib/pto" DESTINATION lib/python3/dist-packages COMPONENT python
+        PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples/python/" DESTINATION share/doc/python3-pto/examples
+        COMPONENT python FILES_MATCHING PATTERN "*.py")
+install(FILES "${PROJECT_SOURCE_DIR}/docs/python.md" DESTINATION share/doc/python3-pto COMPONENT python)
 
 # ---- what every package also has --------------------------------------------------------------------
 
@@ -90,10 +117,30 @@ This package has the shared library that programs need to run.")
 set(CPACK_COMPONENT_DEV_DESCRIPTION "${about}
 .
 This package has what programs are compiled with: headers, the static library,
-files for pkg-config and CMake, and manual pages of all functions.")
+files for pkg-config and CMake, manual pages of all functions, the guide and
+examples.")
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "${about}
 .
 This package has the pto command, which runs workloads and looks into programs.")
+
+set(CPACK_COMPONENT_CUDA_DESCRIPTION "${about}
+.
+This package has the library that makes NVIDIA GPUs devices of a program. The
+driver is all that it needs besides.")
+
+set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "${runtime_package} (= ${PROJECT_VERSION}-${release})")
+
+set(CPACK_COMPONENT_PYTHON_DESCRIPTION "${about}
+.
+This package has the Python package pto: slices of NumPy arrays, run as a graph.")
+
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+# The library is one of ours, so dpkg-shlibdeps cannot find the package that has it.
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS OFF)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS
+    "${runtime_package} (= ${PROJECT_VERSION}-${release}), python3 (>= 3.11), libc6")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_RECOMMENDS "python3-numpy, libopenblas0")
 
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 # Dependencies of programs that link with the library, and the trigger that rebuilds the loader cache.

@@ -29,7 +29,8 @@ if(PTO_BUILD_EXAMPLES)
     endforeach()
 endif()
 
-if(PTO_BUILD_TOOLS OR PTO_BUILD_TESTS) # the tests run it
+if(PTO_BUILD_TOOLS OR (PTO_BUILD_TESTS AND NOT CMAKE_CROSSCOMPILING)) # the tests run it
+    include(cmake/libraries.cmake)
     include(cmake/tools.cmake)
 endif()
 
@@ -37,15 +38,37 @@ if(PTO_BUILD_BENCH)
     file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/bench_*.c")
     foreach(file ${files})
         cmake_path(GET file STEM name)
-        if(NOT name STREQUAL bench_workloads)
+        if(NOT name MATCHES "^bench_(blas|workloads)$")
             pto_inner_program(${name} "${file}" bench ${CMAKE_DL_LIBS}) # peers are loaded if there
-        elseif(PTO_BUILD_TOOLS) # it runs what `pto run` runs
-            pto_program(${name} "${file}" bench pto_tool_parts pto_static)
+        elseif(PTO_BUILD_TOOLS) # they run what `pto run` runs
+            pto_program(${name} "${file}" bench pto_tool_parts pto_static ${CMAKE_DL_LIBS})
         endif()
+    endforeach()
+endif()
+
+# For `./dev bench mpi`: with the first MPI that was found.
+if(PTO_BUILD_BENCH AND PTO_MPIS)
+    list(GET PTO_MPIS 0 name)
+    pto_mpi_flags("${PTO_MPICC_${name}}")
+    pto_program(bench_mpi "${PROJECT_SOURCE_DIR}/bench/mpi/bench_mpi.c" bench pto_mpi_${name} pto_static ${mpi_link})
+    target_include_directories(bench_mpi SYSTEM PRIVATE ${mpi_includes})
+    set_target_properties(bench_mpi PROPERTIES EXCLUDE_FROM_ALL TRUE)
+endif()
+
+# For `./dev gpu bench`.
+if(PTO_BUILD_BENCH AND PTO_HAVE_CUDA)
+    foreach(name bench_gpu bench_gpu_tasks bench_gpu_grid)
+        pto_inner_program(${name} "${PROJECT_SOURCE_DIR}/bench/gpu/${name}.c" gpu ${CMAKE_DL_LIBS})
+        add_dependencies(${name} pto_gpu)
+        set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
     endforeach()
 endif()
 
 if(PTO_BUILD_TESTS)
     enable_testing()
-    include(cmake/tests.cmake)
+    if(CMAKE_CROSSCOMPILING)
+        include(cmake/cross_tests.cmake)
+    else()
+        include(cmake/tests.cmake)
+    endif()
 endif()

@@ -33,7 +33,7 @@ add_library(pto_tool_parts STATIC ${parts} ${files} "${PROJECT_SOURCE_DIR}/src/w
     "${PROJECT_SOURCE_DIR}/src/tensor/desc.c")
 target_link_libraries(pto_tool_parts PRIVATE pto_compiler)
 target_include_directories(pto_tool_parts
-    PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tools/pto"
+    PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/mpi/include" "${PROJECT_SOURCE_DIR}/tools/pto"
            "${PROJECT_SOURCE_DIR}/examples/workloads" "${PROJECT_SOURCE_DIR}/src"
     PRIVATE "${PROJECT_BINARY_DIR}/tools")
 # Kernel and reference agree bit for bit only if the compiler fuses no multiply and add.
@@ -44,17 +44,19 @@ set_property(SOURCE "${PROJECT_SOURCE_DIR}/examples/workloads/stencil.c"
 set_property(SOURCE "${PROJECT_SOURCE_DIR}/tools/pto/info.c" APPEND PROPERTY COMPILE_DEFINITIONS
     "TOOL_BUILD=\"$<CONFIG>\"" "TOOL_SANITIZE=\"${PTO_SANITIZE}\"")
 
-# The sanitizers do not cover OpenBLAS, so plain loops replace it.
-if(NOT PTO_SANITIZE)
-    find_path(OPENBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas)
-    find_library(OPENBLAS_LIBRARY openblas)
-    mark_as_advanced(OPENBLAS_INCLUDE_DIR OPENBLAS_LIBRARY)
-    if(OPENBLAS_INCLUDE_DIR AND OPENBLAS_LIBRARY)
-        target_compile_definitions(pto_tool_parts PRIVATE WORKLOADS_OPENBLAS=1)
-        target_include_directories(pto_tool_parts SYSTEM PRIVATE "${OPENBLAS_INCLUDE_DIR}")
-        target_link_libraries(pto_tool_parts PUBLIC "${OPENBLAS_LIBRARY}")
-    endif()
+if(PTO_SANITIZE)
+    target_compile_definitions(pto_tool_parts PRIVATE WORKLOADS_SANITIZED=1)
+endif()
+if(PTO_OPENBLAS_FOUND)
+    target_compile_definitions(pto_tool_parts PRIVATE WORKLOADS_OPENBLAS=1)
+    target_link_libraries(pto_tool_parts PUBLIC "${PTO_OPENBLAS_LIBRARY}")
+endif()
+if(PTO_JANSSON_FOUND)
+    target_compile_definitions(pto_tool_parts PRIVATE WORKLOADS_JANSSON=1)
+    target_include_directories(pto_tool_parts SYSTEM PRIVATE "${PTO_JANSSON_INCLUDE_DIR}")
+    target_link_libraries(pto_tool_parts PUBLIC "${PTO_JANSSON_LIBRARY}")
 endif()
 
 pto_program(pto_tool "${PROJECT_SOURCE_DIR}/tools/pto/main.c" tools pto_tool_parts pto_static)
-set_target_properties(pto_tool PROPERTIES OUTPUT_NAME pto)
+# libpto-mpi, which `pto run --mpi` loads, uses the functions of libpto that the command has.
+set_target_properties(pto_tool PROPERTIES OUTPUT_NAME pto ENABLE_EXPORTS ON)

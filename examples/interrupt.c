@@ -115,7 +115,7 @@ int main(int argc, char **argv)
     }
     report(runtime, counts, blocks);
     signal(SIGINT, SIG_DFL);
-    pto_runtime_destroy(&runtime, PTO_CANCEL);
+    PTO_IGNORE(pto_runtime_destroy(&runtime, PTO_CANCEL)); /* what failed was reported above */
     free(counts);
     return interrupted ? 130 : status != PTO_OK;
 }

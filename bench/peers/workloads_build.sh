@@ -27,7 +27,7 @@ peer() {
     # shellcheck disable=SC2086 # words
     "$@" -std=gnu11 -O3 -DNDEBUG -Wall -Wextra -I"$root/include" \
         "$source" -o "$program" "$build/libpto_tool_parts.a" "$build/libpto.a" $libraries \
-        -lopenblas -lpthread -lm >"$program.log" 2>&1
+        -lopenblas -ljansson -lpthread -lm >"$program.log" 2>&1
 }
 
 starpu=$(pkg-config --cflags starpu-1.3 2>/dev/null)

@@ -27,8 +27,8 @@ static void peer_run(const problem *p)
         return;
     }
     for (int64_t l = 0; l < BGEMM_BATCH; l++) {
-        blas_library_dgemm(false, false, p->n, p->n, p->n, 1, p->a + l * one, p->n, p->b + l * one,
-                           p->n, 1, p->c + l * one, p->n);
+        blas_dgemm(false, p->n, p->n, p->n, 1, p->a + l * one, p->n, p->b + l * one, p->n, 1,
+                   p->c + l * one, p->n);
     }
 }
 

@@ -62,13 +62,13 @@ INLINE void kernel_run(kind which, const block *x, const block *y, const block *
         blas_dsyrk(w->rows, x->columns, x->at, x->ld, w->at, w->ld);
         break;
     case UPDATE:
-        blas_dgemm(false, true, w->rows, w->columns, x->columns, -1, x->at, x->ld, y->at, y->ld, 1,
-                   w->at, w->ld);
+        blas_dgemm(true, w->rows, w->columns, x->columns, -1, x->at, x->ld, y->at, y->ld, 1, w->at,
+                   w->ld);
         break;
     case MULTIPLY:
         /* The temporary is as large as a whole tile, also where those at the edge are smaller. */
-        blas_dgemm(false, false, x->rows, y->columns, x->columns, 1, x->at, x->ld, y->at, y->ld, 0,
-                   w->at, w->ld);
+        blas_dgemm(false, x->rows, y->columns, x->columns, 1, x->at, x->ld, y->at, y->ld, 0, w->at,
+                   w->ld);
         break;
     default:
         add(x, w);

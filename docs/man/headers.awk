@@ -24,7 +24,7 @@
 #     header[h], title[h], top[h]        pto/tensor.h; its title; the rest of its first comment
 #     section[s], section_header[s], section_text[s]
 #     group[g]                           the text; group_section[g], group_members[g] "a b c"
-#     prototype[name], group_of[name], kind[name] (function, macro, inline)
+#     prototype[name], group_of[name], kind[name] (function, macro, inline), body_of[name]
 #     type_text[name], type_body[name] (lines), type_section[name]
 #     map[name]                          the rows of an X-macro
 #     constants[h]                       lines
@@ -93,6 +93,7 @@ function add(name, what, text, body,    i, n, members, shares) {
     group_of[name] = groups
     kind[name] = what
     prototype[name] = text
+    body_of[name] = body
     order[++names] = name
     pending = ""
     joined = 1
@@ -118,7 +119,7 @@ function add_define(text,    name) {
     sub(/[^A-Za-z0-9_].*$/, "", name)
     if (substr(text, length(name) + 1, 1) != "(") {
         # A constant. Guards have no value.
-        if (text != name && name !~ /_$/ && name != "PTO_API") {
+        if (text != name && name !~ /_$/ && name != "PTO_API" && name != "PTO_MUST_CHECK") {
             if (pending != "" && !constant_open)
                 constants[headers] = constants[headers] (constants[headers] == "" ? "" : "\n") \
                     "/* " pending " */\n"
@@ -252,7 +253,7 @@ collecting == "prototype" {
             text = substr(text, 1, RSTART - 1)
         }
         sub(/ PTO_PRINTF\([^)]*\)/, "", text)
-        sub(/^PTO_API +/, "", text)
+        sub(/^PTO_API +(PTO_MUST_CHECK +)?/, "", text)
         sub(/;.*$/, "", text)
         add(function_name(text), "function", text, "")
     }
@@ -270,7 +271,7 @@ collecting == "inline" {
         body = body $0 "\n"
     if ($0 == "}") {
         collecting = ""
-        sub(/^static inline +/, "", text)
+        sub(/^static inline +(PTO_MUST_CHECK +)?/, "", text)
         add(function_name(text), "inline", text, body)
     }
     next

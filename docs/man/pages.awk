@@ -4,7 +4,9 @@
 #     one for each type with a definition   its fields, and the functions that use it
 #     one for each header                   pto/tensor.h: pto_tensor.h(3); pto/pto.h: pto(3)
 #
-# The folder `out` contains man3/. Prints the name of each page.
+# The folder `out` contains man3/. Prints the name of each page. `errors` is errors.txt, and `examples`
+# lists the files of examples/, with blanks between them: where RETURN VALUE, ERRORS and EXAMPLE come from.
+# Without them there are no such sections, and nothing is missed.
 
 # ---- Text ---------------------------------------------------------------------------------------
 
@@ -230,49 +232,6 @@ function print_prototype(name, file,    text, open, head, n, parts, i, line, sho
 
 # ---- Tables (X-macros) --------------------------------------------------------------------------
 
-# Reads the rows of a map into row_name[], row_value[], row_text[].
-function read_rows(text,    n, i, c, level, quoted, field, fields, part) {
-    n = 0
-    text = substr(text, index(text, ")") + 1)
-    while (match(text, /X\(/)) {
-        text = substr(text, RSTART + 2)
-        level = 1
-        quoted = field = 0
-        part = ""
-        for (i = 1; level; i++) {
-            c = substr(text, i, 1)
-            if (c == "\"") {
-                quoted = !quoted
-                continue
-            }
-            if (!quoted) {
-                level += (c == "(") - (c == ")")
-                if (!level || (c == "," && level == 1)) {
-                    fields[++field] = trim(part)
-                    part = ""
-                    continue
-                }
-                # Adjacent strings are one string.
-                if (c == " ")
-                    continue
-            }
-            part = part c
-        }
-        text = substr(text, i)
-        n++
-        row_name[n] = fields[1]
-        row_value[n] = fields[2]
-        row_text[n] = field > 2 ? fields[3] : fields[2]
-        row_hint[n] = field == 4 && fields[4] !~ /^[0-9]+$/ ? fields[4] : ""
-        if (text ~ /^ *\/\*/) {
-            row_text[n] = text
-            sub(/^ *\/\* */, "", row_text[n])
-            sub(/ *\*\/.*$/, "", row_text[n])
-        }
-    }
-    return n
-}
-
 # ---- Pages --------------------------------------------------------------------------------------
 
 function page_of_header(h,    name) {
@@ -294,11 +253,6 @@ function begin_page(name, all, what,    file) {
     print ".SH NAME\n" all "\n\\- " sentences(what) > file
     print ".SH LIBRARY\nPTO Runtime (\\fIlibpto\\fR, \\fI\\-lpto\\fR)" > file
     return file
-}
-
-function refuse_page(why) {
-    print why > "/dev/stderr"
-    failed = 1
 }
 
 function link(from, to) {
@@ -344,19 +298,107 @@ function print_see_also(file,    list, n, name, i, j, t) {
     split("", wanted)
 }
 
-function print_statuses(text, file,    n, i, seen) {
-    print ".SH RETURN VALUE" > file
-    print "\\fBPTO_OK\\fR, or an error code (\\fBpto_status\\fR(3));" > file
-    print "\\fB\\%pto_error_detail\\fR(3) describes the error." > file
-    n = read_rows(map["PTO_STATUS_MAP"])
-    for (i = 2; i <= n; i++)
-        if (mentions(text, "PTO_" row_name[i])) {
-            if (!seen++)
-                print "Among them:" > file
-            print ".TP\n.B PTO_" row_name[i] > file
-            print sentences(capital(row_text[i]) ".") > file
-        }
+# ---- RETURN VALUE, ERRORS, EXAMPLE -------------------------------------------------------------------
+
+# The first sentence of a comment that begins with "Returns", without that word.
+function returned(text) {
+    gsub(/\n/, " ", text)
+    if (!match(text, /Returns ([^.]|\.[^ ])*\./) && !match(text, /Returns .*$/))
+        return ""
+    return capital(substr(text, RSTART + 8, RLENGTH - 8))
 }
+
+function print_returns(g, fallible, file,    n, members, i, said, alone, value) {
+    print ".SH RETURN VALUE" > file
+    if (fallible) {
+        print "\\fBPTO_OK\\fR, or an error code (\\fBpto_status\\fR(3));" > file
+        print "\\fB\\%pto_error_detail\\fR(3) describes the error." > file
+    }
+    n = split(group_members[g], members, " ")
+    said = fallible ? "-" : ""
+    for (i = 1; i <= n; i++) {
+        if (is_fallible(members[i]) || prototype[members[i]] ~ /^void /)
+            continue
+        value = members[i] in value_of ? value_of[members[i]] : returned(group[g])
+        if (value == "")
+            refuse_page(members[i] ": what does it return? Say \"Returns ...\" in its comment, or in docs/man/errors.txt")
+        if (value == said)
+            continue
+        if (fallible || (said != "" && said != value))
+            print ".PP" > file
+        print sentences((fallible ? members[i] ": " : "") value) > file
+        said = value
+    }
+    if (said == "")
+        print "None." > file
+}
+
+function print_errors(g, fallible, file,    i) {
+    print ".SH ERRORS" > file
+    if (!fallible) {
+        print "None." > file
+        return
+    }
+    add_page(g)
+    if (!n_codes)
+        refuse_page(first[g] ": which errors, and when? Add them to docs/man/errors.txt")
+    for (i = 1; i <= n_codes; i++)
+        print ".TP\n" words(codes_of[i]) "\n" sentences(when_of[i]) > file
+}
+
+# Reads the parts of an example: part[], and part_for[] the names that it gives.
+function read_example(file,    line, inside, status) {
+    inside = 0
+    while ((status = (getline line < file)) > 0) {
+        if (line ~ /^ *\/\* example.*\*\/$/) {
+            sub(/^ *\/\* example:? */, "", line)
+            sub(/ *\*\/$/, "", line)
+            part[++parts] = ""
+            part_for[parts] = " " line " "
+            inside = 1
+        } else if (line ~ /^ *\/\* end \*\/$/) {
+            inside = 0
+        } else if (inside) {
+            part[parts] = part[parts] line "\n"
+        }
+    }
+    close(file)
+    if (inside || status < 0)
+        refuse_page(file ": an example without an end, or no such file")
+}
+
+function print_example(g, file,    n, members, i, m, best, lines, base, rank, best_rank) {
+    n = split(group_members[g], members, " ")
+    best = best_rank = 0
+    for (i = 1; i <= parts; i++) {
+        rank = 0
+        for (m = 1; m <= n; m++) {
+            if (index(part_for[i], " " members[m] " "))
+                rank = 3
+            else if (rank < 2 && mentions(part[i], members[m]))
+                rank = m == 1 ? 2 : 1
+        }
+        if (rank > best_rank || (rank && rank == best_rank && length(part[i]) < length(part[best]))) {
+            best = i
+            best_rank = rank
+        }
+    }
+    if (!best) {
+        refuse_page(first[g] ": no example. Add one to docs/man/examples")
+        return
+    }
+    print ".SH EXAMPLE\n.EX" > file
+    n = split(part[best], lines, "\n")
+    base = 99
+    for (i = 1; i < n; i++)
+        if (match(lines[i], /^ */) && lines[i] !~ /^ *$/ && RLENGTH < base)
+            base = RLENGTH
+    for (i = 1; i < n; i++)
+        print escape(substr(lines[i], base + 1)) > file
+    print ".EE" > file
+}
+
+# ---- Pages -----------------------------------------------------------------------------------------
 
 function print_group(g,    n, members, i, all, file, fallible, s, text, name, siblings, near) {
     n = split(group_members[g], members, " ")
@@ -370,17 +412,21 @@ function print_group(g,    n, members, i, all, file, fallible, s, text, name, si
     fallible = 0
     for (i = 1; i <= n; i++) {
         print_prototype(members[i], file)
-        fallible = fallible || prototype[members[i]] ~ /^pto_status /
+        fallible = fallible || is_fallible(members[i])
         see_mentioned(prototype[members[i]])
     }
     print ".fi\n.SH DESCRIPTION" > file
     print_text(group[g], file)
-    if (fallible)
-        print_statuses(group[g], file)
+    if (errors != "") {
+        print_returns(g, fallible, file)
+        print_errors(g, fallible, file)
+    }
     if (section_text[s] != "") {
         print ".SH NOTES" > file
         print_text(section_text[s], file)
     }
+    if (examples != "")
+        print_example(g, file)
     see_mentioned(group[g])
     see_mentioned(section_text[s])
     see(page_of_header(section_header[s]))
@@ -607,6 +653,11 @@ END {
     }
     for (h = 1; h <= headers; h++)
         overview[page_of_header(h)] = 1
+    if (errors != "")
+        read_errors(errors)
+    n_files = split(examples, files, " ")
+    for (i = 1; i <= n_files; i++)
+        read_example(files[i])
     for (g = 1; g <= groups; g++)
         print_group(g)
     for (t = 1; t <= n_types; t++)

@@ -19,14 +19,19 @@
  * prefill  All tokens of a sequence are queries: blocks of queries by blocks of keys. Blocks above
  *          the diagonal are not submitted. The state of a block of queries is updated in place by a
  *          chain of tasks, and the chains run in parallel.
+ *
+ * With --device, pto_execute copies tokens to a device and the outputs back, and the same program runs
+ * there.
  */
 #include <inttypes.h>
 #include <math.h>
+#include <pto/execute.h>
 #include <pto/work.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "attention.h"
+#include "where.h"
 
 enum {
     MODE,
@@ -40,6 +45,7 @@ enum {
     CHUNK,
     QUERY_BLOCK,
     KEY_BLOCK,
+    DEVICE,
     OPTIONS,
     MOST_PAGES = 64, /* largest number of pages in a chunk; their views are on the stack */
 };
@@ -47,17 +53,18 @@ enum {
 enum { TOKENS, TRACE, POOL }; /* streams of random numbers */
 
 static const workload_option options[OPTIONS] = {
-    [MODE] = {"mode", "decode, prefill or both", "both", 0, 0, 0, 0},
-    [BATCH] = {"batch", "sequences at a time", NULL, 4, 1, 4096, 3},
-    [HEADS] = {"heads", "query heads", NULL, 32, 1, 1024, 6},
-    [KV_HEADS] = {"kv-heads", "KV heads; must divide heads", NULL, 8, 1, 1024, 2},
-    [HEAD_DIM] = {"head-dim", "dimension of a head", NULL, 128, 1, ATTENTION_MAX_DIM, 20},
-    [MAX_LEN] = {"max-len", "tokens of the longest sequence", NULL, 2048, 1, 1 << 20, 75},
-    [PAGE] = {"page", "tokens in a page", NULL, 16, 1, 1 << 16, 8},
-    [STEPS] = {"steps", "new tokens of each sequence", NULL, 32, 1, 1 << 16, 20},
-    [CHUNK] = {"chunk", "pages per task", NULL, 8, 1, MOST_PAGES, 2},
-    [QUERY_BLOCK] = {"query-block", "positions in a block of queries", NULL, 64, 1, 4096, 16},
-    [KEY_BLOCK] = {"key-block", "tokens in a block of keys", NULL, 128, 1, 1 << 16, 12},
+    [MODE] = {"mode", "decode, prefill or both", "both", 0, 0, 0, 0, 0},
+    [BATCH] = {"batch", "sequences at a time", NULL, 4, 1, 4096, 3, 0},
+    [HEADS] = {"heads", "query heads", NULL, 32, 1, 1024, 6, 0},
+    [KV_HEADS] = {"kv-heads", "KV heads; must divide heads", NULL, 8, 1, 1024, 2, 0},
+    [HEAD_DIM] = {"head-dim", "dimension of a head", NULL, 128, 1, ATTENTION_MAX_DIM, 20, 0},
+    [MAX_LEN] = {"max-len", "tokens of the longest sequence", NULL, 2048, 1, 1 << 20, 75, 0},
+    [PAGE] = {"page", "tokens in a page", NULL, 16, 1, 1 << 16, 8, 0},
+    [STEPS] = {"steps", "new tokens of each sequence", NULL, 32, 1, 1 << 16, 20, 0},
+    [CHUNK] = {"chunk", "pages per task", NULL, 8, 1, MOST_PAGES, 2, 0},
+    [QUERY_BLOCK] = {"query-block", "positions in a block of queries", NULL, 64, 1, 4096, 16, 0},
+    [KEY_BLOCK] = {"key-block", "tokens in a block of keys", NULL, 128, 1, 1 << 16, 12, 0},
+    [DEVICE] = WORKLOAD_DEVICE_OPTION,
 };
 
 static int64_t random_below(workload_rng *rng, int64_t end)
@@ -67,14 +74,34 @@ static int64_t random_below(workload_rng *rng, int64_t end)
 
 /* ---- Decode ---------------------------------------------------------------------------------- */
 
-static pto_status copy(pto_runtime *rt, const pto_tensor *from, const pto_tensor *to)
+/* On a device by a kernel, since a few numbers are not worth a call of its engine. */
+static pto_status store_kernel(const pto_call *call)
 {
+    const pto_arg *from = &call->args[0], *to = &call->args[1];
+    for (int64_t i = 0; i < to->shape[0]; i++) {
+        for (int64_t j = 0; j < to->shape[1]; j++) {
+            for (int64_t k = 0; k < to->shape[2]; k++) {
+                ((float *)to->data)[i * to->strides[0] + j * to->strides[1] + k * to->strides[2]] =
+                    ((const float *)from->data)[i * from->strides[0] + j * from->strides[1] +
+                                                k * from->strides[2]];
+            }
+        }
+    }
+    return PTO_OK;
+}
+
+static pto_status copy(workload_job *job, const pto_tensor *from, const pto_tensor *to)
+{
+    const attention *a = job->data;
+    if (job->elsewhere) {
+        return pto_submit(job->rt, a->store, pto_input(from), pto_output(to));
+    }
     const pto_work work = {.opcode = PTO_WORK_STRIDED_COPY,
                            .inputs = from,
                            .n_inputs = 1,
                            .outputs = to,
                            .n_outputs = 1};
-    return pto_submit_work(rt, &work, NULL);
+    return pto_submit_work(job->rt, &work, NULL);
 }
 
 /* Copies tokens into the pages of a sequence until it has the given length: a prompt page by page,
@@ -97,13 +124,13 @@ static pto_status store(workload_job *job, sequence *s, int64_t length)
         PTO_TRY(pto_tensor_permute(&from, (int32_t[]){1, 2, 0}, &from));
         PTO_TRY(pto_tensor_select(&a->k_pool, 0, page, &to));
         PTO_TRY(pto_tensor_slice(&to, 2, at, at + n, 1, &to));
-        PTO_TRY(copy(job->rt, &from, &to));
+        PTO_TRY(copy(job, &from, &to));
 
         PTO_TRY(pto_tensor_view(&a->tv, (int64_t[]){token, 0, 0}, shape, &from));
         PTO_TRY(pto_tensor_permute(&from, (int32_t[]){1, 0, 2}, &from));
         PTO_TRY(pto_tensor_select(&a->v_pool, 0, page, &to));
         PTO_TRY(pto_tensor_slice(&to, 1, at, at + n, 1, &to));
-        PTO_TRY(copy(job->rt, &from, &to));
+        PTO_TRY(copy(job, &from, &to));
         s->length += n;
     }
     return PTO_OK;
@@ -271,17 +298,104 @@ static pto_status prefill(workload_job *job)
     return PTO_OK;
 }
 
-static pto_status orchestrate(workload_job *job)
+static pto_status serve(workload_job *job)
 {
     attention *a = job->data;
     a->done = 0;
     if (a->prefill) {
         PTO_TRY(prefill(job));
     }
-    if (a->decode) {
-        PTO_TRY(decode(job));
+    return a->decode ? decode(job) : PTO_OK;
+}
+
+/* ---- In place, or elsewhere ------------------------------------------------------------------ */
+
+/* The arrays, of the host or of a device. Of the outputs, those of the modes that are run. */
+enum { Q, K, V, THE_POOL, DECODED, PREFILLED, ARRAYS };
+
+static pto_status use(attention *a, const pto_tensor *arrays)
+{
+    a->tq = arrays[Q];
+    a->tk = arrays[K];
+    a->tv = arrays[V];
+    a->tdecoded = arrays[DECODED];
+    a->tprefilled = arrays[PREFILLED];
+    if (a->decode) { /* a page holds keys, then values: both are views of the pool */
+        const int64_t keys[] = {a->n_pages, a->kv_heads, a->dim, a->page},
+                      values[] = {a->n_pages, a->kv_heads, a->page, a->dim};
+        PTO_TRY(pto_tensor_slice(&arrays[THE_POOL], 1, 0, 1, 1, &a->k_pool));
+        PTO_TRY(pto_tensor_reshape(&a->k_pool, 4, keys, &a->k_pool));
+        PTO_TRY(pto_tensor_slice(&arrays[THE_POOL], 1, 1, 2, 1, &a->v_pool));
+        PTO_TRY(pto_tensor_reshape(&a->v_pool, 4, values, &a->v_pool));
     }
-    return pto_wait(job->rt);
+    return PTO_OK;
+}
+
+static pto_status wrap(workload_job *job, pto_tensor *arrays)
+{
+    const attention *a = job->data;
+    const int64_t shapes[ARRAYS][4] = {
+        [Q] = {a->tokens, a->heads, a->dim},
+        [K] = {a->tokens, a->kv_heads, a->dim},
+        [V] = {a->tokens, a->kv_heads, a->dim},
+        [THE_POOL] = {a->n_pages, 2, a->kv_heads, a->dim * a->page},
+        [DECODED] = {a->steps * a->batch, a->heads, a->dim},
+        [PREFILLED] = {a->batch * a->max_len, a->heads, a->dim},
+    };
+    void *const memory[ARRAYS] = {a->q, a->k, a->v, a->pool, a->decoded, a->prefilled};
+    for (int i = 0; i < ARRAYS; i++) {
+        if (memory[i]) {
+            PTO_TRY(pto_external_tensor(job->rt, memory[i], PTO_FLOAT32, i == THE_POOL ? 4 : 3,
+                                        shapes[i], &arrays[i]));
+        }
+    }
+    return PTO_OK;
+}
+
+/* Inputs are all arrays that there are. The outputs begin as on the host: a row that no task writes
+ * is NaN here, too. */
+static pto_status serve_there(pto_runtime *rt, const pto_tensor *inputs, const pto_tensor *outputs,
+                              void *params)
+{
+    workload_job *job = params;
+    attention *a = job->data;
+    pto_tensor arrays[ARRAYS] = {inputs[0], inputs[1], inputs[2]};
+    inputs += 3;
+    if (a->decode) {
+        arrays[THE_POOL] = *inputs++;
+        arrays[DECODED] = *outputs++;
+        PTO_TRY(pto_copy(rt, &arrays[DECODED], inputs++));
+    }
+    if (a->prefill) {
+        arrays[PREFILLED] = *outputs;
+        PTO_TRY(pto_copy(rt, &arrays[PREFILLED], inputs));
+    }
+    PTO_TRY(use(a, arrays));
+    return serve(job);
+}
+
+static pto_status orchestrate(workload_job *job)
+{
+    attention *a = job->data;
+    pto_tensor arrays[ARRAYS], inputs[ARRAYS], outputs[2];
+    size_t n_in = 0, n_out = 0;
+    PTO_TRY(wrap(job, arrays));
+    if (!job->elsewhere) {
+        PTO_TRY(use(a, arrays));
+        PTO_TRY(serve(job));
+        return pto_wait(job->rt);
+    }
+    for (int i = 0; i < ARRAYS; i++) {
+        const bool there = i < THE_POOL || (i == PREFILLED ? a->prefill : a->decode);
+        if (there) {
+            inputs[n_in++] = arrays[i];
+        }
+        if (there && i >= DECODED) {
+            outputs[n_out++] = arrays[i];
+        }
+    }
+    const pto_execute_options where = {.size = sizeof where, .device = job->device};
+    return pto_execute_ex(job->rt, serve_there, inputs, n_in, outputs, n_out, job, &where);
 }
 
 /* ---- Options and data --------------------------------------------------------------------- */
@@ -358,6 +472,7 @@ static void size_rings(workload_job *job)
     /* Eight of them, as far as the bounds of the runtime allow, and at least the defaults. */
     job->usual.ring_tasks = (uint32_t)least_of(most_of(1024, 8 * tasks), 1 << 22);
     job->usual.heap_bytes = most_of(UINT64_C(256) << 20, 8 * job->tight.heap_bytes);
+    job->usual.device_heap_bytes = most_of(UINT64_C(16) << 20, 8 * job->tight.heap_bytes);
     job->usual.arg_bytes = job->usual.ring_tasks * (tensors + 2) * 48;
     job->usual.buffers = (uint32_t)most_of(65536, chunks + 1);
     job->usual.map_entries = (uint32_t)least_of(most_of(4096, job->usual.ring_tasks * tensors),
@@ -481,6 +596,7 @@ static pto_status prepare(workload_job *job)
     a->scale = 1 / sqrt((double)a->dim);
     a->decode = strcmp(job->text[MODE], "prefill") != 0;
     a->prefill = strcmp(job->text[MODE], "decode") != 0;
+    PTO_TRY(workload_device(job, job->text[DEVICE], false));
     PTO_TRY(check_sizes(job));
     PTO_TRY(allocate(job));
     make_trace(job);
@@ -495,30 +611,17 @@ static pto_status prepare(workload_job *job)
 static pto_status start(workload_job *job)
 {
     attention *a = job->data;
-    PTO_TRY(attention_register(job->rt, &a->kernels));
-    const int64_t q[] = {a->tokens, a->heads, a->dim}, kv[] = {a->tokens, a->kv_heads, a->dim};
-    PTO_TRY(pto_external_tensor(job->rt, a->q, PTO_FLOAT32, 3, q, &a->tq));
-    PTO_TRY(pto_external_tensor(job->rt, a->k, PTO_FLOAT32, 3, kv, &a->tk));
-    PTO_TRY(pto_external_tensor(job->rt, a->v, PTO_FLOAT32, 3, kv, &a->tv));
-    if (a->decode) {
-        const int64_t out[] = {a->steps * a->batch, a->heads, a->dim};
-        const int64_t all[] = {a->n_pages, 2, a->kv_heads, a->dim * a->page};
-        pto_tensor pool;
-        PTO_TRY(pto_external_tensor(job->rt, a->decoded, PTO_FLOAT32, 3, out, &a->tdecoded));
-        /* A page holds keys, then values. Both are views of the pool. */
-        PTO_TRY(pto_external_tensor(job->rt, a->pool, PTO_FLOAT32, 4, all, &pool));
-        PTO_TRY(pto_tensor_slice(&pool, 1, 0, 1, 1, &a->k_pool));
-        PTO_TRY(pto_tensor_reshape(
-            &a->k_pool, 4, (int64_t[]){a->n_pages, a->kv_heads, a->dim, a->page}, &a->k_pool));
-        PTO_TRY(pto_tensor_slice(&pool, 1, 1, 2, 1, &a->v_pool));
-        PTO_TRY(pto_tensor_reshape(
-            &a->v_pool, 4, (int64_t[]){a->n_pages, a->kv_heads, a->page, a->dim}, &a->v_pool));
+    attention_kernels *k = &a->kernels;
+    PTO_TRY(workload_kernel(job, "attend_first", PTO_VECTOR, attention_kernel_first, &k->first));
+    PTO_TRY(workload_kernel(job, "attend_next", PTO_VECTOR, attention_kernel_next, &k->next));
+    PTO_TRY(workload_kernel(job, "attend_merge", PTO_VECTOR, attention_kernel_merge, &k->merge));
+    PTO_TRY(workload_kernel(job, "attend_finish", PTO_VECTOR, attention_kernel_finish, &k->finish));
+    if (job->elsewhere) {
+        PTO_TRY(workload_kernel(job, "store", PTO_VECTOR, store_kernel, &a->store));
     }
-    if (a->prefill) {
-        const int64_t out[] = {a->batch * a->max_len, a->heads, a->dim};
-        PTO_TRY(pto_external_tensor(job->rt, a->prefilled, PTO_FLOAT32, 3, out, &a->tprefilled));
+    if (!workload_other_kernels(job)) {
+        workload_say(job, "%s kernels", attention_isa());
     }
-    workload_say(job, "%s kernels", attention_isa());
     return PTO_OK;
 }
 

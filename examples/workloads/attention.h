@@ -44,9 +44,11 @@ typedef struct attention {
     float *decoded;   /* [steps * batch, heads, dim] */
     float *prefilled; /* [batch * max_len, heads, dim] */
 
+    /* Where the tasks work: the memory above, or with --device copies of it there. */
     pto_tensor tq, tk, tv, tdecoded, tprefilled;
     pto_tensor k_pool, v_pool; /* [n_pages, kv_heads, dim, page], [n_pages, kv_heads, page, dim] */
     attention_kernels kernels;
+    pto_kernel store; /* copies tokens into a page, on a device */
 } attention;
 
 static inline int64_t least(int64_t a, int64_t b)

@@ -198,17 +198,17 @@ static pto_status attend(const pto_call *call, bool first)
     return PTO_OK;
 }
 
-static pto_status first_kernel(const pto_call *call)
+pto_status attention_kernel_first(const pto_call *call)
 {
     return attend(call, true);
 }
 
-static pto_status next_kernel(const pto_call *call)
+pto_status attention_kernel_next(const pto_call *call)
 {
     return attend(call, false);
 }
 
-static pto_status merge_kernel(const pto_call *call)
+pto_status attention_kernel_merge(const pto_call *call)
 {
     const pto_arg *into = &call->args[0], *from = &call->args[1];
     if (call->n_args != 2 || into->ndim != 2 || into->shape[1] < 16 || into->shape[1] % 16 != 0 ||
@@ -222,7 +222,7 @@ static pto_status merge_kernel(const pto_call *call)
     return PTO_OK;
 }
 
-static pto_status finish_kernel(const pto_call *call)
+pto_status attention_kernel_finish(const pto_call *call)
 {
     const pto_arg *state = &call->args[0], *out = &call->args[1];
     if (call->n_args != 2 || !is_queries(out) ||
@@ -238,11 +238,12 @@ static pto_status finish_kernel(const pto_call *call)
 
 pto_status attention_register(pto_runtime *rt, attention_kernels *kernels)
 {
-    PTO_TRY(
-        pto_kernel_register(rt, "attend_first", PTO_VECTOR, first_kernel, NULL, &kernels->first));
-    PTO_TRY(pto_kernel_register(rt, "attend_next", PTO_VECTOR, next_kernel, NULL, &kernels->next));
-    PTO_TRY(
-        pto_kernel_register(rt, "attend_merge", PTO_VECTOR, merge_kernel, NULL, &kernels->merge));
-    return pto_kernel_register(rt, "attend_finish", PTO_VECTOR, finish_kernel, NULL,
+    PTO_TRY(pto_kernel_register(rt, "attend_first", PTO_VECTOR, attention_kernel_first, NULL,
+                                &kernels->first));
+    PTO_TRY(pto_kernel_register(rt, "attend_next", PTO_VECTOR, attention_kernel_next, NULL,
+                                &kernels->next));
+    PTO_TRY(pto_kernel_register(rt, "attend_merge", PTO_VECTOR, attention_kernel_merge, NULL,
+                                &kernels->merge));
+    return pto_kernel_register(rt, "attend_finish", PTO_VECTOR, attention_kernel_finish, NULL,
                                &kernels->finish);
 }

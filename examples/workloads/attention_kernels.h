@@ -85,6 +85,11 @@ typedef struct attention_kernels {
     pto_kernel first, next, merge, finish;
 } attention_kernels;
 
+pto_status attention_kernel_first(const pto_call *call);
+pto_status attention_kernel_next(const pto_call *call);
+pto_status attention_kernel_merge(const pto_call *call);
+pto_status attention_kernel_finish(const pto_call *call);
+
 pto_status attention_register(pto_runtime *rt, attention_kernels *kernels);
 
 #endif /* ATTENTION_KERNELS_H */

@@ -10,20 +10,27 @@
  *
  * The matrices of the batch are stacked, so that A, B and C are one matrix each and a tile is a
  * view of it.
+ *
+ * Without --device the tasks work on the matrices where they are. With it, pto_execute runs the same
+ * orchestration on a device: it copies A and B there, out of the wider rows that they have on the
+ * host, and C back. --orchestrator says which thread submits.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include <pto/execute.h>
+#include <pto/work.h>
+
 #include "blas.h"
 #include "matrix.h"
+#include "where.h"
 
 /* ---- Kernels ------------------------------------------------------------------------------ */
 
 static pto_status gemm(const pto_call *call)
 {
     const matrix_arg a = matrix_of(call, 0), b = matrix_of(call, 1), p = matrix_of(call, 2);
-    blas_dgemm(false, false, p.rows, p.columns, a.columns, 1, a.data, a.ld, b.data, b.ld, 0, p.data,
-               p.ld);
+    blas_dgemm(false, p.rows, p.columns, a.columns, 1, a.data, a.ld, b.data, b.ld, 0, p.data, p.ld);
     return PTO_OK;
 }
 
@@ -51,7 +58,7 @@ typedef struct sizes {
 /* ---- The orchestration function: the serial program ----------------------------------------- */
 
 /* The k products for one tile of C. */
-static pto_status multiply(pto_runtime *rt, const kernels *kernel, const sizes *s,
+static pto_status multiply(const workload_job *job, const kernels *kernel, const sizes *s,
                            const pto_tensor *a, const pto_tensor *b, const pto_tensor *c, int64_t i,
                            int64_t j)
 {
@@ -63,11 +70,11 @@ static pto_status multiply(pto_runtime *rt, const kernels *kernel, const sizes *
         /* P lives only in this scope. The scope may end before the tasks have run, and the memory
          * is recycled when the addition is done. So the memory is bounded by the ring, however many
          * products there are: when the ring is full, submit waits for room. */
-        PTO_BOUNDARY(rt) {
-            PTO_TRY(pto_temp(rt, PTO_FLOAT64, 2, c_tile.shape, &p));
-            PTO_TRY(pto_submit(rt, kernel->gemm, pto_input(&a_tile), pto_input(&b_tile),
-                               pto_output(&p)));
-            PTO_TRY(pto_submit(rt, kernel->add, pto_input(&p), pto_inout(&c_tile)));
+        PTO_BOUNDARY(job->rt) {
+            PTO_TRY(workload_temp(job, PTO_FLOAT64, 2, c_tile.shape, &p));
+            PTO_TRY(workload_submit(job, kernel->gemm, pto_input(&a_tile), pto_input(&b_tile),
+                                    pto_output(&p)));
+            PTO_TRY(workload_submit(job, kernel->add, pto_input(&p), pto_inout(&c_tile)));
         }
     }
     return PTO_OK;
@@ -85,17 +92,17 @@ static pto_status multiply_all(workload_job *job, const kernels *kernel, const s
         PTO_TRY(pto_tensor_slice(all_c, 0, l * s->m, (l + 1) * s->m, 1, &c));
         for (int64_t i = 0; i < matrix_tiles(s->m, s->tile); i++) {
             for (int64_t j = 0; j < matrix_tiles(s->n, s->tile); j++) {
-                PTO_TRY(multiply(job->rt, kernel, s, &a, &b, &c, i, j));
+                PTO_TRY(multiply(job, kernel, s, &a, &b, &c, i, j));
                 workload_progress(job, ++done);
             }
         }
     }
-    return pto_wait(job->rt);
+    return PTO_OK;
 }
 
 /* ---- As a workload -------------------------------------------------------------------------- */
 
-enum { BATCH, M, N, K, TILE };
+enum { BATCH, M, N, K, TILE, DEVICE, ORCHESTRATOR };
 
 static const workload_option options[] = {
     [BATCH] = {.name = "batch",
@@ -128,6 +135,10 @@ static const workload_option options[] = {
               .low = 1,
               .high = INT32_MAX,
               .small = 32},
+    [DEVICE] = WORKLOAD_DEVICE_OPTION,
+    [ORCHESTRATOR] = {.name = "orchestrator",
+                      .help = "with --device: the thread that submits, caller or thread",
+                      .text = "caller"},
 };
 
 typedef struct bgemm {
@@ -136,7 +147,11 @@ typedef struct bgemm {
     pto_tensor a_tensor, b_tensor, c_tensor;
     kernels kernels;
     const char *blas;
+    pto_execute_options where;
+    double *wide_a, *wide_b; /* the same matrices with wider rows */
 } bgemm;
+
+enum { WIDER = 24 }; /* columns more in each row of the host's matrices, with --device */
 
 static uint64_t area(int64_t batch, int64_t rows, int64_t columns)
 {
@@ -173,6 +188,39 @@ static void fill(workload_rng rng, double *matrix, uint64_t count)
     }
 }
 
+/* Reads --device and --orchestrator. */
+static pto_status choose_place(workload_job *job, bgemm *g)
+{
+    const char *orchestrator = job->text[ORCHESTRATOR];
+    g->where = (pto_execute_options){.size = sizeof g->where};
+    PTO_TRY(workload_device(job, job->text[DEVICE], true));
+    g->where.device = job->device;
+    if (!strcmp(orchestrator, "thread")) {
+        g->where.orchestrator = PTO_ON_THREAD;
+    } else if (strcmp(orchestrator, "caller") != 0) {
+        return pto_fail(PTO_BAD_PARAM, "--orchestrator %s: it is caller or thread", orchestrator);
+    }
+    return PTO_OK;
+}
+
+/* A copy of a matrix whose rows lie further apart. */
+static double *widen(const double *from, int64_t rows, int64_t columns)
+{
+    const int64_t step = columns + WIDER;
+    double *to = workload_alloc((uint64_t)rows * (uint64_t)step, sizeof *to);
+    for (int64_t i = 0; to && i < rows; i++) {
+        memcpy(to + i * step, from + i * columns, (size_t)columns * sizeof *to);
+    }
+    return to;
+}
+
+static pto_status wide_tensor(double *data, int64_t rows, int64_t columns, pto_tensor *t)
+{
+    const int64_t step = columns + WIDER;
+    return pto_tensor_init(t, data, (uint64_t)(rows * step) * sizeof *data, PTO_FLOAT64, 2,
+                           (int64_t[]){rows, columns}, (int64_t[]){step, 1}, 0);
+}
+
 static pto_status prepare(workload_job *job)
 {
     const sizes s = {job->number[BATCH], job->number[M], job->number[N], job->number[K],
@@ -193,6 +241,14 @@ static pto_status prepare(workload_job *job)
     fill(workload_rng_make(job->seed, 0), g->a, area(s.batch, s.m, s.k));
     fill(workload_rng_make(job->seed, 1), g->b, area(s.batch, s.k, s.n));
     g->blas = blas_start();
+    PTO_TRY(choose_place(job, g));
+    if (job->elsewhere) {
+        g->wide_a = widen(g->a, s.batch * s.m, s.k);
+        g->wide_b = g->wide_a ? widen(g->b, s.batch * s.k, s.n) : NULL;
+        if (!g->wide_b) {
+            return PTO_OUT_OF_MEMORY;
+        }
+    }
 
     /* The product of a tile has one addition less than multiplications; the addition to C makes up
      * for it. */
@@ -203,6 +259,7 @@ static pto_status prepare(workload_job *job)
      * small tiles, a megabyte holds enough of them. */
     const uint64_t p = ((uint64_t)s.tile * (uint64_t)s.tile * sizeof(double) + 63) / 64 * 64;
     job->usual.heap_bytes = 8 * p > 1 << 20 ? 8 * p : 1 << 20;
+    job->usual.device_heap_bytes = 8 * job->usual.heap_bytes;
     /* Two products and their additions. One pair would be enough, but no less: the scope that is
      * open while the second task is submitted holds both. Their arguments are five tensors of 48
      * bytes. */
@@ -218,21 +275,46 @@ static pto_status start(workload_job *job)
 {
     bgemm *g = job->data;
     const sizes *s = &g->s;
-    workload_say(job, "kernels  %s", g->blas);
-    PTO_TRY(pto_external_tensor(job->rt, g->a, PTO_FLOAT64, 2, (int64_t[]){s->batch * s->m, s->k},
-                                &g->a_tensor));
-    PTO_TRY(pto_external_tensor(job->rt, g->b, PTO_FLOAT64, 2, (int64_t[]){s->batch * s->k, s->n},
-                                &g->b_tensor));
-    PTO_TRY(pto_external_tensor(job->rt, g->c, PTO_FLOAT64, 2, (int64_t[]){s->batch * s->m, s->n},
-                                &g->c_tensor));
-    PTO_TRY(pto_kernel_register(job->rt, "gemm", PTO_CUBE, gemm, NULL, &g->kernels.gemm));
-    return pto_kernel_register(job->rt, "add", PTO_VECTOR, add, NULL, &g->kernels.add);
+    workload_say(job, "BLAS      %s", g->blas);
+    const int64_t tile[] = {s->tile, s->tile};
+    PTO_TRY(workload_tensor(job, g->a, PTO_FLOAT64, 2, (int64_t[]){s->batch * s->m, s->k}, tile,
+                            &g->a_tensor));
+    PTO_TRY(workload_tensor(job, g->b, PTO_FLOAT64, 2, (int64_t[]){s->batch * s->k, s->n}, tile,
+                            &g->b_tensor));
+    PTO_TRY(workload_tensor(job, g->c, PTO_FLOAT64, 2, (int64_t[]){s->batch * s->m, s->n}, tile,
+                            &g->c_tensor));
+    if (job->elsewhere && job->mpi) {
+        return pto_fail(PTO_BAD_PARAM, "--device and --mpi exclude each other");
+    }
+    PTO_TRY(workload_kernel(job, "gemm", PTO_CUBE, gemm, &g->kernels.gemm));
+    PTO_TRY(workload_kernel(job, "add", PTO_VECTOR, add, &g->kernels.add));
+    if (job->elsewhere) {
+        PTO_TRY(wide_tensor(g->wide_a, s->batch * s->m, s->k, &g->a_tensor));
+        PTO_TRY(wide_tensor(g->wide_b, s->batch * s->k, s->n, &g->b_tensor));
+    }
+    return PTO_OK;
+}
+
+/* On a device. The tensors are there, and dense. */
+static pto_status multiply_there(pto_runtime *rt, const pto_tensor *inputs,
+                                 const pto_tensor *outputs, void *params)
+{
+    workload_job *job = params;
+    const bgemm *g = job->data;
+    const pto_work zero = {.opcode = PTO_WORK_FILL, .outputs = outputs, .n_outputs = 1};
+    PTO_TRY(pto_submit_work(rt, &zero, NULL)); /* by the engine of the device */
+    return multiply_all(job, &g->kernels, &g->s, &inputs[0], &inputs[1], &outputs[0]);
 }
 
 static pto_status orchestrate(workload_job *job)
 {
     const bgemm *g = job->data;
-    return multiply_all(job, &g->kernels, &g->s, &g->a_tensor, &g->b_tensor, &g->c_tensor);
+    if (job->elsewhere) {
+        const pto_tensor inputs[] = {g->a_tensor, g->b_tensor};
+        return pto_execute_ex(job->rt, multiply_there, inputs, 2, &g->c_tensor, 1, job, &g->where);
+    }
+    PTO_TRY(multiply_all(job, &g->kernels, &g->s, &g->a_tensor, &g->b_tensor, &g->c_tensor));
+    return workload_wait(job);
 }
 
 /* Computes each product again, as a whole, with the library. All numbers are small integers and
@@ -241,6 +323,10 @@ static pto_status check(workload_job *job)
 {
     const bgemm *g = job->data;
     const sizes *s = &g->s;
+    PTO_TRY(workload_get(job, &g->c_tensor, g->c));
+    if (!workload_is_root(job)) {
+        return PTO_OK;
+    }
     double *want = workload_alloc(area(1, s->m, s->n), sizeof(double));
     if (!want) {
         return PTO_OUT_OF_MEMORY;
@@ -248,8 +334,8 @@ static pto_status check(workload_job *job)
     pto_status status = PTO_OK;
     for (int64_t l = 0; l < s->batch && status == PTO_OK; l++) {
         const double *c = g->c + area(l, s->m, s->n);
-        blas_library_dgemm(false, false, s->m, s->n, s->k, 1, g->a + area(l, s->m, s->k), s->k,
-                           g->b + area(l, s->k, s->n), s->n, 0, want, s->n);
+        blas_dgemm(false, s->m, s->n, s->k, 1, g->a + area(l, s->m, s->k), s->k,
+                   g->b + area(l, s->k, s->n), s->n, 0, want, s->n);
         for (int64_t i = 0; i < s->m * s->n && status == PTO_OK; i++) {
             if (!(c[i] == want[i])) {
                 status = pto_fail(PTO_KERNEL_FAILED,
@@ -271,6 +357,8 @@ static void discard(workload_job *job)
         workload_free(g->a);
         workload_free(g->b);
         workload_free(g->c);
+        workload_free(g->wide_a);
+        workload_free(g->wide_b);
         free(g);
     }
 }
@@ -286,4 +374,5 @@ const workload workload_bgemm = {
     .restore = restore,
     .check = check,
     .discard = discard,
+    .mpi = true,
 };

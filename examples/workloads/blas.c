@@ -1,15 +1,16 @@
-/* blas.c - BLAS and LAPACK routines for kernels: our own loops for small and medium sizes, OpenBLAS
- * for large products.
+/* blas.c - BLAS and LAPACK routines for kernels, on one thread: OpenBLAS, and our own code where it
+ * is clearly faster (`./dev bench blas`, docs/workloads.md):
  *
- * Everything but multiplication is a recursion that halves the matrix until a few rows are left. So
- * nearly all of the work is in products, and in large ones:
+ *   dtrsm      OpenBLAS solves at half the speed of its own products. A recursion that halves the
+ *              triangle until a few rows are left does nearly all of the work in products:
  *
- *     potrf | A11     |  =  potrf A11;  A21 = A21 / L11';  A22 -= A21 A21';  potrf A22
- *           | A21 A22 |
+ *                  b / | L11     |' :   b1 = b1 / L11';  b2 -= b1 L21';  b2 = b2 / L22'
+ *                      | L21 L22 |
  *
- * The trsm, syrk and potrf of the library are made for matrices of thousands of rows. On tiles of 8
- * to 256 rows the routines here take a third to nine tenths of their time. So the runtime, not the
- * library, determines the cost of a small task.
+ *   dpotrf     the same recursion, with dtrsm and dsyrk.
+ *
+ * dgetrf without row exchanges is in no library. Without OpenBLAS, and under the sanitizers, which
+ * cannot see into it, simple loops replace its products: correct, and slow.
  */
 #include "blas.h"
 
@@ -17,95 +18,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Recursions end at this number of rows. Syrk computes a square there and keeps half of it. */
-#define BLAS_LEAF 8
-#define SYRK_LEAF 16
-
-/* BLAS_SHUFFLE(x, y, 0, 8, ...): a vector of eight elements of x and y, indexed through both. */
-#if defined(__clang__) || __GNUC__ >= 12
-#define BLAS_SHUFFLE(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+/* Compiled for several instruction sets, of which the loader chooses. The sanitizers cannot run that
+ * early, and clang 14 gives such functions another name. */
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) &&                            \
+    !defined(WORKLOADS_SANITIZED)
+#define BLAS_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
-typedef int64_t blas_mask __attribute__((vector_size(64)));
-#define BLAS_SHUFFLE(x, y, ...) __builtin_shuffle(x, y, (blas_mask){__VA_ARGS__})
+#define BLAS_CLONES
 #endif
 
-/* ---- Loops, for each instruction set -------------------------------------------------------- */
-
-typedef struct loops {
-    const char *name;
-    void (*sgemm)(bool, bool, int64_t, int64_t, int64_t, float, const float *, int64_t,
-                  const float *, int64_t, float, float *, int64_t);
-    void (*dgemm)(bool, bool, int64_t, int64_t, int64_t, double, const double *, int64_t,
-                  const double *, int64_t, double, double *, int64_t);
-    void (*sgemv)(int64_t, int64_t, float, const float *, int64_t, const float *, float, float *);
-    void (*right)(int64_t, int64_t, const double *, int64_t, int64_t, double *, int64_t);
-    void (*lower)(int64_t, int64_t, const double *, int64_t, double *, int64_t);
-    int64_t (*potrf)(int64_t, double *, int64_t);
-    int64_t (*getrf)(int64_t, double *, int64_t);
-} loops;
-
-#define LOOPS(text, set)                                                                           \
-    {                                                                                              \
-        text, sgemm_##set, dgemm_##set, sgemv_##set, right_##set, lower_##set, potrf_##set,        \
-            getrf_##set                                                                            \
-    }
-
-#if defined(__x86_64__)
-
-#define LOOPS_SET avx512
-#define LOOPS_BYTES 64
-#define LOOPS_ROWS 8
-#define LOOPS_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,fma")))
-#include "loops.h"
-
-#define LOOPS_SET avx2
-#define LOOPS_BYTES 32
-#define LOOPS_ROWS 4
-#define LOOPS_TARGET __attribute__((target("avx2,fma")))
-#include "loops.h"
-
-static const loops with_avx512 = LOOPS("AVX-512", avx512), with_avx2 = LOOPS("AVX2", avx2);
-
-#endif
-
-#define LOOPS_SET portable
-#define LOOPS_BYTES 16
-#define LOOPS_ROWS 4
-#define LOOPS_TARGET
-#include "loops.h"
-
-static const loops with_any = LOOPS("portable", portable);
-
-/* Written only before there are workers. */
-static const loops *own = &with_any;
-static double library_from = INFINITY; /* products with a larger m * n * k use the library */
-
-/* The loops that this machine can run, fastest first, then NULL. */
-static const loops *loops_at(size_t index)
-{
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq") && index-- == 0) {
-        return &with_avx512;
-    }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && index-- == 0) {
-        return &with_avx2;
-    }
-#endif
-    return index == 0 ? &with_any : NULL;
-}
-
-const char *blas_use_loops(size_t index)
-{
-    const loops *found = loops_at(index);
-    if (!found) {
-        return NULL;
-    }
-    own = found;
-    library_from = INFINITY;
-    return found->name;
-}
+/* Recursions end at this number of rows. */
+#define BLAS_LEAF 8
 
 /* ---- OpenBLAS, or simple loops, on one thread ------------------------------------------------ */
 
@@ -113,61 +36,57 @@ const char *blas_use_loops(size_t index)
 
 /* Declared here because the place of its headers differs between systems, and these names never
  * change. */
-enum { ROW_MAJOR = 101, AS_IT_IS = 111, TURNED = 112 };
+enum { ROW_MAJOR = 101, AS_IT_IS = 111, TURNED = 112, LOWER = 122 };
 void cblas_sgemm(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
                  const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
 void cblas_dgemm(int order, int turn_a, int turn_b, int m, int n, int k, double alpha,
                  const double *a, int lda, const double *b, int ldb, double beta, double *c,
                  int ldc);
-void cblas_sgemv(int order, int turn_a, int m, int n, float alpha, const float *a, int lda,
-                 const float *x, int x_step, float beta, float *y, int y_step);
+void cblas_dsyrk(int order, int uplo, int turn, int n, int k, double alpha, const double *a,
+                 int lda, double beta, double *c, int ldc);
 void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info, size_t length);
 void openblas_set_num_threads(int threads);
 char *openblas_get_config(void);
 char *openblas_get_corename(void);
 
-const char *blas_start(void)
+const char *blas_name(void)
 {
-    static char who[128];
+    static char who[160];
     char version[16] = "";
-    own = loops_at(0);
-    /* Several threads may call it at the same time if each call uses only its own thread. */
-    openblas_set_num_threads(1);
-    (void)sscanf(openblas_get_config(), "%*s %15s", version);
-    /* OpenBLAS treats a processor newer than itself as one of 2004, at a fifth of the speed of our
-     * loops. */
     const char *core = openblas_get_corename();
-    if (own != &with_any && !strcmp(core, "Prescott")) {
-        snprintf(who, sizeof who, "%s loops (OpenBLAS %s does not know this processor)", own->name,
-                 version);
-    } else {
-        library_from = 256.0 * 256 * 256;
-        snprintf(who, sizeof who, "%s loops, and OpenBLAS %s (%s) on one thread", own->name,
-                 version, core);
-    }
+    (void)sscanf(openblas_get_config(), "%*s %15s", version);
+    /* OpenBLAS treats a processor newer than itself as one of 2004, at a fifth of the speed. */
+    snprintf(who, sizeof who, "OpenBLAS %s (%s)%s", version, core,
+             strcmp(core, "Prescott") != 0 ? ""
+                                           : ", SLOW: it does not know this processor; try "
+                                             "OPENBLAS_CORETYPE=Haswell or SkylakeX");
     return who;
 }
 
-static void library_sgemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, float alpha,
-                          const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
-                          float *c, int64_t ldc)
+const char *blas_start(void)
 {
-    cblas_sgemm(ROW_MAJOR, turn_a ? TURNED : AS_IT_IS, turn_b ? TURNED : AS_IT_IS, (int)m, (int)n,
-                (int)k, alpha, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
+    /* Several threads may call it at the same time if each call uses only its own thread. */
+    openblas_set_num_threads(1);
+    return blas_name();
 }
 
-static void library_sgemv(int64_t m, int64_t n, float alpha, const float *a, int64_t lda,
-                          const float *x, float beta, float *y)
+void blas_sgemm(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b,
+                int64_t ldb, float beta, float *c, int64_t ldc)
 {
-    cblas_sgemv(ROW_MAJOR, AS_IT_IS, (int)m, (int)n, alpha, a, (int)lda, x, 1, beta, y, 1);
+    cblas_sgemm(ROW_MAJOR, AS_IT_IS, AS_IT_IS, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb,
+                beta, c, (int)ldc);
 }
 
-void blas_library_dgemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, double alpha,
-                        const double *a, int64_t lda, const double *b, int64_t ldb, double beta,
-                        double *c, int64_t ldc)
+void blas_dgemm(bool turn_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a,
+                int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc)
 {
-    cblas_dgemm(ROW_MAJOR, turn_a ? TURNED : AS_IT_IS, turn_b ? TURNED : AS_IT_IS, (int)m, (int)n,
-                (int)k, alpha, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
+    cblas_dgemm(ROW_MAJOR, AS_IT_IS, turn_b ? TURNED : AS_IT_IS, (int)m, (int)n, (int)k, alpha, a,
+                (int)lda, b, (int)ldb, beta, c, (int)ldc);
+}
+
+void blas_dsyrk(int64_t n, int64_t k, const double *a, int64_t lda, double *c, int64_t ldc)
+{
+    cblas_dsyrk(ROW_MAJOR, LOWER, AS_IT_IS, (int)n, (int)k, -1, a, (int)lda, 1, c, (int)ldc);
 }
 
 int64_t blas_library_dpotrf(int64_t n, double *a, int64_t lda)
@@ -182,41 +101,56 @@ int64_t blas_library_dpotrf(int64_t n, double *a, int64_t lda)
 
 #else
 
+const char *blas_name(void)
+{
+#if defined(WORKLOADS_SANITIZED)
+    return "simple loops, SLOW: built with sanitizers, which cannot see into OpenBLAS";
+#else
+    return "simple loops, SLOW: built without OpenBLAS (Debian: libopenblas-dev)";
+#endif
+}
+
 const char *blas_start(void)
 {
-    static char who[64];
-    own = loops_at(0);
-    snprintf(who, sizeof who, "%s loops, no OpenBLAS", own->name);
-    return who;
+    return blas_name();
 }
 
-static void library_sgemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, float alpha,
-                          const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
-                          float *c, int64_t ldc)
-{
-    own->sgemm(turn_a, turn_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-}
-
-static void library_sgemv(int64_t m, int64_t n, float alpha, const float *a, int64_t lda,
-                          const float *x, float beta, float *y)
-{
-    own->sgemv(m, n, alpha, a, lda, x, beta, y);
-}
-
-void blas_library_dgemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, double alpha,
-                        const double *a, int64_t lda, const double *b, int64_t ldb, double beta,
-                        double *c, int64_t ldc)
+BLAS_CLONES void blas_sgemm(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+                            const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
     for (int64_t i = 0; i < m; i++) {
         for (int64_t j = 0; j < n; j++) {
             c[i * ldc + j] = beta == 0 ? 0 : beta * c[i * ldc + j];
         }
         for (int64_t p = 0; p < k; p++) {
-            const double factor = alpha * (turn_a ? a[p * lda + i] : a[i * lda + p]);
+            for (int64_t j = 0; j < n; j++) {
+                c[i * ldc + j] += a[i * lda + p] * b[p * ldb + j];
+            }
+        }
+    }
+}
+
+BLAS_CLONES void blas_dgemm(bool turn_b, int64_t m, int64_t n, int64_t k, double alpha,
+                            const double *a, int64_t lda, const double *b, int64_t ldb, double beta,
+                            double *c, int64_t ldc)
+{
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            c[i * ldc + j] = beta == 0 ? 0 : beta * c[i * ldc + j];
+        }
+        for (int64_t p = 0; p < k; p++) {
+            const double factor = alpha * a[i * lda + p];
             for (int64_t j = 0; j < n; j++) {
                 c[i * ldc + j] += factor * (turn_b ? b[j * ldb + p] : b[p * ldb + j]);
             }
         }
+    }
+}
+
+void blas_dsyrk(int64_t n, int64_t k, const double *a, int64_t lda, double *c, int64_t ldc)
+{
+    for (int64_t i = 0; i < n; i++) {
+        blas_dgemm(true, 1, i + 1, k, -1, a + i * lda, lda, a, lda, 1, c + i * ldc, ldc);
     }
 }
 
@@ -239,35 +173,6 @@ int64_t blas_library_dpotrf(int64_t n, double *a, int64_t lda)
 
 #endif
 
-/* ---- Products ------------------------------------------------------------------------------- */
-
-static bool is_large(int64_t m, int64_t n, int64_t k)
-{
-    return (double)m * (double)n * (double)k > library_from;
-}
-
-void blas_sgemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, float alpha,
-                const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                int64_t ldc)
-{
-    (is_large(m, n, k) ? library_sgemm : own->sgemm)(turn_a, turn_b, m, n, k, alpha, a, lda, b, ldb,
-                                                     beta, c, ldc);
-}
-
-void blas_dgemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, double alpha,
-                const double *a, int64_t lda, const double *b, int64_t ldb, double beta, double *c,
-                int64_t ldc)
-{
-    (is_large(m, n, k) ? blas_library_dgemm : own->dgemm)(turn_a, turn_b, m, n, k, alpha, a, lda, b,
-                                                          ldb, beta, c, ldc);
-}
-
-void blas_sgemv(int64_t m, int64_t n, float alpha, const float *a, int64_t lda, const float *x,
-                float beta, float *y)
-{
-    (library_from < INFINITY ? library_sgemv : own->sgemv)(m, n, alpha, a, lda, x, beta, y);
-}
-
 /* ---- Recursions ----------------------------------------------------------------------------- */
 
 /* Where to split n rows: near the middle, at a multiple of the leaf size. */
@@ -276,38 +181,60 @@ static int64_t half(int64_t n)
     return (n / 2 + BLAS_LEAF - 1) / BLAS_LEAF * BLAS_LEAF;
 }
 
-void blas_dsyrk(int64_t n, int64_t k, const double *a, int64_t lda, double *c, int64_t ldc)
+/* b (m x n) = b * inverse(t') for n <= BLAS_LEAF. A few rows of b at a time are transposed, so that
+ * the independent rows lie along vectors. What is beyond m and n is computed in vain, so that the
+ * sizes of all loops but the copies are constants, and the compiler uses vectors. */
+BLAS_CLONES static void right_leaf(int64_t m, int64_t n, const double *t, int64_t t_row,
+                                   int64_t t_step, double *b, int64_t ldb)
 {
-    if (n > SYRK_LEAF) {
-        const int64_t top = half(n);
-        blas_dsyrk(top, k, a, lda, c, ldc);
-        blas_dgemm(false, true, n - top, top, k, -1, a + top * lda, lda, a, lda, 1, c + top * ldc,
-                   ldc);
-        blas_dsyrk(n - top, k, a + top * lda, lda, c + top * (ldc + 1), ldc);
-        return;
+    enum { ROWS = 8 };
+    double block[BLAS_LEAF][BLAS_LEAF] = {{0}}, inverse[BLAS_LEAF] = {0};
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t p = 0; p < j; p++) {
+            block[j][p] = t[j * t_row + p * t_step];
+        }
+        inverse[j] = 1 / t[j * t_row + j * t_step];
     }
-    double product[SYRK_LEAF * SYRK_LEAF];
-    own->dgemm(false, true, n, n, k, 1, a, lda, a, lda, 0, product, SYRK_LEAF);
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j <= i; j++) {
-            c[i * ldc + j] -= product[i * SYRK_LEAF + j];
+    for (int64_t i = 0; i < m; i += ROWS) {
+        double x[BLAS_LEAF][ROWS] = {{0}};
+        const int64_t rows = m - i < ROWS ? m - i : ROWS;
+        for (int64_t r = 0; r < rows; r++) {
+            for (int64_t j = 0; j < n; j++) {
+                x[j][r] = b[(i + r) * ldb + j];
+            }
+        }
+        for (int j = 0; j < BLAS_LEAF; j++) {
+            for (int p = 0; p < j; p++) {
+                for (int r = 0; r < ROWS; r++) {
+                    x[j][r] -= block[j][p] * x[p][r];
+                }
+            }
+            for (int r = 0; r < ROWS; r++) {
+                x[j][r] *= inverse[j];
+            }
+        }
+        for (int64_t r = 0; r < rows; r++) {
+            for (int64_t j = 0; j < n; j++) {
+                b[(i + r) * ldb + j] = x[j][r];
+            }
         }
     }
 }
 
-/* b = b * inverse(t'), t lower triangular. Both strides of t are given, so it may be transposed. */
+/* b (m x n) = b * inverse(t'), t lower triangular. Both strides of t are given, so it may be
+ * transposed. */
 static void solve_right(int64_t m, int64_t n, const double *t, int64_t t_row, int64_t t_step,
                         double *b, int64_t ldb)
 {
     if (n <= BLAS_LEAF) {
-        own->right(m, n, t, t_row, t_step, b, ldb);
+        right_leaf(m, n, t, t_row, t_step, b, ldb);
         return;
     }
     const int64_t left = half(n);
     const bool turn = t_step == 1;
     solve_right(m, left, t, t_row, t_step, b, ldb);
-    blas_dgemm(false, turn, m, n - left, left, -1, b, ldb, t + left * t_row, turn ? t_row : t_step,
-               1, b + left, ldb);
+    blas_dgemm(turn, m, n - left, left, -1, b, ldb, t + left * t_row, turn ? t_row : t_step, 1,
+               b + left, ldb);
     solve_right(m, n - left, t + left * (t_row + t_step), t_row, t_step, b + left, ldb);
 }
 
@@ -321,23 +248,58 @@ void blas_dtrsm_upper(int64_t m, int64_t n, const double *u, int64_t ldu, double
     solve_right(m, n, u, 1, ldu, b, ldb);
 }
 
+/* b (m x n) = inverse(l) * b for m <= BLAS_LEAF. The columns of b lie along vectors as they are. */
+BLAS_CLONES static void lower_leaf(int64_t m, int64_t n, const double *l, int64_t ldl, double *b,
+                                   int64_t ldb)
+{
+    for (int64_t i = 1; i < m; i++) {
+        for (int64_t p = 0; p < i; p++) {
+            const double factor = l[i * ldl + p];
+            for (int64_t j = 0; j < n; j++) {
+                b[i * ldb + j] -= factor * b[p * ldb + j];
+            }
+        }
+    }
+}
+
 void blas_dtrsm_lower(int64_t m, int64_t n, const double *l, int64_t ldl, double *b, int64_t ldb)
 {
     if (m <= BLAS_LEAF) {
-        own->lower(m, n, l, ldl, b, ldb);
+        lower_leaf(m, n, l, ldl, b, ldb);
         return;
     }
     const int64_t top = half(m);
     blas_dtrsm_lower(top, n, l, ldl, b, ldb);
-    blas_dgemm(false, false, m - top, n, top, -1, l + top * ldl, ldl, b, ldb, 1, b + top * ldb,
-               ldb);
+    blas_dgemm(false, m - top, n, top, -1, l + top * ldl, ldl, b, ldb, 1, b + top * ldb, ldb);
     blas_dtrsm_lower(m - top, n, l + top * (ldl + 1), ldl, b + top * ldb, ldb);
+}
+
+/* The Cholesky factor of a small block: column by column, from the left. */
+static int64_t potrf_leaf(int64_t n, double *a, int64_t lda)
+{
+    for (int64_t j = 0; j < n; j++) {
+        double *pivot = a + j * lda;
+        for (int64_t i = j; i < n; i++) {
+            for (int64_t p = 0; p < j; p++) {
+                a[i * lda + j] -= a[i * lda + p] * pivot[p];
+            }
+        }
+        if (!(pivot[j] > 0)) { /* nor is NaN */
+            return j + 1;
+        }
+        pivot[j] = sqrt(pivot[j]);
+        const double inverse = 1 / pivot[j];
+        for (int64_t i = j + 1; i < n; i++) {
+            a[i * lda + j] *= inverse;
+        }
+    }
+    return 0;
 }
 
 int64_t blas_dpotrf(int64_t n, double *a, int64_t lda)
 {
     if (n <= BLAS_LEAF) {
-        return own->potrf(n, a, lda);
+        return potrf_leaf(n, a, lda);
     }
     const int64_t top = half(n);
     double *below = a + top * lda, *rest = below + top;
@@ -351,10 +313,29 @@ int64_t blas_dpotrf(int64_t n, double *a, int64_t lda)
     return bad ? bad + top : 0;
 }
 
+static int64_t getrf_leaf(int64_t n, double *a, int64_t lda)
+{
+    for (int64_t j = 0; j < n; j++) {
+        const double *pivot = a + j * lda;
+        if (!(pivot[j] < 0 || pivot[j] > 0)) {
+            return j + 1;
+        }
+        const double inverse = 1 / pivot[j];
+        for (int64_t i = j + 1; i < n; i++) {
+            double *row = a + i * lda;
+            row[j] *= inverse;
+            for (int64_t p = j + 1; p < n; p++) {
+                row[p] -= row[j] * pivot[p];
+            }
+        }
+    }
+    return 0;
+}
+
 int64_t blas_dgetrf(int64_t n, double *a, int64_t lda)
 {
     if (n <= BLAS_LEAF) {
-        return own->getrf(n, a, lda);
+        return getrf_leaf(n, a, lda);
     }
     const int64_t top = half(n);
     double *below = a + top * lda, *rest = below + top;
@@ -364,7 +345,7 @@ int64_t blas_dgetrf(int64_t n, double *a, int64_t lda)
     }
     blas_dtrsm_lower(top, n - top, a, lda, a + top, lda);
     blas_dtrsm_upper(n - top, top, a, lda, below, lda);
-    blas_dgemm(false, false, n - top, n - top, top, -1, below, lda, a + top, lda, 1, rest, lda);
+    blas_dgemm(false, n - top, n - top, top, -1, below, lda, a + top, lda, 1, rest, lda);
     bad = blas_dgetrf(n - top, rest, lda);
     return bad ? bad + top : 0;
 }

@@ -10,26 +10,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Call it before the first routine, while there is one thread. Returns what will be used: "AVX-512
- * loops, and OpenBLAS 0.3.21 (Cooperlake) on one thread"; or "AVX2 loops, no OpenBLAS" if it was
- * not found, and under the sanitizers, which cannot instrument it. */
+/* What computes the products: "OpenBLAS 0.3.21 (Cooperlake)", or simple loops and why. */
+const char *blas_name(void);
+
+/* Call it before the first routine, while there is one thread. Returns blas_name. */
 const char *blas_start(void);
 
-/* For tests, instead of blas_start: uses the loops for instruction set `index` of this machine,
- * fastest first, and no library. Returns its name; NULL if there is none. */
-const char *blas_use_loops(size_t index);
+/* c (m x n) = alpha * a (m x k) * b (k x n), or b' if it is turned (n x k), + beta * c. */
+void blas_dgemm(bool turn_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a,
+                int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
 
-/* c (m x n) = alpha * op(a) (m x k) * op(b) (k x n) + beta * c. op transposes if requested. */
-void blas_sgemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, float alpha,
-                const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                int64_t ldc);
-void blas_dgemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, double alpha,
-                const double *a, int64_t lda, const double *b, int64_t ldb, double beta, double *c,
-                int64_t ldc);
-
-/* y (m) = alpha * a (m x n) * x (n) + beta * y */
-void blas_sgemv(int64_t m, int64_t n, float alpha, const float *a, int64_t lda, const float *x,
-                float beta, float *y);
+/* c (m x n) = a (m x k) * b (k x n) + beta * c */
+void blas_sgemm(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b,
+                int64_t ldb, float beta, float *c, int64_t ldc);
 
 /* The lower triangle of c (n x n) = c - a (n x k) * a'. */
 void blas_dsyrk(int64_t n, int64_t k, const double *a, int64_t lda, double *c, int64_t ldc);
@@ -48,11 +41,7 @@ void blas_dtrsm_upper(int64_t m, int64_t n, const double *u, int64_t ldu, double
 int64_t blas_dpotrf(int64_t n, double *a, int64_t lda);
 int64_t blas_dgetrf(int64_t n, double *a, int64_t lda);
 
-/* For comparison: the routines of OpenBLAS, which share no code with those above. Without OpenBLAS,
- * textbook loops. */
-void blas_library_dgemm(bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k, double alpha,
-                        const double *a, int64_t lda, const double *b, int64_t ldb, double beta,
-                        double *c, int64_t ldc);
+/* For comparison: dpotrf of OpenBLAS. Without OpenBLAS, textbook loops. */
 int64_t blas_library_dpotrf(int64_t n, double *a, int64_t lda);
 
 #endif /* WORKLOAD_BLAS_H */

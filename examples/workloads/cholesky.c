@@ -12,14 +12,20 @@
  *
  * Only the lower triangle is stored, read and written. The upper triangle is filled with NaN, and
  * must be unchanged at the end.
+ *
+ * With --device, pto_execute copies the matrix to a device and back, and the same program runs there.
  */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <pto/execute.h>
+#include <pto/work.h>
+
 #include "blas.h"
 #include "matrix.h"
+#include "where.h"
 
 /* ---- Kernels ------------------------------------------------------------------------------ */
 
@@ -53,8 +59,7 @@ static pto_status syrk(const pto_call *call)
 static pto_status gemm(const pto_call *call)
 {
     const matrix_arg l = matrix_of(call, 0), r = matrix_of(call, 1), a = matrix_of(call, 2);
-    blas_dgemm(false, true, a.rows, a.columns, l.columns, -1, l.data, l.ld, r.data, r.ld, 1, a.data,
-               a.ld);
+    blas_dgemm(true, a.rows, a.columns, l.columns, -1, l.data, l.ld, r.data, r.ld, 1, a.data, a.ld);
     return PTO_OK;
 }
 
@@ -67,16 +72,15 @@ typedef struct kernels {
 static pto_status factor(workload_job *job, const kernels *kernel, const pto_tensor *a,
                          int64_t tile)
 {
-    pto_runtime *rt = job->rt;
     const int64_t tiles = matrix_tiles(a->shape[0], tile);
     pto_tensor kk, ik, jk, ii, ij;
     uint64_t tasks = 0;
     for (int64_t k = 0; k < tiles; k++) {
         PTO_TRY(matrix_tile(a, tile, k, k, &kk));
-        PTO_TRY(pto_submit(rt, kernel->potrf, pto_inout(&kk), pto_scalar(k * tile)));
+        PTO_TRY(workload_submit(job, kernel->potrf, pto_inout(&kk), pto_scalar(k * tile)));
         for (int64_t i = k + 1; i < tiles; i++) {
             PTO_TRY(matrix_tile(a, tile, i, k, &ik));
-            PTO_TRY(pto_submit(rt, kernel->trsm, pto_input(&kk), pto_inout(&ik)));
+            PTO_TRY(workload_submit(job, kernel->trsm, pto_input(&kk), pto_inout(&ik)));
         }
         tasks += (uint64_t)(tiles - k);
         for (int64_t i = k + 1; i < tiles; i++) {
@@ -84,21 +88,21 @@ static pto_status factor(workload_job *job, const kernels *kernel, const pto_ten
             for (int64_t j = k + 1; j < i; j++) {
                 PTO_TRY(matrix_tile(a, tile, j, k, &jk));
                 PTO_TRY(matrix_tile(a, tile, i, j, &ij));
-                PTO_TRY(
-                    pto_submit(rt, kernel->gemm, pto_input(&ik), pto_input(&jk), pto_inout(&ij)));
+                PTO_TRY(workload_submit(job, kernel->gemm, pto_input(&ik), pto_input(&jk),
+                                        pto_inout(&ij)));
             }
             PTO_TRY(matrix_tile(a, tile, i, i, &ii));
-            PTO_TRY(pto_submit(rt, kernel->syrk, pto_input(&ik), pto_inout(&ii)));
+            PTO_TRY(workload_submit(job, kernel->syrk, pto_input(&ik), pto_inout(&ii)));
             tasks += (uint64_t)(i - k);
             workload_progress(job, tasks);
         }
     }
-    return pto_wait(rt);
+    return PTO_OK;
 }
 
 /* ---- As a workload -------------------------------------------------------------------------- */
 
-enum { N, TILE, BREAK };
+enum { N, TILE, BREAK, DEVICE };
 
 static const workload_option options[] = {
     [N] = {.name = "n",
@@ -112,13 +116,15 @@ static const workload_option options[] = {
               .number = 256,
               .low = 1,
               .high = INT32_MAX,
-              .small = 32},
+              .small = 32,
+              .gpu = 128},
     [BREAK] = {.name = "break",
                .help = "row that makes the matrix not positive definite; -1: none",
                .number = -1,
                .low = -1,
                .high = INT32_MAX,
                .small = -1},
+    [DEVICE] = WORKLOAD_DEVICE_OPTION,
 };
 
 typedef struct cholesky {
@@ -146,7 +152,7 @@ static pto_status restore(workload_job *job)
 {
     const cholesky *c = job->data;
     fill(job, c->a, c->n);
-    return PTO_OK;
+    return job->rt ? workload_put(job, &c->tensor, c->a) : PTO_OK;
 }
 
 static pto_status prepare(workload_job *job)
@@ -170,6 +176,7 @@ static pto_status prepare(workload_job *job)
     job->data = c;
     c->n = n;
     c->tile = tile;
+    PTO_TRY(workload_device(job, job->text[DEVICE], false));
     c->a = workload_alloc((uint64_t)n * (uint64_t)n, sizeof(double));
     if (!c->a) {
         return PTO_OUT_OF_MEMORY;
@@ -195,19 +202,37 @@ static pto_status start(workload_job *job)
 {
     cholesky *c = job->data;
     kernels *k = &c->kernels;
-    workload_say(job, "kernels  %s", c->blas);
-    PTO_TRY(
-        pto_external_tensor(job->rt, c->a, PTO_FLOAT64, 2, (int64_t[]){c->n, c->n}, &c->tensor));
-    PTO_TRY(pto_kernel_register(job->rt, "potrf", PTO_CUBE, potrf, NULL, &k->potrf));
-    PTO_TRY(pto_kernel_register(job->rt, "trsm", PTO_CUBE, trsm, NULL, &k->trsm));
-    PTO_TRY(pto_kernel_register(job->rt, "syrk", PTO_CUBE, syrk, NULL, &k->syrk));
-    return pto_kernel_register(job->rt, "gemm", PTO_CUBE, gemm, NULL, &k->gemm);
+    workload_say(job, "BLAS      %s", c->blas);
+    PTO_TRY(workload_tensor(job, c->a, PTO_FLOAT64, 2, (int64_t[]){c->n, c->n},
+                            (int64_t[]){c->tile, c->tile}, &c->tensor));
+    if (job->elsewhere && job->mpi) {
+        return pto_fail(PTO_BAD_PARAM, "--device and --mpi exclude each other");
+    }
+    PTO_TRY(workload_kernel(job, "potrf", PTO_CUBE, potrf, &k->potrf));
+    PTO_TRY(workload_kernel(job, "trsm", PTO_CUBE, trsm, &k->trsm));
+    PTO_TRY(workload_kernel(job, "syrk", PTO_CUBE, syrk, &k->syrk));
+    return workload_kernel(job, "gemm", PTO_CUBE, gemm, &k->gemm);
+}
+
+/* On a device: in the memory of the output. */
+static pto_status factor_there(pto_runtime *rt, const pto_tensor *inputs, const pto_tensor *outputs,
+                               void *params)
+{
+    workload_job *job = params;
+    const cholesky *c = job->data;
+    PTO_TRY(pto_copy(rt, &outputs[0], &inputs[0]));
+    return factor(job, &c->kernels, &outputs[0], c->tile);
 }
 
 static pto_status orchestrate(workload_job *job)
 {
     const cholesky *c = job->data;
-    return factor(job, &c->kernels, &c->tensor, c->tile);
+    if (job->elsewhere) {
+        const pto_execute_options where = {.size = sizeof where, .device = job->device};
+        return pto_execute_ex(job->rt, factor_there, &c->tensor, 1, &c->tensor, 1, job, &where);
+    }
+    PTO_TRY(factor(job, &c->kernels, &c->tensor, c->tile));
+    return workload_wait(job);
 }
 
 /* ---- Check ---------------------------------------------------------------------------------- */
@@ -242,10 +267,9 @@ static void residual(const cholesky *c, double *a, double *size, double *wrong)
                     *size += to[r * n + s] * to[r * n + s];
                 }
             }
-            blas_library_dgemm(false, true, rows, columns, j, 1, left, n, c->a + j * n, n, -1, to,
-                               n);
-            blas_library_dgemm(false, true, rows, columns, columns, 1, i == j ? block : left + j,
-                               i == j ? BLOCK : n, block, BLOCK, 1, to, n);
+            blas_dgemm(true, rows, columns, j, 1, left, n, c->a + j * n, n, -1, to, n);
+            blas_dgemm(true, rows, columns, columns, 1, i == j ? block : left + j,
+                       i == j ? BLOCK : n, block, BLOCK, 1, to, n);
             for (int64_t r = 0; r < rows; r++) {
                 for (int64_t s = 0; s < columns && j + s <= i + r; s++) {
                     *wrong += to[r * n + s] * to[r * n + s];
@@ -308,6 +332,10 @@ static pto_status compare(const cholesky *c, double *a, workload_job *job)
 static pto_status check(workload_job *job)
 {
     const cholesky *c = job->data;
+    PTO_TRY(workload_get(job, &c->tensor, c->a));
+    if (!workload_is_root(job)) {
+        return PTO_OK;
+    }
     double *a = workload_alloc((uint64_t)c->n * (uint64_t)c->n, sizeof(double));
     if (!a) {
         return PTO_OUT_OF_MEMORY;
@@ -337,4 +365,5 @@ const workload workload_cholesky = {
     .restore = restore,
     .check = check,
     .discard = discard,
+    .mpi = true,
 };

@@ -20,6 +20,8 @@
  *     a head, or an expert  the softmax state of a head; the hidden values of one expert
  *
  * So memory grows neither with the number of layers nor with the number of tokens.
+ *
+ * With --device the steps are cut in another way, for a GPU: see decode_block.c.
  */
 #include "decode.h"
 
@@ -344,7 +346,7 @@ static pto_status run_step(decode *d, int64_t number)
     return sample(d, &now);
 }
 
-static double seconds_now(void)
+double decode_seconds(void)
 {
     struct timespec ts;
     (void)clock_gettime(CLOCK_MONOTONIC, &ts);
@@ -355,12 +357,17 @@ static pto_status orchestrate(workload_job *job)
 {
     decode *d = job->data;
     d->seconds[0] = d->seconds[1] = 0;
+    if (job->elsewhere) {
+        PTO_TRY(decode_block_run(d));
+        decode_tell(d);
+        return PTO_OK;
+    }
     for (int64_t number = 0; number < d->model.sizes.tokens; number++) {
-        const double start = seconds_now();
+        const double start = decode_seconds();
         PTO_BOUNDARY(d->rt) {
             PTO_TRY(run_step(d, number));
         }
-        d->seconds[number > 0] += seconds_now() - start;
+        d->seconds[number > 0] += decode_seconds() - start;
     }
     PTO_TRY(pto_wait(d->rt));
     decode_tell(d);
@@ -373,7 +380,7 @@ static pto_status start(workload_job *job)
     decode *d = job->data;
     d->job = job;
     d->rt = job->rt;
-    return decode_register(job->rt, &d->k);
+    return job->elsewhere ? decode_block_start(d) : decode_register(job->rt, &d->k);
 }
 
 const workload workload_decode = {

@@ -30,6 +30,8 @@ enum {
     DECODE_COMPARE,
     DECODE_WEIGHTS,
     DECODE_SAVE_WEIGHTS,
+    DECODE_DEVICE,
+    DECODE_BLOCKS,
     DECODE_OPTIONS,
 };
 
@@ -61,13 +63,23 @@ typedef struct decode {
     decode_share *shares;                       /* [batch], of this step */
     int32_t *positions, *last, *order, *places; /* of this step, to be copied into tensors */
     double seconds[2];                          /* for the prompts, and for all later steps */
+    struct decode_block *block;                 /* --device: decode_block.c */
     bool told;
+    uint64_t first_hash; /* of tokens and logits of the first run; 0: there was none */
 } decode;
 
 pto_status decode_prepare(workload_job *job);
 pto_status decode_restore(workload_job *job);
 pto_status decode_check(workload_job *job);
 void decode_discard(workload_job *job);
+
+/* The same on a device (decode_block.c). */
+pto_status decode_block_prepare(decode *d);
+pto_status decode_block_start(decode *d);
+pto_status decode_block_run(decode *d);
+void decode_block_discard(decode *d);
+
+double decode_seconds(void); /* a clock */
 
 /* Prints the generated tokens, the speed, and the use of experts; once. */
 void decode_tell(decode *d);

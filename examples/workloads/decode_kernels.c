@@ -10,8 +10,8 @@
 
 void decode_linear(decode_matrix x, decode_matrix w, decode_matrix y, bool add)
 {
-    blas_sgemm(false, false, x.rows, w.columns, x.columns, 1, x.at, x.stride, w.at, w.stride,
-               add ? 1 : 0, y.at, y.stride);
+    blas_sgemm(x.rows, w.columns, x.columns, x.at, x.stride, w.at, w.stride, add ? 1 : 0, y.at,
+               y.stride);
 }
 
 void decode_normalise(decode_matrix x, const float *weight, decode_matrix y)

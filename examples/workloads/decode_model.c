@@ -170,6 +170,15 @@ static pto_status prepare_rope(decode_model *m)
                            PTO_FLOAT32, 2, (int64_t[]){positions, dim}, NULL, 0);
 }
 
+int64_t decode_model_floats(const decode_model *m)
+{
+    int64_t room = 0;
+    for (size_t i = 0; i < m->n_weights; i++) {
+        room += room_of(&m->weights[i]);
+    }
+    return room;
+}
+
 pto_status decode_model_prepare(decode_model *m, const decode_sizes *s)
 {
     *m = (decode_model){.sizes = *s};
@@ -182,11 +191,7 @@ pto_status decode_model_prepare(decode_model *m, const decode_sizes *s)
         return pto_fail(PTO_OUT_OF_MEMORY, "no memory for a list of %lld weights", print(most));
     }
     add_all(m);
-    int64_t room = 0;
-    for (size_t i = 0; i < m->n_weights; i++) {
-        room += room_of(&m->weights[i]);
-    }
-    m->memory = workload_alloc((uint64_t)room, sizeof(float));
+    m->memory = workload_alloc((uint64_t)decode_model_floats(m), sizeof(float));
     if (!m->memory) {
         return PTO_OUT_OF_MEMORY;
     }

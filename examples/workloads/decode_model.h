@@ -85,6 +85,9 @@ typedef struct decode_model {
 pto_status decode_model_prepare(decode_model *model, const decode_sizes *sizes);
 void decode_model_discard(decode_model *model);
 
+/* The floats of all weights: `memory` has so many. */
+int64_t decode_model_floats(const decode_model *model);
+
 /* Makes the weights from a seed; loads them from a safetensors file that contains exactly these
  * weights; saves them. */
 void decode_model_seed(decode_model *model, uint64_t seed);
@@ -140,9 +143,19 @@ static inline int32_t *decode_route_at(const decode_result *r, const decode_size
 
 /* Runs the kernels of `decode` in a serial loop (decode_serial.c), in tiles of `tile` columns. The
  * results are equal, bit for bit, to those of the tasks. If `tile` is at least as large as all
- * sizes, each product is one call. */
+ * sizes, each product is one call.
+ *
+ * With `follow`, a result of other kernels, which round in another way: it takes the tokens and experts
+ * of that. PTO_KERNEL_FAILED: these experts were not the best, within the tolerance. */
 pto_status decode_serial(const decode_model *model, const decode_prompts *prompts, int64_t tile,
-                         int64_t page, decode_result *result);
+                         int64_t page, const decode_result *follow, decode_result *result);
+
+/* Two numbers that decide something may differ by so much, relative to the largest. A sum of n products
+ * in float is off by about sqrt(n) / 2^24 of its size if errors are random: 3e-6 for the longest sum
+ * here. A logit has 4 such sums per layer behind it, which add up to 1e-5 to 3e-5 for up to a hundred
+ * layers; six layers show 6e-7. The bound leaves a factor of ten. An error in the model itself (a wrong
+ * head, angle or expert) is far beyond it. */
+#define DECODE_ALLOWED 2e-4
 
 /* Compares with a separate model (decode_reference.c): loops in double precision that share no code
  * with the kernels. It follows the tokens and experts of `result`, after checking that each was the

@@ -10,13 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Relative to the largest logit. A sum of n products in float is off by about sqrt(n) / 2^24 of its
- * size if errors are random: 3e-6 for the longest sum here. A logit has 4 such sums per layer
- * behind it, which add up to 1e-5 to 3e-5 for up to a hundred layers; six layers show 6e-7. The
- * bound leaves a factor of ten. An error in the model itself (a wrong head, angle or expert) is far
- * beyond it. */
-#define ALLOWED 2e-4
-
 typedef struct reference {
     const decode_model *m;
     const decode_prompts *p;
@@ -153,7 +146,7 @@ static bool choice_is_right(const reference *r, const int32_t *chosen)
         for (int64_t c = 0; c < z->chosen; c++) {
             is_chosen = is_chosen || chosen[c] == e;
         }
-        if (!is_chosen && r->scores[e] > worst + ALLOWED * largest) {
+        if (!is_chosen && r->scores[e] > worst + DECODE_ALLOWED * largest) {
             return false;
         }
     }
@@ -224,14 +217,14 @@ static bool compare_logits(const reference *r, int64_t b, int64_t step)
     }
     error = largest > 0 ? error / largest : error;
     r->c->error = error <= r->c->error ? r->c->error : error;
-    if (!(error <= ALLOWED)) {
+    if (!(error <= DECODE_ALLOWED)) {
         (void)snprintf(r->c->wrong, sizeof r->c->wrong,
                        "step %lld, sequence %lld: a logit is off by %.1e of the largest (allowed "
                        "%.0e)",
-                       (long long)step, (long long)b, error, ALLOWED);
+                       (long long)step, (long long)b, error, DECODE_ALLOWED);
         return false;
     }
-    if (token < 0 || token >= z->vocabulary || r->logits[token] < best - ALLOWED * largest) {
+    if (token < 0 || token >= z->vocabulary || r->logits[token] < best - DECODE_ALLOWED * largest) {
         (void)snprintf(r->c->wrong, sizeof r->c->wrong,
                        "step %lld, sequence %lld: token %lld is not the best one", (long long)step,
                        (long long)b, (long long)token);
@@ -274,7 +267,7 @@ pto_status decode_reference(const decode_model *m, const decode_prompts *p,
                  {&r.gate, hidden},         {&r.up, hidden},    {&r.scores, scores},
                  {&r.logits, z->vocabulary}};
     int64_t all = 0, at = 0;
-    *c = (decode_comparison){.allowed = ALLOWED};
+    *c = (decode_comparison){.allowed = DECODE_ALLOWED};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         all += parts[i].count;
     }

@@ -11,6 +11,8 @@
 
 typedef struct serial {
     const decode_model *m;
+    const decode_result *follow;
+    bool wrong;                  /* it has chosen experts that were not the best */
     int64_t tile, page, context; /* context: positions of a sequence, in whole pages */
     int64_t rows;                /* of this step */
     int32_t *positions;          /* [rows] */
@@ -132,14 +134,54 @@ static void attention(const serial *s, int64_t l, const int64_t *row, const int6
     linear(s, matrix(s->seen, rows, queries, queries), &layer->o, x, true);
 }
 
-static void experts(const serial *s, const decode_layer *layer, decode_matrix normed,
-                    decode_matrix x, int32_t *route)
+/* Takes the experts that another run has chosen for a row, and their shares. False: others were better. */
+static bool take_choice(const float *scores, int64_t experts, int64_t chosen, const int32_t *theirs,
+                        int32_t *route, float *shares)
+{
+    float worst = INFINITY, best = -INFINITY, largest = 0, sum = 0;
+    bool is_chosen[256] = {false};
+    for (int64_t c = 0; c < chosen; c++) {
+        if (theirs[c] < 0 || theirs[c] >= experts || is_chosen[theirs[c]]) {
+            return false;
+        }
+        is_chosen[theirs[c]] = true;
+        route[c] = theirs[c];
+        worst = fminf(worst, scores[theirs[c]]);
+        shares[c] = expf(scores[theirs[c]] - scores[theirs[0]]);
+        sum += shares[c];
+    }
+    for (int64_t e = 0; e < experts; e++) {
+        largest = fmaxf(largest, fabsf(scores[e]));
+        best = is_chosen[e] ? best : fmaxf(best, scores[e]);
+    }
+    for (int64_t c = 0; c < chosen; c++) {
+        shares[c] /= sum;
+    }
+    return best <= worst + (float)DECODE_ALLOWED * largest;
+}
+
+static void choose(serial *s, decode_matrix scores, const int32_t *theirs, int32_t *route)
+{
+    const decode_sizes *z = &s->m->sizes;
+    if (!theirs) {
+        decode_choose(scores, z->chosen, route, s->shares);
+        return;
+    }
+    for (int64_t r = 0; r < s->rows && !s->wrong; r++) {
+        const int64_t at = r * z->chosen;
+        s->wrong = !take_choice(scores.at + r * scores.stride, z->experts, z->chosen, theirs + at,
+                                route + at, s->shares + at);
+    }
+}
+
+static void experts(serial *s, const decode_layer *layer, decode_matrix normed, decode_matrix x,
+                    const int32_t *theirs, int32_t *route)
 {
     const decode_sizes *z = &s->m->sizes;
     const decode_matrix scores = matrix(s->scores, s->rows, z->experts, z->experts);
     int64_t from = 0, to = 0;
     linear(s, normed, &layer->router, scores, false);
-    decode_choose(scores, z->chosen, route, s->shares);
+    choose(s, scores, theirs, route);
     for (int32_t e = 0; e < z->experts; e++, from = to) {
         for (int64_t i = 0; i < s->rows * z->chosen; i++) {
             if (route[i] == e) {
@@ -162,7 +204,8 @@ static void step(serial *s, const decode_prompts *p, int64_t n, decode_result *r
 {
     const decode_sizes *z = &s->m->sizes;
     const int64_t width = z->width;
-    const int32_t *tokens = n ? result->tokens + (n - 1) * z->batch : p->tokens;
+    const int32_t *tokens = n ? (s->follow ? s->follow : result)->tokens + (n - 1) * z->batch
+                              : p->tokens;
     for (int64_t b = 0; b < z->batch; b++) {
         for (int64_t i = 0; i < count[b]; i++) {
             s->positions[row[b] + i] = (int32_t)(n ? p->length[b] + n - 1 : i);
@@ -179,7 +222,10 @@ static void step(serial *s, const decode_prompts *p, int64_t n, decode_result *r
         attention(s, l, row, count);
         decode_normalise(x, decode_floats(&layer->ffn_norm), normed);
         if (layer->moe) {
-            experts(s, layer, normed, x, decode_route_at(result, z, p, n, moe++));
+            experts(s, layer, normed, x,
+                    s->follow ? decode_route_at(s->follow, z, p, n, moe) : NULL,
+                    decode_route_at(result, z, p, n, moe));
+            moe++;
         } else {
             feed_forward(s, layer->ffn, normed, x, true);
         }
@@ -234,10 +280,10 @@ static uint64_t place(serial *s, const decode_prompts *p, float *memory)
 }
 
 pto_status decode_serial(const decode_model *m, const decode_prompts *p, int64_t tile, int64_t page,
-                         decode_result *result)
+                         const decode_result *follow, decode_result *result)
 {
     const decode_sizes *z = &m->sizes;
-    serial s = {.m = m, .tile = tile, .page = page};
+    serial s = {.m = m, .follow = follow, .tile = tile, .page = page};
     s.context = (decode_positions(z) + page - 1) / page * page;
     float *memory = workload_alloc(place(&s, p, NULL), sizeof(float));
     const int64_t rows = p->rows > z->batch ? p->rows : z->batch;
@@ -246,7 +292,7 @@ pto_status decode_serial(const decode_model *m, const decode_prompts *p, int64_t
     int64_t *row = workload_alloc((uint64_t)z->batch, sizeof *row),
             *count = workload_alloc((uint64_t)z->batch, sizeof *count);
     const bool good = memory && s.positions && s.places && row && count;
-    for (int64_t n = 0; good && n < z->tokens; n++) {
+    for (int64_t n = 0; good && !s.wrong && n < z->tokens; n++) {
         if (!n) {
             (void)place(&s, p, memory);
         }
@@ -262,5 +308,8 @@ pto_status decode_serial(const decode_model *m, const decode_prompts *p, int64_t
     workload_free(s.places);
     workload_free(row);
     workload_free(count);
+    if (s.wrong) {
+        return pto_fail(PTO_KERNEL_FAILED, "the experts chosen are not the best ones");
+    }
     return good ? PTO_OK : PTO_OUT_OF_MEMORY;
 }

@@ -45,8 +45,8 @@ static pto_status solve_column(const pto_call *call)
 static pto_status gemm(const pto_call *call)
 {
     const matrix_arg l = matrix_of(call, 0), u = matrix_of(call, 1), a = matrix_of(call, 2);
-    blas_dgemm(false, false, a.rows, a.columns, l.columns, -1, l.data, l.ld, u.data, u.ld, 1,
-               a.data, a.ld);
+    blas_dgemm(false, a.rows, a.columns, l.columns, -1, l.data, l.ld, u.data, u.ld, 1, a.data,
+               a.ld);
     return PTO_OK;
 }
 
@@ -59,20 +59,19 @@ typedef struct kernels {
 static pto_status factor(workload_job *job, const kernels *kernel, const pto_tensor *a,
                          int64_t tile)
 {
-    pto_runtime *rt = job->rt;
     const int64_t tiles = matrix_tiles(a->shape[0], tile);
     pto_tensor kk, kj, ik, ij;
     uint64_t tasks = 0;
     for (int64_t k = 0; k < tiles; k++) {
         PTO_TRY(matrix_tile(a, tile, k, k, &kk));
-        PTO_TRY(pto_submit(rt, kernel->getrf, pto_inout(&kk), pto_scalar(k * tile)));
+        PTO_TRY(workload_submit(job, kernel->getrf, pto_inout(&kk), pto_scalar(k * tile)));
         for (int64_t j = k + 1; j < tiles; j++) {
             PTO_TRY(matrix_tile(a, tile, k, j, &kj));
-            PTO_TRY(pto_submit(rt, kernel->solve_row, pto_input(&kk), pto_inout(&kj)));
+            PTO_TRY(workload_submit(job, kernel->solve_row, pto_input(&kk), pto_inout(&kj)));
         }
         for (int64_t i = k + 1; i < tiles; i++) {
             PTO_TRY(matrix_tile(a, tile, i, k, &ik));
-            PTO_TRY(pto_submit(rt, kernel->solve_column, pto_input(&kk), pto_inout(&ik)));
+            PTO_TRY(workload_submit(job, kernel->solve_column, pto_input(&kk), pto_inout(&ik)));
         }
         tasks += (uint64_t)(2 * (tiles - k) - 1);
         for (int64_t i = k + 1; i < tiles; i++) {
@@ -80,14 +79,14 @@ static pto_status factor(workload_job *job, const kernels *kernel, const pto_ten
             for (int64_t j = k + 1; j < tiles; j++) {
                 PTO_TRY(matrix_tile(a, tile, k, j, &kj));
                 PTO_TRY(matrix_tile(a, tile, i, j, &ij));
-                PTO_TRY(
-                    pto_submit(rt, kernel->gemm, pto_input(&ik), pto_input(&kj), pto_inout(&ij)));
+                PTO_TRY(workload_submit(job, kernel->gemm, pto_input(&ik), pto_input(&kj),
+                                        pto_inout(&ij)));
             }
             tasks += (uint64_t)(tiles - k - 1);
             workload_progress(job, tasks);
         }
     }
-    return pto_wait(rt);
+    return workload_wait(job);
 }
 
 /* ---- As a workload -------------------------------------------------------------------------- */
@@ -139,7 +138,7 @@ static pto_status restore(workload_job *job)
 {
     const lu *l = job->data;
     fill(job, l->a, l->n);
-    return PTO_OK;
+    return job->rt ? workload_put(job, &l->tensor, l->a) : PTO_OK;
 }
 
 static pto_status prepare(workload_job *job)
@@ -188,9 +187,9 @@ static pto_status start(workload_job *job)
 {
     lu *l = job->data;
     kernels *k = &l->kernels;
-    workload_say(job, "kernels  %s", l->blas);
-    PTO_TRY(
-        pto_external_tensor(job->rt, l->a, PTO_FLOAT64, 2, (int64_t[]){l->n, l->n}, &l->tensor));
+    workload_say(job, "BLAS      %s", l->blas);
+    PTO_TRY(workload_tensor(job, l->a, PTO_FLOAT64, 2, (int64_t[]){l->n, l->n},
+                            (int64_t[]){l->tile, l->tile}, &l->tensor));
     PTO_TRY(pto_kernel_register(job->rt, "getrf", PTO_CUBE, getrf, NULL, &k->getrf));
     PTO_TRY(pto_kernel_register(job->rt, "solve_row", PTO_CUBE, solve_row, NULL, &k->solve_row));
     PTO_TRY(pto_kernel_register(job->rt, "solve_column", PTO_CUBE, solve_column, NULL,
@@ -243,14 +242,10 @@ static void residual(const lu *l, double *a)
         const double *left = l->a + (k + depth) * n + k, *right = l->a + k * n + k + depth;
         double *to = a + k * n + k;
         diagonal_blocks(l, k, lower, upper);
-        blas_library_dgemm(false, false, depth, depth, depth, -1, lower, BLOCK, upper, BLOCK, 1, to,
-                           n);
-        blas_library_dgemm(false, false, depth, rest, depth, -1, lower, BLOCK, right, n, 1,
-                           to + depth, n);
-        blas_library_dgemm(false, false, rest, depth, depth, -1, left, n, upper, BLOCK, 1,
-                           to + depth * n, n);
-        blas_library_dgemm(false, false, rest, rest, depth, -1, left, n, right, n, 1,
-                           to + depth * (n + 1), n);
+        blas_dgemm(false, depth, depth, depth, -1, lower, BLOCK, upper, BLOCK, 1, to, n);
+        blas_dgemm(false, depth, rest, depth, -1, lower, BLOCK, right, n, 1, to + depth, n);
+        blas_dgemm(false, rest, depth, depth, -1, left, n, upper, BLOCK, 1, to + depth * n, n);
+        blas_dgemm(false, rest, rest, depth, -1, left, n, right, n, 1, to + depth * (n + 1), n);
     }
 }
 
@@ -262,6 +257,10 @@ static void residual(const lu *l, double *a)
 static pto_status check(workload_job *job)
 {
     const lu *l = job->data;
+    PTO_TRY(workload_get(job, &l->tensor, l->a));
+    if (!workload_is_root(job)) {
+        return PTO_OK;
+    }
     const double allowed = 1;
     double *a = workload_alloc((uint64_t)l->n * (uint64_t)l->n, sizeof(double));
     if (!a) {
@@ -302,4 +301,5 @@ const workload workload_lu = {
     .restore = restore,
     .check = check,
     .discard = discard,
+    .mpi = true,
 };

@@ -1,13 +1,14 @@
-/* safetensors.c - reads and writes weights in the safetensors format. The header is JSON of a fixed
- * form, so the parser always knows what must come next.
+/* safetensors.c - reads and writes weights in the safetensors format. jansson parses the header,
+ * which is JSON; whether it describes the file is checked here.
  */
 #include "safetensors.h"
-
-#include "json.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#if defined(WORKLOADS_JANSSON)
+#include <jansson.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 
 struct safetensors {
     char *path;
-    char *header; /* the names point into it */
+    void *header; /* parsed; names and dtypes point into it */
     int fd;
     uint64_t data_at, data_bytes; /* position and size of the data in the file */
     safetensor *tensors;          /* sorted by name once the file is open */
@@ -86,32 +87,11 @@ static float float_at(const struct dtype *dtype, const unsigned char *from)
 
 /* ---- The header ------------------------------------------------------------ */
 
-/* Control characters are refused, because names appear in messages on terminals. */
-static bool has_control(const char *string)
-{
-    for (; *string; string++) {
-        if ((unsigned char)*string < 0x20 || *string == 0x7F) {
-            return true;
-        }
-    }
-    return false;
-}
+#if defined(WORKLOADS_JANSSON)
 
-static pto_status parse_metadata(json *r)
+const char *safetensors_json(void)
 {
-    char *ignored;
-    PTO_TRY(json_expect(r, '{'));
-    if (json_peek(r) == '}') {
-        r->at++;
-        return PTO_OK;
-    }
-    for (bool more = true; more;) {
-        PTO_TRY(json_string(r, &ignored));
-        PTO_TRY(json_expect(r, ':'));
-        PTO_TRY(json_string(r, &ignored));
-        PTO_TRY(json_more(r, '}', &more));
-    }
-    return PTO_OK;
+    return "jansson " JANSSON_VERSION;
 }
 
 /* Shape, dtype and offsets must agree, and lie inside the file. */
@@ -146,62 +126,6 @@ static pto_status check_tensor(const safetensors *file, const safetensor *t)
     return PTO_OK;
 }
 
-enum { HAS_DTYPE = 1, HAS_SHAPE = 2, HAS_OFFSETS = 4, HAS_ALL = 7 };
-
-static pto_status parse_field(json *r, safetensor *t, unsigned *seen)
-{
-    char *field, *dtype;
-    int64_t offsets[2] = {0, 0};
-    int32_t count = 2;
-    unsigned bit;
-    PTO_TRY(json_string(r, &field));
-    PTO_TRY(json_expect(r, ':'));
-    if (!strcmp(field, "dtype")) {
-        bit = HAS_DTYPE;
-        PTO_TRY(json_string(r, &dtype));
-        t->dtype = dtype;
-    } else if (!strcmp(field, "shape")) {
-        bit = HAS_SHAPE;
-        PTO_TRY(json_numbers(r, t->shape, PTO_MAX_DIMS, &t->ndim));
-    } else if (!strcmp(field, "data_offsets")) {
-        bit = HAS_OFFSETS;
-        PTO_TRY(json_numbers(r, offsets, 2, &count));
-        t->begin = (uint64_t)offsets[0];
-        t->end = (uint64_t)offsets[1];
-    } else {
-        return json_fail(r, "a field other than dtype, shape and data_offsets");
-    }
-    if (count != 2) {
-        return json_fail(r, "data_offsets are two numbers");
-    }
-    if (*seen & bit) {
-        return json_fail(r, "a field that was there before");
-    }
-    *seen |= bit;
-    return PTO_OK;
-}
-
-static pto_status parse_tensor(json *r, const char *name, safetensor *t)
-{
-    unsigned seen = 0;
-    *t = (safetensor){.name = name};
-    PTO_TRY(json_expect(r, '{'));
-    for (bool more = true; more;) {
-        PTO_TRY(parse_field(r, t, &seen));
-        PTO_TRY(json_more(r, '}', &more));
-    }
-    if (seen != HAS_ALL) {
-        return pto_fail(PTO_BAD_PARAM, "%s: tensor %s has no %s", r->path, name,
-                        !(seen & HAS_DTYPE)   ? "dtype"
-                        : !(seen & HAS_SHAPE) ? "shape"
-                                              : "data_offsets");
-    }
-    if (has_control(t->dtype)) {
-        return json_fail(r, "a control character in a dtype");
-    }
-    return PTO_OK;
-}
-
 static pto_status add_tensor(safetensors *file, const safetensor *t)
 {
     if (file->count == file->room) {
@@ -217,40 +141,164 @@ static pto_status add_tensor(safetensors *file, const safetensor *t)
     return PTO_OK;
 }
 
-static pto_status parse_header(safetensors *file, size_t size)
+/* Control characters are refused, because names appear in messages on terminals. */
+static bool has_control(const char *string)
 {
-    json r = {.path = file->path, .text = file->header, .size = size};
-    bool metadata = false;
-    if (!size || r.text[0] != '{') {
-        return json_fail(&r, "a header begins with '{'");
-    }
-    r.at++;
-    bool more = json_peek(&r) != '}';
-    r.at += !more;
-    while (more) {
-        char *name;
-        PTO_TRY(json_string(&r, &name));
-        if (has_control(name)) {
-            return json_fail(&r, "a control character in a name");
+    for (; *string; string++) {
+        if ((unsigned char)*string < 0x20 || *string == 0x7F) {
+            return true;
         }
-        PTO_TRY(json_expect(&r, ':'));
-        if (!strcmp(name, "__metadata__")) {
-            if (metadata) {
-                return json_fail(&r, "__metadata__ a second time");
-            }
-            metadata = true;
-            PTO_TRY(parse_metadata(&r));
-        } else {
-            safetensor t;
-            PTO_TRY(parse_tensor(&r, name, &t));
-            PTO_TRY(check_tensor(file, &t));
-            PTO_TRY(add_tensor(file, &t));
-        }
-        PTO_TRY(json_more(&r, '}', &more));
     }
-    json_skip(&r);
-    return r.at == r.size ? PTO_OK : json_fail(&r, "something after the last '}'");
+    return false;
 }
+
+/* Integers from 0 to INT64_MAX. jansson has refused larger ones. */
+static bool get_numbers(const json_t *list, int64_t *numbers, size_t most, size_t *count)
+{
+    *count = json_array_size(list); /* 0 if it is no array */
+    if (!json_is_array(list) || *count > most) {
+        return false;
+    }
+    for (size_t i = 0; i < *count; i++) {
+        const json_t *number = json_array_get(list, i);
+        numbers[i] = json_integer_value(number);
+        if (!json_is_integer(number) || numbers[i] < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static pto_status fail_tensor(const safetensors *file, const char *name, const char *what)
+{
+    return pto_fail(PTO_BAD_PARAM, "%s: tensor %s: %s", file->path, name, what);
+}
+
+static pto_status get_tensor(const safetensors *file, const char *name, const json_t *from,
+                             safetensor *t)
+{
+    const json_t *dtype = json_object_get(from, "dtype"), *shape = json_object_get(from, "shape");
+    const json_t *place = json_object_get(from, "data_offsets");
+    int64_t offsets[2];
+    size_t ndim, count;
+    if (!json_is_object(from)) {
+        return fail_tensor(file, name, "expected {\"dtype\": ..., \"shape\": ..., ...}");
+    }
+    if (!dtype || !shape || !place) {
+        return pto_fail(PTO_BAD_PARAM, "%s: tensor %s has no %s", file->path, name,
+                        !dtype   ? "dtype"
+                        : !shape ? "shape"
+                                 : "data_offsets");
+    }
+    *t = (safetensor){.name = name, .dtype = json_string_value(dtype)};
+    if (json_object_size(from) > 3) {
+        return fail_tensor(file, name, "a field other than dtype, shape and data_offsets");
+    }
+    if (!t->dtype || has_control(t->dtype)) {
+        return fail_tensor(file, name, "dtype must be a string without control characters");
+    }
+    if (!get_numbers(shape, t->shape, PTO_MAX_DIMS, &ndim)) {
+        return pto_fail(PTO_BAD_PARAM,
+                        "%s: tensor %s: shape must be at most %d integers that are not negative",
+                        file->path, name, PTO_MAX_DIMS);
+    }
+    if (!get_numbers(place, offsets, 2, &count) || count != 2) {
+        return fail_tensor(file, name, "data_offsets must be two integers that are not negative");
+    }
+    t->ndim = (int32_t)ndim;
+    t->begin = (uint64_t)offsets[0];
+    t->end = (uint64_t)offsets[1];
+    return check_tensor(file, t);
+}
+
+/* It is not used, but must have its form: texts with names. */
+static pto_status check_metadata(const safetensors *file, json_t *metadata)
+{
+    const char *key;
+    json_t *value;
+    bool good = json_is_object(metadata);
+    json_object_foreach(metadata, key, value)
+    {
+        good = good && json_is_string(value);
+    }
+    return good ? PTO_OK
+                : pto_fail(PTO_BAD_PARAM, "%s: __metadata__ must be {\"name\": \"text\", ...}",
+                           file->path);
+}
+
+/* The words of jansson, which may quote the file. */
+static pto_status fail_json(const safetensors *file, size_t size, const json_error_t *error)
+{
+    char words[JSON_ERROR_TEXT_LENGTH];
+    (void)snprintf(words, sizeof words, "%s", error->text);
+    for (char *c = words; *c; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7F) {
+            *c = '?';
+        }
+    }
+    const bool memory = json_error_code(error) == json_error_out_of_memory;
+    return pto_fail(memory ? PTO_OUT_OF_MEMORY : PTO_BAD_PARAM, "%s: header, byte %d of %zu: %s",
+                    file->path, error->position, size, words);
+}
+
+static pto_status parse_header(safetensors *file, const char *text, size_t size)
+{
+    const char *name;
+    json_t *value;
+    json_error_t error;
+    if (!size || text[0] != '{') {
+        return pto_fail(PTO_BAD_PARAM, "%s: header, byte 0 of %zu: a header begins with '{'",
+                        file->path, size);
+    }
+    json_t *all = file->header = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (!all) {
+        return fail_json(file, size, &error);
+    }
+    json_object_foreach(all, name, value)
+    {
+        safetensor t;
+        if (!strcmp(name, "__metadata__")) {
+            PTO_TRY(check_metadata(file, value));
+            continue;
+        }
+        if (has_control(name)) {
+            return pto_fail(PTO_BAD_PARAM, "%s: the name of a tensor has a control character",
+                            file->path);
+        }
+        PTO_TRY(get_tensor(file, name, value, &t));
+        PTO_TRY(add_tensor(file, &t));
+    }
+    return PTO_OK;
+}
+
+static void free_header(void *header)
+{
+    json_decref(header);
+}
+
+#else
+
+const char *safetensors_json(void)
+{
+    return "none: built without jansson (Debian: libjansson-dev), so decode reads no weights";
+}
+
+static pto_status parse_header(safetensors *file, const char *text, size_t size)
+{
+    (void)text;
+    (void)size;
+    return pto_fail(PTO_SYSTEM,
+                    "%s: this program was built without jansson, which parses the header; install "
+                    "it (Debian: libjansson-dev) and build again",
+                    file->path);
+}
+
+static void free_header(void *header)
+{
+    (void)header;
+}
+
+#endif
 
 /* ---- The file ----------------------------------------------------------------------------- */
 
@@ -295,18 +343,11 @@ static pto_status check_places(safetensors *file)
     return PTO_OK;
 }
 
-static pto_status check_names(safetensors *file)
+static void sort_names(safetensors *file)
 {
     if (file->count) {
         qsort(file->tensors, file->count, sizeof *file->tensors, by_name);
     }
-    for (size_t i = 1; i < file->count; i++) {
-        if (!by_name(&file->tensors[i - 1], &file->tensors[i])) {
-            return pto_fail(PTO_BAD_PARAM, "%s: tensor %s is there twice", file->path,
-                            file->tensors[i].name);
-        }
-    }
-    return PTO_OK;
 }
 
 /* Reads `bytes` bytes at `at`. Fails if the file has become shorter. */
@@ -343,7 +384,7 @@ static pto_status read_header(safetensors *file, uint64_t file_bytes)
     if (size > most) {
         return pto_fail(PTO_OUT_OF_BOUNDS,
                         "%s: a header of %" PRIu64 " bytes, and the file has %" PRIu64
-                        " bytes after its length",
+                        " bytes after its length: no safetensors file, or not all of it",
                         file->path, size, most);
     }
     if (size > SAFETENSORS_MAX_HEADER) {
@@ -353,15 +394,20 @@ static pto_status read_header(safetensors *file, uint64_t file_bytes)
     }
     file->data_at = sizeof prefix + size;
     file->data_bytes = file_bytes - file->data_at;
-    file->header = malloc(size ? size : 1);
-    if (!file->header) {
+    char *text = malloc(size ? size : 1);
+    if (!text) {
         return pto_fail(PTO_OUT_OF_MEMORY, "%s: no memory for a header of %" PRIu64 " bytes",
                         file->path, size);
     }
-    PTO_TRY(read_bytes(file, sizeof prefix, size, file->header));
-    PTO_TRY(parse_header(file, size));
+    pto_status status = read_bytes(file, sizeof prefix, size, text);
+    if (status == PTO_OK) {
+        status = parse_header(file, text, size);
+    }
+    free(text);
+    PTO_TRY(status);
     PTO_TRY(check_places(file));
-    return check_names(file);
+    sort_names(file);
+    return PTO_OK;
 }
 
 static pto_status open_file(safetensors *file)
@@ -405,7 +451,7 @@ void safetensors_close(safetensors **file)
             (void)close(f->fd);
         }
         free(f->tensors);
-        free(f->header);
+        free_header(f->header);
         free(f->path);
         free(f);
     }

@@ -26,6 +26,9 @@ typedef struct safetensor {
 
 typedef struct safetensors safetensors;
 
+/* What parses the JSON: "jansson 2.14", or that nothing does, and why. */
+const char *safetensors_json(void);
+
 /* Opens a file and checks its header. */
 pto_status safetensors_open(const char *path, safetensors **file);
 

@@ -16,12 +16,17 @@
  * So a tile of the next step waits for nine tiles of this step: those it reads, and those that
  * still read the memory it overwrites. It waits for no others, so distant parts of the plate may be
  * several steps apart. There is no barrier between steps.
+ *
+ * With --device, pto_execute copies the plates to a device and back, and the same program runs there.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "workload.h"
+#include <pto/execute.h>
+#include <pto/work.h>
+
+#include "where.h"
 
 /* The new value of a cell: one formula for the kernel and the reference. It is built without
  * contraction to fused operations (cmake/tools.cmake), so it gives the same bits in both. */
@@ -70,17 +75,17 @@ static pto_status simulate(workload_job *job, pto_kernel kernel, const pto_tenso
                 /* Remove the plane dim for the kernel. */
                 PTO_TRY(pto_tensor_select(&around, 0, 0, &around));
                 PTO_TRY(pto_tensor_select(&inside, 0, 0, &inside));
-                PTO_TRY(pto_submit(job->rt, kernel, pto_input(&around), pto_output(&inside)));
+                PTO_TRY(workload_submit(job, kernel, pto_input(&around), pto_output(&inside)));
             }
         }
         workload_progress(job, (uint64_t)step + 1);
     }
-    return pto_wait(job->rt);
+    return PTO_OK;
 }
 
 /* ---- As a workload -------------------------------------------------------------------------- */
 
-enum { ROWS, COLUMNS, TILE, STEPS };
+enum { ROWS, COLUMNS, TILE, STEPS, DEVICE };
 
 static const workload_option options[] = {
     [ROWS] = {.name = "rows",
@@ -100,13 +105,15 @@ static const workload_option options[] = {
               .number = 256,
               .low = 1,
               .high = 65536,
-              .small = 9},
+              .small = 9,
+              .gpu = 128},
     [STEPS] = {.name = "steps",
                .help = "time steps",
                .number = 100,
                .low = 1,
                .high = 1000000,
                .small = 12},
+    [DEVICE] = WORKLOAD_DEVICE_OPTION,
 };
 
 typedef struct stencil {
@@ -135,7 +142,7 @@ static pto_status restore(workload_job *job)
 {
     const stencil *s = job->data;
     fill(s, job->seed, s->plates);
-    return PTO_OK;
+    return job->rt ? workload_put(job, &s->tensor, s->plates) : PTO_OK;
 }
 
 static pto_status prepare(workload_job *job)
@@ -149,6 +156,7 @@ static pto_status prepare(workload_job *job)
     s->columns = job->number[COLUMNS];
     s->tile = job->number[TILE];
     s->steps = job->number[STEPS];
+    PTO_TRY(workload_device(job, job->text[DEVICE], false));
     if (s->tile > s->rows && s->tile > s->columns) {
         return pto_fail(PTO_BAD_SHAPE,
                         "stencil: a tile of %" PRId64 " x %" PRId64
@@ -181,15 +189,34 @@ static pto_status prepare(workload_job *job)
 static pto_status start(workload_job *job)
 {
     stencil *s = job->data;
-    PTO_TRY(pto_external_tensor(job->rt, s->plates, PTO_FLOAT32, 3,
-                                (int64_t[]){2, s->rows + 2, s->columns + 2}, &s->tensor));
-    return pto_kernel_register(job->rt, "step_tile", PTO_VECTOR, step_tile, NULL, &s->kernel);
+    PTO_TRY(workload_tensor(job, s->plates, PTO_FLOAT32, 3,
+                            (int64_t[]){2, s->rows + 2, s->columns + 2},
+                            (int64_t[]){1, s->tile, s->tile}, &s->tensor));
+    if (job->elsewhere && job->mpi) {
+        return pto_fail(PTO_BAD_PARAM, "--device and --mpi exclude each other");
+    }
+    return workload_kernel(job, "step_tile", PTO_VECTOR, step_tile, &s->kernel);
+}
+
+/* On a device: in the memory of the output. */
+static pto_status simulate_there(pto_runtime *rt, const pto_tensor *inputs,
+                                 const pto_tensor *outputs, void *params)
+{
+    workload_job *job = params;
+    const stencil *s = job->data;
+    PTO_TRY(pto_copy(rt, &outputs[0], &inputs[0]));
+    return simulate(job, s->kernel, &outputs[0], s->tile, s->steps);
 }
 
 static pto_status orchestrate(workload_job *job)
 {
     const stencil *s = job->data;
-    return simulate(job, s->kernel, &s->tensor, s->tile, s->steps);
+    if (job->elsewhere) {
+        const pto_execute_options where = {.size = sizeof where, .device = job->device};
+        return pto_execute_ex(job->rt, simulate_there, &s->tensor, 1, &s->tensor, 1, job, &where);
+    }
+    PTO_TRY(simulate(job, s->kernel, &s->tensor, s->tile, s->steps));
+    return workload_wait(job);
 }
 
 static uint32_t bits_of(float x)
@@ -203,6 +230,10 @@ static uint32_t bits_of(float x)
 static pto_status check(workload_job *job)
 {
     const stencil *s = job->data;
+    PTO_TRY(workload_get(job, &s->tensor, s->plates));
+    if (!workload_is_root(job)) {
+        return PTO_OK;
+    }
     const int64_t width = s->columns + 2;
     float *want = workload_alloc(2 * cells(s), sizeof *want);
     pto_status status = PTO_OK;
@@ -254,4 +285,5 @@ const workload workload_stencil = {
     .restore = restore,
     .check = check,
     .discard = discard,
+    .mpi = true,
 };

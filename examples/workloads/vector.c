@@ -12,11 +12,16 @@
  *          product                |
  *               \                /
  *                y[tile] = product + sum
+ *
+ * With --device, pto_execute copies a and b to a device and y back, and the same program runs there.
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "workload.h"
+#include <pto/execute.h>
+
+#include "where.h"
 
 /* ---- Kernels ------------------------------------------------------------------------------ */
 
@@ -99,12 +104,12 @@ static pto_status compute(workload_job *job, const kernels *k, const pto_tensor 
         }
         workload_progress(job, (uint64_t)end);
     }
-    return pto_wait(rt); /* until then y may be incomplete */
+    return PTO_OK;
 }
 
 /* ---- As a workload -------------------------------------------------------------------------- */
 
-enum { ELEMENTS, TILE, AHEAD };
+enum { ELEMENTS, TILE, AHEAD, DEVICE };
 
 static const workload_option options[] = {
     [ELEMENTS] = {.name = "elements",
@@ -125,6 +130,7 @@ static const workload_option options[] = {
                .low = 1,
                .high = 4096,
                .small = 16},
+    [DEVICE] = WORKLOAD_DEVICE_OPTION,
 };
 
 typedef struct vector {
@@ -151,6 +157,7 @@ static pto_status prepare(workload_job *job)
     }
     job->data = v;
     v->n = job->number[ELEMENTS];
+    PTO_TRY(workload_device(job, job->text[DEVICE], true));
     /* A tile larger than the vector would only waste memory for temporaries. */
     v->tile = job->number[TILE] < v->n ? job->number[TILE] : v->n;
     if (!(v->a = workload_alloc((uint64_t)v->n, sizeof(float))) ||
@@ -172,6 +179,7 @@ static pto_status prepare(workload_job *job)
      * runs ahead. */
     const uint64_t temporary = ((uint64_t)v->tile * sizeof(float) + 63) / 64 * 64;
     job->usual.heap_bytes = (uint64_t)job->number[AHEAD] * 4 * temporary;
+    job->usual.device_heap_bytes = job->usual.heap_bytes;
     /* The smallest rings that work. Everything that a tile allocates stays until its scope ends:
      * five tasks with at most 96 bytes of arguments each, and four temporaries. One piece of each
      * kind may be lost at the end of its ring, because pieces are not split. (One edge and one
@@ -191,16 +199,31 @@ static pto_status start(workload_job *job)
     PTO_TRY(pto_external_tensor(job->rt, v->a, PTO_FLOAT32, 1, &v->n, &v->a_tensor));
     PTO_TRY(pto_external_tensor(job->rt, v->b, PTO_FLOAT32, 1, &v->n, &v->b_tensor));
     PTO_TRY(pto_external_tensor(job->rt, v->y, PTO_FLOAT32, 1, &v->n, &v->y_tensor));
-    PTO_TRY(pto_kernel_register(job->rt, "add", PTO_VECTOR, add, NULL, &k->add));
-    PTO_TRY(
-        pto_kernel_register(job->rt, "add_number", PTO_VECTOR, add_number, NULL, &k->add_number));
-    return pto_kernel_register(job->rt, "multiply", PTO_VECTOR, multiply, NULL, &k->multiply);
+    PTO_TRY(workload_kernel(job, "add", PTO_VECTOR, add, &k->add));
+    PTO_TRY(workload_kernel(job, "add_number", PTO_VECTOR, add_number, &k->add_number));
+    return workload_kernel(job, "multiply", PTO_VECTOR, multiply, &k->multiply);
+}
+
+/* On a device. */
+static pto_status compute_there(pto_runtime *rt, const pto_tensor *inputs,
+                                const pto_tensor *outputs, void *params)
+{
+    workload_job *job = params;
+    const vector *v = job->data;
+    (void)rt; /* job->rt */
+    return compute(job, &v->kernels, &inputs[0], &inputs[1], &outputs[0], v->tile);
 }
 
 static pto_status orchestrate(workload_job *job)
 {
     const vector *v = job->data;
-    return compute(job, &v->kernels, &v->a_tensor, &v->b_tensor, &v->y_tensor, v->tile);
+    if (job->elsewhere) {
+        const pto_tensor inputs[] = {v->a_tensor, v->b_tensor};
+        const pto_execute_options where = {.size = sizeof where, .device = job->device};
+        return pto_execute_ex(job->rt, compute_there, inputs, 2, &v->y_tensor, 1, job, &where);
+    }
+    PTO_TRY(compute(job, &v->kernels, &v->a_tensor, &v->b_tensor, &v->y_tensor, v->tile));
+    return pto_wait(job->rt); /* until then y may be incomplete */
 }
 
 static pto_status check(workload_job *job)

@@ -6,7 +6,7 @@
  *
  *     pto_config config = PTO_CONFIG_INIT;
  *     config.heap_bytes = 1 << 20;
- *     pto_runtime_create(&rt, &config);
+ *     PTO_TRY(pto_runtime_create(&rt, &config));
  */
 #ifndef PTO_CONFIG_H
 #define PTO_CONFIG_H
@@ -26,9 +26,14 @@ extern "C" {
 /* Which thread does the scheduler's work. */
 typedef enum pto_place {
     PTO_PLACE_DEFAULT = 0,
-    PTO_PLACE_INLINE, /* the threads that submit and complete tasks */
-    PTO_PLACE_THREAD, /* a dedicated thread */
+    PTO_PLACE_INLINE,  /* the threads that submit and complete tasks */
+    PTO_PLACE_THREAD,  /* a dedicated thread */
+    PTO_PLACE_PROCESS, /* worker processes: a kernel that crashes does not end the program. See
+                          pto/process.h */
+    PTO_PLACE_GPU,     /* the device config.device: it schedules for itself. See pto/gpu.h */
 } pto_place;
+
+struct pto_gpu_module; /* pto/gpu.h */
 
 /* The configuration of a runtime. In every field but `size`, zero means the default. */
 typedef struct pto_config {
@@ -72,11 +77,35 @@ typedef struct pto_config {
     uint64_t first_task; /* first value of the task and edge counters */
     uint32_t map_twice;  /* 1: the scheduler maps the window at a second address */
     uint32_t guard;      /* 1: guard bytes around managed tensors; a kernel that writes beyond one
-                            fails and is named; or PTO_NO_GUARD */
+                            fails and is named. PTO_GUARD_HOST: only around those on the host; or
+                            PTO_NO_GUARD */
 
     /* Recording of the run: see pto/trace.h. */
     const char *trace;    /* output file: .html, .json, .dot or .ptrace; NULL: none */
     uint64_t trace_limit; /* number of recorded tasks; later ones are counted as lost */
+
+    /* If SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT kills the process in a kernel, one line on stderr
+     * names kernel, task and submit site before. With the words of a worker process that has to end, it is all that the library ever prints by
+     * itself. A handler is installed only for signals without one, and is removed when the last
+     * runtime is destroyed; exit status and core dump stay the same. PTO_NO_CRASH_REPORT switches it
+     * off. (64 bits wide, so that the struct ends without padding.) */
+    uint64_t crash_report;
+
+    /* Scheduler and workers in processes of their own: see pto/process.h. */
+    uint32_t process_threads; /* worker threads in each worker process */
+    uint32_t grace_ms;     /* a kernel that still runs this long after pto_cancel is ended, with its
+                          worker process; 0: never */
+    uint64_t shared_bytes; /* memory that pto_shared_alloc can give out */
+    const char *attach;    /* workers may attach from outside under this name; NULL: none may */
+    /* Where pto_temp, pto_alloc and pto_create_buffer give memory (pto/device.h). All zero: cpu:0. */
+    pto_device device;
+    uint64_t
+        device_heap_bytes; /* memory for managed tensors on each device but the host, per level;
+                                   allocated there when a task first needs it */
+    /* Place gpu (pto/gpu.h). */
+    const struct pto_gpu_module *gpu_module; /* kernels of the device; not for a simulated one */
+    uint32_t gpu_idle_us; /* the grid leaves the device when it had nothing to do for so long */
+    uint32_t gpu_workers; /* most blocks that run kernels */
 } pto_config;
 
 #define PTO_NO_WORKERS UINT32_MAX
@@ -84,6 +113,8 @@ typedef struct pto_config {
 #define PTO_NO_SPIN UINT32_MAX
 #define PTO_NO_INLINE UINT32_MAX
 #define PTO_NO_GUARD UINT32_MAX
+#define PTO_GUARD_HOST 2
+#define PTO_NO_CRASH_REPORT UINT32_MAX
 
 /* A configuration with nothing set. */
 static inline pto_config pto_config_init_(void)
@@ -104,13 +135,13 @@ static inline pto_config pto_config_init_(void)
 #endif
 
 /* Prints the table of options, for the --help of a program: variables, current values, ranges and
- * meanings. */
+ * meanings; and variables that begin with PTO_ but are no options, with the one that may be meant. */
 PTO_API void pto_options_print(FILE *out);
 
 /* One option. Values have the syntax of the environment variable. */
 typedef struct pto_option {
     const char *variable;  /* "PTO_RING_TASKS" */
-    const char *field;     /* field of pto_config: "ring_tasks" */
+    const char *field;     /* field of pto_config: "ring_tasks"; or "pto_sim_config.memory" */
     const char *help;      /* one or two sentences */
     bool from_environment; /* the variable is set and was read */
     char value[76];        /* value in effect if the field is not set */
@@ -119,8 +150,10 @@ typedef struct pto_option {
 
 /* Lists all options. Stores the first `most` in *options, and their total number in *count.
  * PTO_BAD_CONFIG if a variable cannot be read. The detail names that variable, and all values are
- * then the defaults. */
-PTO_API pto_status pto_options_list(pto_option *options, size_t most, size_t *count);
+ * then the defaults. PTO_UNKNOWN_OPTION if there is a variable PTO_... that is no option, such as a
+ * misspelt one. The detail suggests the nearest right name, and the list is complete.
+ * (pto_runtime_create ignores such variables: a library does not print.) */
+PTO_API PTO_MUST_CHECK pto_status pto_options_list(pto_option *options, size_t most, size_t *count);
 
 #ifdef __cplusplus
 }

@@ -67,9 +67,9 @@ typedef struct pto_dl_versioned {
  * The view is valid until the caller calls the deleter (pto_dlpack_release does so, once, and
  * clears the pointer). Works for any producer. The storage is exactly the bytes that the tensor
  * spans. `read_only` receives the read-only flag; it may be NULL. */
-PTO_API pto_status pto_dlpack_import(const pto_dl_managed *managed, pto_tensor *out);
-PTO_API pto_status pto_dlpack_import_versioned(const pto_dl_versioned *managed, pto_tensor *out,
-                                               bool *read_only);
+PTO_API PTO_MUST_CHECK pto_status pto_dlpack_import(const pto_dl_managed *managed, pto_tensor *out);
+PTO_API PTO_MUST_CHECK pto_status pto_dlpack_import_versioned(const pto_dl_versioned *managed,
+                                                              pto_tensor *out, bool *read_only);
 
 /* Releases a managed tensor: calls the deleter of *managed, if there is one, and sets *managed to
  * NULL. NULL is allowed. */
@@ -79,11 +79,13 @@ PTO_API void pto_dlpack_release_versioned(pto_dl_versioned **managed);
 /* Exports a tensor: makes a managed tensor over the memory of `t` for another library. When that
  * library is done, `done` (may be NULL) is called with `context`, exactly once. Then the struct is
  * freed. */
-PTO_API pto_status pto_dlpack_export(const pto_tensor *t, void (*done)(void *context),
-                                     void *context, pto_dl_managed **out);
-PTO_API pto_status pto_dlpack_export_versioned(const pto_tensor *t, uint64_t flags,
-                                               void (*done)(void *context), void *context,
-                                               pto_dl_versioned **out);
+PTO_API PTO_MUST_CHECK pto_status pto_dlpack_export(const pto_tensor *t,
+                                                    void (*done)(void *context), void *context,
+                                                    pto_dl_managed **out);
+PTO_API PTO_MUST_CHECK pto_status pto_dlpack_export_versioned(const pto_tensor *t, uint64_t flags,
+                                                              void (*done)(void *context),
+                                                              void *context,
+                                                              pto_dl_versioned **out);
 
 #ifdef __cplusplus
 }

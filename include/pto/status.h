@@ -8,6 +8,14 @@
  *     pto_error_detail()  this one failure      "slice: dim 3 of a tensor with 2 dims"
  *
  * All codes are in one table, PTO_STATUS_MAP.
+ *
+ * A status that is dropped is a failure that nobody notices, so gcc and clang warn about it, in C
+ * and in C++ (PTO_MUST_CHECK). Where a status does not matter, PTO_IGNORE says so:
+ *
+ *     PTO_IGNORE(pto_task_complete(rt, task, PTO_OK));    // a cast to void would not silence gcc
+ *
+ * Code that cannot be changed compiles without these warnings if PTO_ALLOW_IGNORED_STATUS is
+ * defined before the first header of pto is included, or with -DPTO_ALLOW_IGNORED_STATUS.
  */
 #ifndef PTO_STATUS_H
 #define PTO_STATUS_H
@@ -22,6 +30,12 @@
 #define PTO_PRINTF(fmt, first)
 #endif
 
+#if defined(__GNUC__) && !defined(PTO_ALLOW_IGNORED_STATUS)
+#define PTO_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define PTO_MUST_CHECK
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -30,7 +44,8 @@ extern "C" {
 #define PTO_STATUS_MAP(X)                                                                          \
     X(OK, 0, "success", "nothing to do")                                                           \
     X(NULL_ARGUMENT, 1, "a required pointer is NULL", "pass the argument that the detail names")   \
-    X(BAD_DTYPE, 2, "unknown data type", "use one of the pto_dtype values of pto/tensor.h")        \
+    X(BAD_DTYPE, 2, "data type unknown, or not the one that is needed",                            \
+      "use one of the pto_dtype values of pto/tensor.h; the detail says which one fits")           \
     X(BAD_NDIM, 3, "number of dimensions out of range",                                            \
       "a tensor has 0 to PTO_MAX_DIMS dimensions; merge some with a reshape")                      \
     X(BAD_SHAPE, 4, "negative or mismatched size",                                                 \
@@ -79,19 +94,22 @@ extern "C" {
       "pto_wait reports the first failure; write the memory again, or call pto_clear_error")       \
     X(CANCELLED, 27, "cancelled", "pto_clear_error lets the runtime continue")                     \
     X(STALLED, 28, "deadlock: no room can ever become free",                                       \
-      "end the scope that the detail names, use boundary scopes, or configure a larger ring")      \
+      "end the scope that the detail names, give memory up earlier (PTO_BOUNDARY, pto_release), "  \
+      "or configure more of what the detail names")                                                \
     X(TOO_LARGE, 29, "does not fit into an empty ring",                                            \
       "configure the ring with at least the size in the detail")                                   \
     X(BAD_TASK, 30, "no such task, or not in this state",                                          \
       "use a handle from this runtime, and complete a pending task only once")                     \
     X(BAD_KERNEL, 31, "no such kernel",                                                            \
-      "use a kernel that pto_kernel_register returned for this runtime")                           \
+      "use a kernel that pto_kernel_register returned for this runtime, and that every worker "    \
+      "process has")                                                                               \
     X(BAD_WORKER, 32, "wrong worker type, or no worker serves it",                                 \
       "submit with the type of the kernel, and configure a worker for that type")                  \
     X(BAD_PARAM, 33, "invalid parameter",                                                          \
       "make parameters with pto_input, pto_output, pto_inout, pto_scalar and pto_after")           \
-    X(STALE, 34, "the scope of the managed tensor has ended",                                      \
-      "use it inside the scope in which it was created, or create it in an outer scope")           \
+    X(STALE, 34, "the managed tensor is not alive: its scope has ended, or it was given up",       \
+      "if its scope has ended, create it in an outer scope; if pto_release gave it up, do that "   \
+      "later")                                                                                     \
     X(BAD_VERSION, 35, "not the current version of the buffer",                                    \
       "read and update the current version, or write the next one as an output")                   \
     X(NO_SCOPE, 36, "managed memory needs an open scope", "open one: PTO_SCOPE(rt) { ... }")       \
@@ -101,23 +119,40 @@ extern "C" {
       "write all of it first, or give it memory with pto_alloc and write views of it")             \
     X(NOT_WRITTEN, 40, "the managed tensor has no memory yet",                                     \
       "write it first, as an output, with pto_write or through pto_alloc")                         \
-    X(BAD_MEMORY, 41, "user memory lies inside the memory of the runtime",                         \
-      "use the managed tensor instead of its address")                                             \
+    X(BAD_MEMORY, 41, "memory that cannot be used here",                                           \
+      "use managed tensors, or memory that the device or worker process of the task can reach")    \
     X(WRONG_THREAD, 42,                                                                            \
       "called from a thread other than the orchestrating thread, or from a kernel",                \
       "submit, open scopes, wait and read only on the thread that created the runtime")            \
     X(BAD_OPCODE, 43, "unknown operation of a work request", "use a value of pto_work_opcode")     \
     X(BAD_INDEX, 44, "index out of range", "see the index and its range in the detail")            \
     X(SYSTEM, 45, "the operating system refused a request", "see its message in the detail")       \
-    X(NOT_IMPLEMENTED, 46, "the operator has no implementation for this device",                   \
-      "register one with pto_op_register, or move the data to a device that has one")              \
-    X(DEVICES_DIFFER, 47, "the tensors are on different devices", "copy them to one device first") \
+    X(NOT_IMPLEMENTED, 46, "the operator or kernel has no implementation for this device",         \
+      "add one (pto_op_register, pto_kernel_variant), or copy the data to a device that has one")  \
+    X(DEVICES_DIFFER, 47, "the tensors are on different devices",                                  \
+      "copy them to one device (pto_copy)")                                                        \
     X(SELF_OVERLAP, 48, "elements of the destination share memory",                                \
       "use a destination whose elements do not overlap: no broadcast")                             \
     X(BAD_PLAN, 49, "the plan was made for other tensors",                                         \
       "use tensors with the layout, device and alignment of the plan, or make a new plan")         \
     X(BAD_FILE, 50, "wrong kind of file, or a damaged file",                                       \
-      "the detail says where; record the trace again, or use a library as new as the file")
+      "the detail says where; record the trace again, or use a library as new as the file")        \
+    X(BAD_DECLARATION, 51, "the declaration of a kernel cannot be read",                           \
+      "correct it at the character that the detail names (pto_kernel_declare, pto/kernel.h)")      \
+    X(MISMATCH, 52, "a parameter is not what the kernel declares",                                 \
+      "submit what the declaration says, or change the declaration (pto_kernel_declare)")          \
+    X(REFUSED, 53, "an earlier call was refused, and nobody has acknowledged it",                  \
+      "check the status of the call that the detail names; call pto_refused(rt, &refusal) to "     \
+      "read and acknowledge it")                                                                   \
+    X(UNKNOWN_OPTION, 54, "a variable of the environment has a name that no option has",           \
+      "correct its name (`pto options` lists all), or unset it")                                   \
+    X(WORKER_LOST, 55, "a worker process has ended",                                               \
+      "call pto_recover to start a fresh one; the tasks that ran in it have failed")               \
+    X(DEVICE_LOST, 56, "the device does not respond any more",                                     \
+      "save what the host has, and start again without the device")                                \
+    X(INTERRUPTED, 57, "the program ended the wait",                                               \
+      "handle what interrupted it, then make the same call again (pto_set_interrupt, "             \
+      "pto/embed.h)")
 
 /* The result of a call: PTO_OK, which is 0, or an error code. */
 typedef enum pto_status {
@@ -125,6 +160,14 @@ typedef enum pto_status {
     PTO_STATUS_MAP(PTO_STATUS_ENUM)
 #undef PTO_STATUS_ENUM
 } pto_status;
+
+/* Ignores the status of a call on purpose. It is an expression without a value. */
+#define PTO_IGNORE(call) pto_ignore_(call)
+
+static inline void pto_ignore_(pto_status status)
+{
+    (void)status;
+}
 
 /* Returns the name ("PTO_OUT_OF_BOUNDS"), the meaning or the hint of a code. Never NULL: for an
  * unknown code the texts say that it is unknown. */

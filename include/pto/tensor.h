@@ -17,9 +17,9 @@
  *
  *     float a[4][8];
  *     pto_tensor t, column;
- *     pto_tensor_init(&t, a, sizeof a, PTO_FLOAT32, 2, (int64_t[]){4, 8}, NULL, 0);
- *     pto_tensor_slice(&t, 1, 2, 3, 1, &column);              // a[:, 2:3]
- *     pto_tensor_overlaps(&t, &column);                       // true
+ *     PTO_TRY(pto_tensor_init(&t, a, sizeof a, PTO_FLOAT32, 2, (int64_t[]){4, 8}, NULL, 0));
+ *     PTO_TRY(pto_tensor_slice(&t, 1, 2, 3, 1, &column));     // a[:, 2:3]
+ *     bool shared = pto_tensor_overlaps(&t, &column);         // true
  *
  * Every function checks its arguments. Functions that can fail return a pto_status (pto/status.h)
  * and on failure leave the output untouched. The output may be the same struct as the input.
@@ -83,7 +83,8 @@ PTO_API const char *pto_dtype_name(pto_dtype dtype);
     X(ILUVATAR, 6, "iluvatar")                                                                     \
     X(KUNLUN, 7, "kunlun")                                                                         \
     X(HYGON, 8, "hygon")                                                                           \
-    X(QY, 9, "qy")
+    X(QY, 9, "qy")                                                                                 \
+    X(SIM, 10, "sim") /* simulated: pto/sim.h */
 
 /* The type of a device. */
 typedef enum pto_device_type {
@@ -100,6 +101,10 @@ typedef struct pto_device {
 
 /* Returns the name of a device type: "cpu"; "invalid" if it is unknown. */
 PTO_API const char *pto_device_name(pto_device_type type);
+
+/* Reads a device from text: "sim:0". Without an index it is the first one. Upper and lower case are
+ * the same. PTO_BAD_DEVICE if it names no type of device, or no index. */
+PTO_API PTO_MUST_CHECK pto_status pto_device_parse(const char *text, pto_device *device);
 
 /* ---- The tensor ------------------------------------------------------------------------- */
 
@@ -133,60 +138,63 @@ typedef struct pto_tensor {
 /* Makes a tensor over `storage`. If `strides` is NULL the tensor is dense, with the last dim
  * fastest. Every element must lie inside the storage. The device is cpu:0; to change it set
  * `device` afterwards. */
-PTO_API pto_status pto_tensor_init(pto_tensor *t, void *storage, uint64_t storage_bytes,
-                                   pto_dtype dtype, int32_t ndim, const int64_t *shape,
-                                   const int64_t *strides, int64_t offset);
+PTO_API PTO_MUST_CHECK pto_status pto_tensor_init(pto_tensor *t, void *storage,
+                                                  uint64_t storage_bytes, pto_dtype dtype,
+                                                  int32_t ndim, const int64_t *shape,
+                                                  const int64_t *strides, int64_t offset);
 
 /* Checks a tensor that was filled in by hand, as pto_tensor_init would. */
-PTO_API pto_status pto_tensor_check(const pto_tensor *t);
+PTO_API PTO_MUST_CHECK pto_status pto_tensor_check(const pto_tensor *t);
 
 /* ---- Views: same memory, other shape ---------------------------------------------------- */
 
 /* Makes a view of a box: `shape` elements from `start` on. Both arrays have src->ndim entries. */
-PTO_API pto_status pto_tensor_view(const pto_tensor *src, const int64_t *start,
-                                   const int64_t *shape, pto_tensor *out);
+PTO_API PTO_MUST_CHECK pto_status pto_tensor_view(const pto_tensor *src, const int64_t *start,
+                                                  const int64_t *shape, pto_tensor *out);
 
 /* Makes a view of every step-th element of one dim: start, start + step, ... up to but excluding
  * `stop`. Nothing is clamped. With step > 0: 0 <= start, stop <= size. With step < 0: -1 <= start,
  * stop < size, and a stop of -1 includes element 0. If start is at or past stop, the dim has size
  * 0. */
-PTO_API pto_status pto_tensor_slice(const pto_tensor *src, int32_t dim, int64_t start, int64_t stop,
-                                    int64_t step, pto_tensor *out);
+PTO_API PTO_MUST_CHECK pto_status pto_tensor_slice(const pto_tensor *src, int32_t dim,
+                                                   int64_t start, int64_t stop, int64_t step,
+                                                   pto_tensor *out);
 
 /* Selects element `index` of one dim and removes that dim: row 3 of a matrix is a vector. */
-PTO_API pto_status pto_tensor_select(const pto_tensor *src, int32_t dim, int64_t index,
-                                     pto_tensor *out);
+PTO_API PTO_MUST_CHECK pto_status pto_tensor_select(const pto_tensor *src, int32_t dim,
+                                                    int64_t index, pto_tensor *out);
 
 /* Reorders the dims: dim d of the result is dim perm[d] of the source. */
-PTO_API pto_status pto_tensor_permute(const pto_tensor *src, const int32_t *perm, pto_tensor *out);
+PTO_API PTO_MUST_CHECK pto_status pto_tensor_permute(const pto_tensor *src, const int32_t *perm,
+                                                     pto_tensor *out);
 
 /* Exchanges two dims. */
-PTO_API pto_status pto_tensor_transpose(const pto_tensor *src, int32_t d0, int32_t d1,
-                                        pto_tensor *out);
+PTO_API PTO_MUST_CHECK pto_status pto_tensor_transpose(const pto_tensor *src, int32_t d0,
+                                                       int32_t d1, pto_tensor *out);
 
 /* Makes a view of the same elements in the same order, with another shape. One size may be -1 and
  * is then computed. Works for every layout that needs no copy; otherwise PTO_NEEDS_COPY. */
-PTO_API pto_status pto_tensor_reshape(const pto_tensor *src, int32_t ndim, const int64_t *shape,
-                                      pto_tensor *out);
+PTO_API PTO_MUST_CHECK pto_status pto_tensor_reshape(const pto_tensor *src, int32_t ndim,
+                                                     const int64_t *shape, pto_tensor *out);
 
 /* Repeats dims of size 1 to the given sizes (stride 0), and adds new dims in front. All other sizes
  * must be equal, else PTO_NOT_BROADCASTABLE. */
-PTO_API pto_status pto_tensor_broadcast(const pto_tensor *src, int32_t ndim, const int64_t *shape,
-                                        pto_tensor *out);
+PTO_API PTO_MUST_CHECK pto_status pto_tensor_broadcast(const pto_tensor *src, int32_t ndim,
+                                                       const int64_t *shape, pto_tensor *out);
 
 /* ---- Copies: new memory, provided by the caller ----------------------------------------- */
 
 /* Gets the size of a dense copy in bytes: number of elements times element size. */
-PTO_API pto_status pto_tensor_nbytes(const pto_tensor *t, uint64_t *bytes);
+PTO_API PTO_MUST_CHECK pto_status pto_tensor_nbytes(const pto_tensor *t, uint64_t *bytes);
 
 /* Makes a dense copy that keeps the memory order of the dims: a transposed matrix stays transposed.
  * `storage` has at least pto_tensor_nbytes bytes and does not overlap the source. */
-PTO_API pto_status pto_tensor_clone(const pto_tensor *src, void *storage, uint64_t storage_bytes,
-                                    pto_tensor *out);
+PTO_API PTO_MUST_CHECK pto_status pto_tensor_clone(const pto_tensor *src, void *storage,
+                                                   uint64_t storage_bytes, pto_tensor *out);
 
 /* Makes a dense copy with the last dim fastest. `storage` is as for pto_tensor_clone. */
-PTO_API pto_status pto_tensor_contiguous(const pto_tensor *src, void *storage,
-                                         uint64_t storage_bytes, pto_tensor *out);
+PTO_API PTO_MUST_CHECK pto_status pto_tensor_contiguous(const pto_tensor *src, void *storage,
+                                                        uint64_t storage_bytes, pto_tensor *out);
 
 /* ---- Properties ------------------------------------------------------------------------- */
 
@@ -200,7 +208,8 @@ PTO_API bool pto_tensor_is_contiguous(const pto_tensor *t);
 
 /* Gets the byte range of a tensor: its lowest byte and one past its highest, counted from
  * `storage`. Both are equal if the tensor is empty. */
-PTO_API pto_status pto_tensor_byte_range(const pto_tensor *t, uint64_t *low, uint64_t *end);
+PTO_API PTO_MUST_CHECK pto_status pto_tensor_byte_range(const pto_tensor *t, uint64_t *low,
+                                                        uint64_t *end);
 
 /* Formats a tensor as one line of text, like snprintf: writes at most `size` bytes including the
  * NUL, and returns the length of the whole line. "float32[4, 8] strides (8, 1) offset 0 of 128
@@ -257,10 +266,11 @@ typedef struct pto_overlap_result {
 } pto_overlap_result;
 
 /* Tests overlap with an explicit budget: 0 is the default, UINT64_MAX means no limit. */
-PTO_API pto_status pto_tensor_overlaps_ex(const pto_tensor *a, const pto_tensor *b, uint64_t budget,
-                                          pto_overlap_result *result);
-PTO_API pto_status pto_tensor_covers_ex(const pto_tensor *a, const pto_tensor *b, uint64_t budget,
-                                        pto_overlap_result *result);
+PTO_API PTO_MUST_CHECK pto_status pto_tensor_overlaps_ex(const pto_tensor *a, const pto_tensor *b,
+                                                         uint64_t budget,
+                                                         pto_overlap_result *result);
+PTO_API PTO_MUST_CHECK pto_status pto_tensor_covers_ex(const pto_tensor *a, const pto_tensor *b,
+                                                       uint64_t budget, pto_overlap_result *result);
 
 /* Returns how often the budget ran out in pto_tensor_overlaps, pto_tensor_covers and their _ex
  * forms, on all threads since the program started. (A TensorMap has its own counter.) */

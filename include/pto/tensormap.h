@@ -4,14 +4,16 @@
  * tasks that touch the same bytes, through any views, strides and dtypes.
  *
  *     pto_tensormap *map;
- *     pto_tensormap_init_default(&map);
+ *     pto_map_task producer;
+ *     bool found;
+ *     PTO_TRY(pto_tensormap_init_default(&map));
  *
- *     pto_tensormap_insert(map, &whole, (pto_map_task){.id = 1});   // task 1 writes it
- *     pto_tensormap_lookup(map, &tile, &found, &producer);          // producer.id == 1
- *     pto_tensormap_insert_read(map, &tile, (pto_map_task){.id = 2});
- *     pto_tensormap_write_deps(map, &whole, print_hit, NULL);       // names 1 and 2
+ *     PTO_TRY(pto_tensormap_insert(map, &whole, (pto_map_task){.id = 1}));   // task 1 writes it
+ *     PTO_TRY(pto_tensormap_lookup(map, &tile, &found, &producer));          // producer.id == 1
+ *     PTO_TRY(pto_tensormap_insert_read(map, &tile, (pto_map_task){.id = 2}));
+ *     PTO_TRY(pto_tensormap_write_deps(map, &whole, print_hit, NULL));       // names 1 and 2
  *
- *     pto_tensormap_sync_validity(map, 0, 3);                       // 1 and 2 have retired
+ *     PTO_TRY(pto_tensormap_sync_validity(map, 0, 3));                       // 1 and 2 have retired
  *     pto_tensormap_destroy(&map);
  *
  * Rules:
@@ -65,8 +67,9 @@ typedef struct pto_tensormap_config {
     }
 
 /* Creates a map with the given configuration, or with the defaults. */
-PTO_API pto_status pto_tensormap_init(pto_tensormap **map, const pto_tensormap_config *config);
-PTO_API pto_status pto_tensormap_init_default(pto_tensormap **map);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_init(pto_tensormap **map,
+                                                     const pto_tensormap_config *config);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_init_default(pto_tensormap **map);
 
 /* Frees a map and sets *map to NULL. NULL is allowed. */
 PTO_API void pto_tensormap_destroy(pto_tensormap **map);
@@ -90,13 +93,16 @@ typedef struct pto_region {
 
 /* Inserts a write or a read of a task. An empty tensor is not recorded. PTO_BAD_ORDER if the id is
  * 0, lower than the newest id, retired, or already used on another level. */
-PTO_API pto_status pto_tensormap_insert(pto_tensormap *map, const pto_tensor *t, pto_map_task task);
-PTO_API pto_status pto_tensormap_insert_read(pto_tensormap *map, const pto_tensor *t,
-                                             pto_map_task task);
-PTO_API pto_status pto_tensormap_insert_region(pto_tensormap *map, const pto_region *r,
-                                               pto_map_task task);
-PTO_API pto_status pto_tensormap_insert_read_region(pto_tensormap *map, const pto_region *r,
-                                                    pto_map_task task);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_insert(pto_tensormap *map, const pto_tensor *t,
+                                                       pto_map_task task);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_insert_read(pto_tensormap *map, const pto_tensor *t,
+                                                            pto_map_task task);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_insert_region(pto_tensormap *map,
+                                                              const pto_region *r,
+                                                              pto_map_task task);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_insert_read_region(pto_tensormap *map,
+                                                                   const pto_region *r,
+                                                                   pto_map_task task);
 
 /* ---- Queries ----------------------------------------------------------------------------- */
 
@@ -118,29 +124,36 @@ typedef void (*pto_map_visitor)(void *context, const pto_map_hit *hit);
 
 /* Finds the newest live task that writes any byte of the tensor. *found says whether there is one;
  * *producer is set only then. Neither pointer may be NULL. */
-PTO_API pto_status pto_tensormap_lookup(pto_tensormap *map, const pto_tensor *t, bool *found,
-                                        pto_map_task *producer);
-PTO_API pto_status pto_tensormap_lookup_region(pto_tensormap *map, const pto_region *r, bool *found,
-                                               pto_map_task *producer);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_lookup(pto_tensormap *map, const pto_tensor *t,
+                                                       bool *found, pto_map_task *producer);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_lookup_region(pto_tensormap *map,
+                                                              const pto_region *r, bool *found,
+                                                              pto_map_task *producer);
 
 /* Visits every live task that writes any byte of the tensor. Each task is visited once, in no
  * particular order. Their number is not limited. */
-PTO_API pto_status pto_tensormap_lookup_all(pto_tensormap *map, const pto_tensor *t,
-                                            pto_map_visitor visit, void *context);
-PTO_API pto_status pto_tensormap_lookup_all_region(pto_tensormap *map, const pto_region *r,
-                                                   pto_map_visitor visit, void *context);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_lookup_all(pto_tensormap *map, const pto_tensor *t,
+                                                           pto_map_visitor visit, void *context);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_lookup_all_region(pto_tensormap *map,
+                                                                  const pto_region *r,
+                                                                  pto_map_visitor visit,
+                                                                  void *context);
 
 /* Visits the dependencies of a new read or write. A read depends on the live writers. A write
  * depends on the live writers and the live readers. A task is visited once for each kind of access
  * it has. */
-PTO_API pto_status pto_tensormap_read_deps(pto_tensormap *map, const pto_tensor *t,
-                                           pto_map_visitor visit, void *context);
-PTO_API pto_status pto_tensormap_write_deps(pto_tensormap *map, const pto_tensor *t,
-                                            pto_map_visitor visit, void *context);
-PTO_API pto_status pto_tensormap_read_deps_region(pto_tensormap *map, const pto_region *r,
-                                                  pto_map_visitor visit, void *context);
-PTO_API pto_status pto_tensormap_write_deps_region(pto_tensormap *map, const pto_region *r,
-                                                   pto_map_visitor visit, void *context);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_read_deps(pto_tensormap *map, const pto_tensor *t,
+                                                          pto_map_visitor visit, void *context);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_write_deps(pto_tensormap *map, const pto_tensor *t,
+                                                           pto_map_visitor visit, void *context);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_read_deps_region(pto_tensormap *map,
+                                                                 const pto_region *r,
+                                                                 pto_map_visitor visit,
+                                                                 void *context);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_write_deps_region(pto_tensormap *map,
+                                                                  const pto_region *r,
+                                                                  pto_map_visitor visit,
+                                                                  void *context);
 
 /* ---- All accesses of a task -------------------------------------------------------------- */
 
@@ -155,20 +168,21 @@ typedef struct pto_map_param {
  * in *n_hits. The same task may appear more than once. If there are more than `max_hits`, nothing
  * is inserted, *n_hits is the number needed, and the status is PTO_BUFFER_TOO_SMALL: call again
  * with a larger array. */
-PTO_API pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params,
-                                        size_t n_params, pto_map_task task, pto_map_hit *hits,
-                                        size_t max_hits, size_t *n_hits);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_submit(pto_tensormap *map,
+                                                       const pto_map_param *params, size_t n_params,
+                                                       pto_map_task task, pto_map_hit *hits,
+                                                       size_t max_hits, size_t *n_hits);
 
 /* ---- Retirement -------------------------------------------------------------------------- */
 
 /* Retires all tasks of `level` with an id below `oldest_alive`. They are never reported again.
  * Their entries are recycled automatically, every `cleanup_every` ids. The watermark must not go
  * back. */
-PTO_API pto_status pto_tensormap_sync_validity(pto_tensormap *map, uint32_t level,
-                                               uint64_t oldest_alive);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_sync_validity(pto_tensormap *map, uint32_t level,
+                                                              uint64_t oldest_alive);
 
 /* Recycles the entries of all retired tasks immediately. */
-PTO_API pto_status pto_tensormap_cleanup_retired(pto_tensormap *map);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_cleanup_retired(pto_tensormap *map);
 
 /* ---- Statistics and checks -------------------------------------------------------------- */
 
@@ -193,10 +207,11 @@ typedef struct pto_tensormap_stats {
 } pto_tensormap_stats;
 
 /* Takes a snapshot of the statistics of a map. */
-PTO_API pto_status pto_tensormap_get_stats(const pto_tensormap *map, pto_tensormap_stats *stats);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_get_stats(const pto_tensormap *map,
+                                                          pto_tensormap_stats *stats);
 
 /* Checks all invariants of a map, which takes time. PTO_CORRUPT names the first violation. */
-PTO_API pto_status pto_tensormap_check(const pto_tensormap *map);
+PTO_API PTO_MUST_CHECK pto_status pto_tensormap_check(const pto_tensormap *map);
 
 #ifdef __cplusplus
 }

@@ -34,7 +34,7 @@ extern "C" {
  * or .ptrace. Needs no runtime. PTO_BAD_FILE if `from` is not a trace, is truncated, damaged, or of
  * a newer version; the detail says where. PTO_SYSTEM if a file cannot be opened or written; `to` is
  * then unchanged. */
-PTO_API pto_status pto_trace_convert(const char *from, const char *to);
+PTO_API PTO_MUST_CHECK pto_status pto_trace_convert(const char *from, const char *to);
 
 #ifdef __cplusplus
 }

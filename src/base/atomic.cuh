@@ -1,8 +1,9 @@
 /* atomic.cuh - atomic.h for code that runs on an NVIDIA device (sm_70 and newer), in PTX.
  *
- * The other side may be the host, so every operation has system scope. PTX has no sequentially
- * consistent loads and exchanges: each is a fence.sc and then an acquire, or acquire-release,
- * operation.
+ * States and queues are in memory of the device, and only its own threads touch them: these operations
+ * have the scope of the device. Words that the host touches as well are far (atomic.h): those have
+ * system scope. Nobody on the device sleeps, so nobody needs Dekker's pattern: an exchange and a
+ * fetch_add are acquire-release, and there are no loads and stores that are sequentially consistent.
  */
 #ifndef PTOI_ATOMIC_CUH
 #define PTOI_ATOMIC_CUH
@@ -13,11 +14,16 @@
 #ifndef __NVCC__ /* clang without a toolkit */
 #define __device__ __attribute__((device))
 #define __global__ __attribute__((global))
+typedef struct __attribute__((aligned(16))) ulonglong2 {
+    unsigned long long x, y;
+} ulonglong2;
 #endif
 
 #define PTOI_INLINE static inline __device__
+#define PTOI_COLD static __device__ __noinline__ __attribute__((unused))
 #define _Static_assert static_assert
-#define PTOI_SCOPE "sys"
+#define _Alignas alignas
+#define PTOI_SCOPE "gpu"
 
 #define PTOI_ATOMIC_OF(bits, reg)                                                                  \
     typedef struct ptoi_a##bits {                                                                  \
@@ -52,20 +58,68 @@
         asm volatile("st.release." PTOI_SCOPE ".u" #bits " [%0], %1;" ::"l"(&a->value), reg(value) \
                      : "memory");                                                                  \
     }                                                                                              \
-    PTOI_INLINE uint##bits##_t ptoi_load_sc##bits(const ptoi_a##bits *a)                           \
+    PTOI_INLINE uint##bits##_t ptoi_own##bits(const ptoi_a##bits *a)                               \
     {                                                                                              \
-        asm volatile("fence.sc." PTOI_SCOPE ";" ::: "memory");                                     \
-        return ptoi_acquire##bits(a);                                                              \
+        return a->value;                                                                           \
+    }                                                                                              \
+    PTOI_INLINE void ptoi_follow##bits(ptoi_a##bits *a, uint##bits##_t value)                      \
+    {                                                                                              \
+        ptoi_set##bits(a, value);                                                                  \
     }                                                                                              \
     PTOI_INLINE uint##bits##_t ptoi_exchange##bits(ptoi_a##bits *a, uint##bits##_t value)          \
     {                                                                                              \
         uint##bits##_t before;                                                                     \
-        asm volatile("fence.sc." PTOI_SCOPE ";\n\t"                                                \
-                     "atom.acq_rel." PTOI_SCOPE ".exch.b" #bits " %0, [%1], %2;"                   \
+        asm volatile("fence.acq_rel." PTOI_SCOPE ";\n\t" /* also for ptoi_follow */                \
+                     "atom.acquire." PTOI_SCOPE ".exch.b" #bits " %0, [%1], %2;"                   \
                      : "=" reg(before)                                                             \
                      : "l"(&a->value), reg(value)                                                  \
                      : "memory");                                                                  \
         return before;                                                                             \
+    }                                                                                              \
+    PTOI_INLINE uint##bits##_t ptoi_fetch_add##bits(ptoi_a##bits *a, uint##bits##_t amount)        \
+    {                                                                                              \
+        uint##bits##_t before;                                                                     \
+        asm volatile("atom.acq_rel." PTOI_SCOPE ".add.u" #bits " %0, [%1], %2;"                    \
+                     : "=" reg(before)                                                             \
+                     : "l"(&a->value), reg(amount)                                                 \
+                     : "memory");                                                                  \
+        return before;                                                                             \
+    }                                                                                              \
+    PTOI_INLINE uint##bits##_t ptoi_draw##bits(ptoi_a##bits *a, uint##bits##_t amount)             \
+    {                                                                                              \
+        uint##bits##_t before;                                                                     \
+        asm volatile("atom.relaxed." PTOI_SCOPE ".add.u" #bits " %0, [%1], %2;"                    \
+                     : "=" reg(before)                                                             \
+                     : "l"(&a->value), reg(amount)                                                 \
+                     : "memory");                                                                  \
+        return before;                                                                             \
+    }                                                                                              \
+    PTOI_INLINE uint##bits##_t ptoi_far_get##bits(const ptoi_a##bits *a)                           \
+    {                                                                                              \
+        uint##bits##_t value;                                                                      \
+        asm volatile("ld.relaxed.sys.u" #bits " %0, [%1];"                                         \
+                     : "=" reg(value)                                                              \
+                     : "l"(&a->value)                                                              \
+                     : "memory");                                                                  \
+        return value;                                                                              \
+    }                                                                                              \
+    PTOI_INLINE void ptoi_far_set##bits(ptoi_a##bits *a, uint##bits##_t value)                     \
+    {                                                                                              \
+        asm volatile("st.relaxed.sys.u" #bits " [%0], %1;" ::"l"(&a->value), reg(value)            \
+                     : "memory");                                                                  \
+    }                                                                                              \
+    PTOI_INLINE uint##bits##_t ptoi_far_acquire##bits(const ptoi_a##bits *a)                       \
+    {                                                                                              \
+        return ptoi_far_get##bits(a);                                                              \
+    }                                                                                              \
+    PTOI_INLINE void ptoi_far_release##bits(ptoi_a##bits *a, uint##bits##_t value)                 \
+    {                                                                                              \
+        asm volatile("st.release.sys.u" #bits " [%0], %1;" ::"l"(&a->value), reg(value)            \
+                     : "memory");                                                                  \
+    }                                                                                              \
+    PTOI_INLINE void ptoi_far_follow##bits(ptoi_a##bits *a, uint##bits##_t value)                  \
+    {                                                                                              \
+        ptoi_far_set##bits(a, value);                                                              \
     }                                                                                              \
     PTOI_INLINE bool ptoi_cas##bits(ptoi_a##bits *a, uint##bits##_t *expected,                     \
                                     uint##bits##_t desired)                                        \
@@ -82,6 +136,41 @@
 
 PTOI_ATOMIC_OF(32, "r")
 PTOI_ATOMIC_OF(64, "l")
+
+PTOI_INLINE void ptoi_fence(void)
+{
+    asm volatile("fence.acq_rel." PTOI_SCOPE ";" ::: "memory");
+}
+
+PTOI_INLINE void ptoi_far_fence(void)
+{
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
+PTOI_INLINE uint64_t ptoi_far_word(const uint64_t *from)
+{
+    uint64_t value;
+    asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+    return value;
+}
+
+PTOI_INLINE uint32_t ptoi_far_half(const uint32_t *from)
+{
+    uint32_t value;
+    asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+    return value;
+}
+
+/* Two words at a multiple of 16 bytes. */
+PTOI_INLINE ulonglong2 ptoi_far_pair(const uint64_t *from)
+{
+    ulonglong2 pair;
+    asm volatile("ld.relaxed.sys.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(pair.x), "=l"(pair.y)
+                 : "l"(from)
+                 : "memory");
+    return pair;
+}
 
 /* Hint to the multiprocessor: this thread spins. */
 PTOI_INLINE void ptoi_relax(void)

@@ -20,6 +20,15 @@
  *                      scheduler/park.h.
  *   cas                Compare-and-swap. Acquire and release on success, acquire on failure.
  *   count              Raises a counter that has one writer: get and set, no locked instruction.
+ *   draw               A relaxed fetch_add: a number that nobody else gets.
+ *   own                Loads a word that nobody writes now, because the caller owns what it is in.
+ *   follow             A release after an exchange on the same thread (far_follow: after
+ *                      ptoi_far_fence), which publishes nothing that was written since. On a device
+ *                      that exchange or fence has paid for it already.
+ *
+ *   far_...            The same for memory behind a bus: memory of the host, as a device sees it.
+ *                      After far_acquire, ptoi_far_fence must come before what it publishes is read:
+ *                      several words share one fence.
  *
  * atomic.cuh has the same names for code that runs on an NVIDIA device.
  */
@@ -35,8 +44,10 @@
 
 #include <stdatomic.h>
 
-/* For functions in headers that host and device code share. */
+/* For functions in headers that host and device code share. COLD ones are rarely called: they stay out
+ * of line, so that they cost their callers nothing. */
 #define PTOI_INLINE static inline
+#define PTOI_COLD static __attribute__((noinline, cold, unused))
 
 #define PTOI_ATOMIC_OF(bits)                                                                       \
     typedef struct ptoi_a##bits {                                                                  \
@@ -58,6 +69,14 @@
     static inline void ptoi_release##bits(ptoi_a##bits *a, uint##bits##_t value)                   \
     {                                                                                              \
         atomic_store_explicit(&a->value, value, memory_order_release);                             \
+    }                                                                                              \
+    static inline uint##bits##_t ptoi_own##bits(const ptoi_a##bits *a)                             \
+    {                                                                                              \
+        return ptoi_get##bits(a);                                                                  \
+    }                                                                                              \
+    static inline void ptoi_follow##bits(ptoi_a##bits *a, uint##bits##_t value)                    \
+    {                                                                                              \
+        ptoi_release##bits(a, value);                                                              \
     }                                                                                              \
     static inline uint##bits##_t ptoi_load_sc##bits(const ptoi_a##bits *a)                         \
     {                                                                                              \
@@ -85,6 +104,10 @@
     {                                                                                              \
         return atomic_fetch_add_explicit(&a->value, amount, memory_order_seq_cst);                 \
     }                                                                                              \
+    static inline uint##bits##_t ptoi_draw##bits(ptoi_a##bits *a, uint##bits##_t amount)           \
+    {                                                                                              \
+        return atomic_fetch_add_explicit(&a->value, amount, memory_order_relaxed);                 \
+    }                                                                                              \
     static inline bool ptoi_cas##bits(ptoi_a##bits *a, uint##bits##_t *expected,                   \
                                       uint##bits##_t desired)                                      \
     {                                                                                              \
@@ -99,6 +122,31 @@
 
 PTOI_ATOMIC_OF(32)
 PTOI_ATOMIC_OF(64)
+
+/* Code that runs on the host, or simulates a device there, has no bus in between. */
+#define ptoi_far_get32 ptoi_get32
+#define ptoi_far_set32 ptoi_set32
+#define ptoi_far_set64 ptoi_set64
+#define ptoi_far_acquire32 ptoi_acquire32
+#define ptoi_far_acquire64 ptoi_acquire64
+#define ptoi_far_release32 ptoi_release32
+#define ptoi_far_release64 ptoi_release64
+#define ptoi_far_follow64 ptoi_follow64
+
+static inline void ptoi_far_fence(void)
+{
+}
+
+/* Plain memory behind the bus. */
+static inline uint64_t ptoi_far_word(const uint64_t *from)
+{
+    return *from;
+}
+
+static inline uint32_t ptoi_far_half(const uint32_t *from)
+{
+    return *from;
+}
 
 /* A counter that many threads raise and any thread reads. Relaxed: it publishes nothing else, so it
  * is enough that no increment is lost. */

@@ -2,6 +2,7 @@
 #include "base/config.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/option.h"
@@ -19,22 +20,6 @@ static pto_status check(const ptoi_option *o, uint64_t value, const char *field)
 
 /* ---- Numbers ------------------------------------------------------------------------------- */
 
-static pto_status decide_number(const ptoi_option *o, const char *variable, ptoi_settings *s)
-{
-    uint64_t value = ptoi_option_get(o, &s->config, o->at);
-    if (value == PTO_NO_SPIN && o->may_be_none) {
-        ptoi_option_set(o, &s->config, o->at, 0);
-        return PTO_OK;
-    }
-    if (value) {
-        return check(o, value, o->field);
-    }
-    value = o->otherwise;
-    const pto_status status = variable ? ptoi_option_read_number(o, variable, &value) : PTO_OK;
-    ptoi_option_set(o, &s->config, o->at, value);
-    return status;
-}
-
 static uint64_t rounded(const ptoi_option *o, uint64_t value)
 {
     uint64_t power = 1;
@@ -50,6 +35,23 @@ static uint64_t rounded(const ptoi_option *o, uint64_t value)
         return (value + PTOI_OPTION_LINE - 1) / PTOI_OPTION_LINE * PTOI_OPTION_LINE;
     }
     return value;
+}
+
+static pto_status decide_number(const ptoi_option *o, const char *variable, ptoi_settings *s)
+{
+    uint64_t value = ptoi_option_get(o, &s->config, o->at);
+    if (value == PTO_NO_SPIN && o->may_be_none) {
+        ptoi_option_set(o, &s->config, o->at, 0);
+        return PTO_OK;
+    }
+    if (value) {
+        ptoi_option_set(o, &s->config, o->at, rounded(o, value));
+        return check(o, value, o->field);
+    }
+    value = o->otherwise;
+    const pto_status status = variable ? ptoi_option_read_number(o, variable, &value) : PTO_OK;
+    ptoi_option_set(o, &s->config, o->at, rounded(o, value));
+    return status;
 }
 
 /* The values that the struct gives for each level; 0: none. */
@@ -219,6 +221,75 @@ static pto_status decide_trace(const ptoi_option *o, const char *variable, ptoi_
     return path || !variable ? PTO_OK : ptoi_option_read_trace(o, variable, &s->config.trace);
 }
 
+static pto_status decide_name(const ptoi_option *o, const char *variable, ptoi_settings *s)
+{
+    const char *name = s->config.attach;
+    if (name && !ptoi_option_is_name(name)) {
+        return ptoi_fail(PTO_BAD_CONFIG, "config: %s = \"%s\": it takes %s", o->field, name,
+                         ptoi_option_takes(o).s);
+    }
+    return name || !variable ? PTO_OK : ptoi_option_read_name(o, variable, &s->config.attach);
+}
+
+/* Workers in processes of their own. Those that attach from outside have lines behind the others. */
+static pto_status decide_processes(ptoi_settings *s)
+{
+    const uint32_t each = s->config.process_threads;
+    s->n_started = s->n_workers;
+    if (s->config.place != PTO_PLACE_PROCESS) {
+        return !s->config.attach
+                   ? PTO_OK
+                   : ptoi_fail(PTO_BAD_CONFIG,
+                               "config: attach = \"%s\" (PTO_ATTACH): workers can attach only with "
+                               "place = PTO_PLACE_PROCESS (PTO_SCHEDULER=process)",
+                               s->config.attach);
+    }
+    s->caller_types = 0; /* the program runs no kernel: it would not survive a crash */
+    s->n_processes = (s->n_workers + each - 1) / each;
+    if (s->config.attach) {
+        const uint32_t left = PTO_MAX_WORKERS - s->n_workers;
+        const uint32_t more = left < PTOI_ATTACH_MOST ? left : PTOI_ATTACH_MOST;
+        s->n_workers += more;
+        s->n_processes += more;
+    }
+    return PTO_OK;
+}
+
+#define GPU_TASKS (1u << 19) /* PTOI_HEAD_SLOTS_MAX */
+#define GPU_UNITS (1u << 20) /* PTOI_HEAD_UNITS_MAX */
+
+/* The device schedules, and the program runs no kernel. The device has copies of the rings, and knows
+ * positions in them by 20 or 21 bits (window/mirror.h). */
+static pto_status decide_gpu(ptoi_settings *s)
+{
+    const pto_config *c = &s->config;
+    s->caller_types = 0;
+    if (c->device.type == PTO_DEVICE_CPU) {
+        return ptoi_fail(PTO_BAD_CONFIG,
+                         "config: place = PTO_PLACE_GPU (PTO_SCHEDULER=gpu): needs a "
+                         "device (config.device, PTO_DEVICE=nvidia:0 or sim:0)");
+    }
+    if (c->guard == 1) {
+        return ptoi_fail(
+            PTO_BAD_CONFIG,
+            "config: guard = 1 (PTO_GUARD): with place = PTO_PLACE_GPU (PTO_SCHEDULER=gpu) "
+            "only memory of the host can have guards (PTO_GUARD_HOST, PTO_GUARD=2)");
+    }
+    for (uint32_t l = 0; l < c->levels; l++) {
+        if (c->level_ring_tasks[l] > GPU_TASKS || c->level_deps[l] > GPU_UNITS ||
+            c->level_arg_bytes[l] / 16 > GPU_UNITS) {
+            return ptoi_fail(PTO_BAD_CONFIG,
+                             "config: level %" PRIu32 " has %" PRIu32 " tasks, %" PRIu32
+                             " edges and %" PRIu64
+                             " bytes of arguments: with place = PTO_PLACE_GPU "
+                             "(PTO_SCHEDULER=gpu) at most %u, %u and %u",
+                             l, c->level_ring_tasks[l], c->level_deps[l], c->level_arg_bytes[l],
+                             GPU_TASKS, GPU_UNITS, 16 * GPU_UNITS);
+        }
+    }
+    return PTO_OK;
+}
+
 /* New fields are only added at the end. A program that was compiled against another version has a
  * struct of another size, which is otherwise the same. Fields that an older struct lacks count as
  * not set. Fields of a newer struct are unknown here: they must not be set, since this version
@@ -252,6 +323,19 @@ static pto_status take(const pto_config *given, pto_config *config)
     return PTO_OK;
 }
 
+static pto_status decide_device(const ptoi_option *o, const char *variable, ptoi_settings *s)
+{
+    pto_device *device = &s->config.device;
+    if ((uint32_t)device->type | (uint32_t)device->index) {
+        const bool known = strcmp(pto_device_name(device->type), "invalid") != 0;
+        return known && device->index >= 0
+                   ? PTO_OK
+                   : ptoi_fail(PTO_BAD_CONFIG, "config: %s = {%d, %" PRId32 "}: is no device",
+                               o->field, (int)device->type, device->index);
+    }
+    return variable ? ptoi_option_read_device(o, variable, device) : PTO_OK;
+}
+
 static pto_status decide(const ptoi_option *o, const char *variable, ptoi_settings *s)
 {
     switch (o->kind) {
@@ -267,6 +351,10 @@ static pto_status decide(const ptoi_option *o, const char *variable, ptoi_settin
         return decide_place(o, variable, s);
     case PTOI_OPTION_TRACE:
         return decide_trace(o, variable, s);
+    case PTOI_OPTION_DEVICE:
+        return decide_device(o, variable, s);
+    case PTOI_OPTION_NAME:
+        return decide_name(o, variable, s);
     }
     return ptoi_fail(PTO_CORRUPT, "config: the table has an option of kind %d", (int)o->kind);
 }
@@ -278,6 +366,12 @@ pto_status ptoi_config_resolve_from(const pto_config *given, bool environment, p
     for (size_t i = 0; i < ptoi_n_options && status == PTO_OK; i++) {
         const ptoi_option *o = &ptoi_options[i];
         status = decide(o, environment ? ptoi_option_variable(o) : NULL, &s);
+    }
+    if (status == PTO_OK) {
+        status = decide_processes(&s);
+    }
+    if (status == PTO_OK && s.config.place == PTO_PLACE_GPU) {
+        status = decide_gpu(&s);
     }
     if (status == PTO_OK) {
         s.config.size = sizeof s.config;

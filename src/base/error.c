@@ -24,6 +24,16 @@ const char *pto_status_name(pto_status status)
     return "PTO_UNKNOWN_STATUS";
 }
 
+const char *ptoi_status_words(pto_status status, char room[PTOI_STATUS_WORDS])
+{
+    const char *name = pto_status_name(status);
+    if (strcmp(name, pto_status_name((pto_status)-1)) != 0) {
+        return name;
+    }
+    snprintf(room, PTOI_STATUS_WORDS, "status %d, which is none of PTO's", (int)status);
+    return room;
+}
+
 const char *pto_status_text(pto_status status)
 {
     switch (status) {

@@ -25,7 +25,31 @@
     X(NO_BARRIER, "a sleeper does not make the barrier that asymmetric stores rely on")            \
     X(MARK_EARLY, "a reused slot loses the mark of its old task before it is the new task's")      \
     X(NO_MARK, "a failure is replaced without a mark that it is being written")                    \
-    X(NO_NAP, "a sleeper whose barrier was refused sleeps without checking again")
+    X(TRUST_DEAD, "a thread that died is trusted to have woken whom it marked awake")              \
+    X(NO_RUNNING, "a rebuild does not look whether the kernel of a task was called")               \
+    X(NO_PAUSE, "a worker does not pause when its kernel returns")                                 \
+    X(KERNEL_EARLY, "a worker says that it is in a kernel before its task is marked running")      \
+    X(NO_GIVE_UP, "a push waits for a cell that a dead thread holds, although a rebuild is near")  \
+    X(COPY_EARLY, "the task of a copy is complete once the copy has begun")                        \
+    X(COPY_LOST, "the failure of a copy is lost")                                                  \
+    X(POST_ONCE, "a post that a dead worker had taken is not posted again")                        \
+    X(KEEP_NEXT, "a worker that detaches keeps its next task")                                     \
+    X(NO_FORWARD, "a worker that detaches does not pass on the wake-up that it got")               \
+    X(NO_NAP, "a sleeper whose barrier was refused sleeps without checking again")                 \
+    X(FOLLOW_ANY, "a task of another device runs after the launch of its producer")                \
+    X(LAUNCH_TWO_STEPS, "a list is marked launched and taken in two steps")                        \
+    X(NO_STREAM_WAIT, "a stream does not wait for the producer on another stream")                 \
+    X(MARKER_EARLY, "a marker stands for the launch after it, too")                                \
+    X(SKIP_EARLY, "a skipped task is complete before the launched tasks that it waits for")        \
+    X(PENDING_LAUNCHED, "a task whose kernel is pending counts as launched")                       \
+    X(RELEASE_EARLY, "a device releases tasks whose producers it may not have copied yet")         \
+    X(WRITE_EARLY, "a device shows a task as complete before its list is closed")                  \
+    X(FRESH_EARLY, "a device overwrites the number of a task that a slow lane has not read")       \
+    X(LANE_EARLY, "a lane reads whether the grid ends after how many tasks there are")             \
+    X(LEAVE_EARLY, "a grid compares the tickets of its workers with an older count of tasks")      \
+    X(POST_LOST, "a grid is not launched for a task of the host that has run")                     \
+    X(LETTER_LOST, "a grid is not launched for a letter")                                          \
+    X(KEEPER_BLIND, "the keeper sleeps without a look at the inbox")
 
 typedef enum ptoi_mutant_name {
     PTOI_MUTANT_NONE,

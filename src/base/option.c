@@ -11,13 +11,17 @@
 #define TEXT(macro) TEXT_OF(macro)
 #define FIELD(name)                                                                                \
     .field = #name, .at = offsetof(pto_config, name), .width = sizeof(((pto_config *)0)->name)
+/* A value that no runtime has: it is kept beside the config. */
+#define SIM_FIELD(name)                                                                            \
+    .field = "pto_sim_config." #name, .at = offsetof(ptoi_settings, sim.name),                     \
+    .width = sizeof(((ptoi_settings *)0)->sim.name)
 #define LEVEL_FIELD(name)                                                                          \
     FIELD(name), .kind = PTOI_OPTION_LEVELS, .level_at = offsetof(pto_config, level_##name)
 #define RANGE(lowest, highest) .low = (lowest), .high = (highest)
 #define POWER(n) (UINT64_C(1) << (n))
 
 #ifdef PTO_DEBUG_CHECKS
-#define GUARD 1
+#define GUARD PTO_GUARD_HOST /* guards on devices are copies, which count and take time there */
 #else
 #define GUARD 0
 #endif
@@ -55,7 +59,8 @@ const ptoi_option ptoi_options[] = {
              "submits."},
     {"PTO_SCHEDULER", FIELD(place), .kind = PTOI_OPTION_PLACE, .otherwise = PTO_PLACE_INLINE,
      .help = "Who does the scheduler's work: the threads that submit and complete tasks (inline), "
-             "or a dedicated thread."},
+             "a dedicated thread, worker processes (process), or the default device (gpu; see "
+             "pto/gpu.h)."},
     {"PTO_SPIN", FIELD(spin), RANGE(0, POWER(31)), .may_be_none = true, .otherwise = 512,
      .unit = "polls", .help = "Polls for work before a thread goes to sleep."},
     {"PTO_INLINE_NS", FIELD(inline_ns), RANGE(0, POWER(30)), .may_be_none = true, .otherwise = 50,
@@ -79,11 +84,57 @@ const ptoi_option ptoi_options[] = {
      .help = "For tests: first value of the task and edge counters."},
     {"PTO_MAP_TWICE", FIELD(map_twice), RANGE(0, 1), .otherwise = 0,
      .help = "For tests: 1 maps the window a second time, for the scheduler."},
-    {"PTO_GUARD", FIELD(guard), RANGE(0, 1), .may_be_none = true, .otherwise = GUARD,
+    {"PTO_GUARD", FIELD(guard), RANGE(0, PTO_GUARD_HOST), .may_be_none = true, .otherwise = GUARD,
      .help =
          "1 puts guard bytes around managed tensors. A kernel that writes beyond its tensor fails, "
-         "and the error names it."},
+         "and the error names it. Heaps take three times the memory then, on devices too, and "
+         "tasks "
+         "on devices run one behind the other where they depend on each other. 2: only around "
+         "tensors on the host."},
+    {"PTO_PROCESS_THREADS", FIELD(process_threads), RANGE(1, PTO_MAX_WORKERS), .otherwise = 1,
+     .unit = "threads",
+     .help = "With PTO_SCHEDULER=process: worker threads in each worker process. If one of them "
+             "crashes, the tasks of its process fail."},
+    {"PTO_GRACE_MS", FIELD(grace_ms), RANGE(0, POWER(30)), .otherwise = 0, .unit = "ms",
+     .help = "With PTO_SCHEDULER=process: a kernel that still runs this long after pto_cancel is "
+             "ended, with its worker process. 0 means never."},
+    {"PTO_SHARED", FIELD(shared_bytes), RANGE(PTOI_OPTION_LINE, POWER(46)),
+     .round = PTOI_ROUND_LINE, .otherwise = POWER(36), .unit = "bytes",
+     .help = "Memory that pto_shared_alloc can give out. Rounded up to a multiple of 64. It is "
+             "only reserved, and costs nothing "
+             "until it is used."},
+    {"PTO_ATTACH", FIELD(attach), .kind = PTOI_OPTION_NAME,
+     .help = "With PTO_SCHEDULER=process: workers may attach from outside under this name (pto "
+             "worker --attach NAME)."},
+    {"PTO_CRASH_REPORT", FIELD(crash_report), RANGE(0, 1), .may_be_none = true, .otherwise = 1,
+     .help = "1 names kernel, task and submit site on stderr if a signal like SIGSEGV kills the "
+             "process in a kernel. Handlers of the program are left alone."},
+    {"PTO_DEVICE", FIELD(device), .kind = PTOI_OPTION_DEVICE,
+     .help = "The default device of a runtime: where managed tensors get their memory."},
+    {"PTO_DEVICE_HEAP", FIELD(device_heap_bytes), RANGE(PTOI_OPTION_LINE, POWER(46)),
+     .round = PTOI_ROUND_LINE, .otherwise = POWER(26), .unit = "bytes",
+     .help = "Memory for managed tensors on each device but the host, per level. It is allocated "
+             "there when a task first needs it."},
+    {"PTO_GPU_IDLE_US", FIELD(gpu_idle_us), RANGE(1, POWER(31)), .otherwise = 1000, .unit = "us",
+     .help =
+         "With PTO_SCHEDULER=gpu: the grid leaves the device when it had nothing to do for this "
+         "long. It comes back with the next task."},
+    {"PTO_GPU_WORKERS", FIELD(gpu_workers), RANGE(0, PTOI_GRID_WORKERS), .otherwise = 0,
+     .unit = "blocks",
+     .help = "With PTO_SCHEDULER=gpu: most blocks that run kernels. 0 means as many as fit on the "
+             "device."},
+    {"PTO_SIM_MEMORY", SIM_FIELD(memory), RANGE(POWER(12), POWER(40)), .round = PTOI_ROUND_LINE,
+     .otherwise = POWER(30), .unit = "bytes",
+     .help = "Memory of a simulated device (sim:0 ...). It costs nothing until it is used."},
+    {"PTO_SIM_BANDWIDTH", SIM_FIELD(bandwidth), RANGE(0, POWER(50)), .may_be_none = true,
+     .otherwise = 0, .unit = "bytes a second",
+     .help = "How fast the copy engine of a simulated device is. none: as fast as the host."},
+    {"PTO_SIM_LATENCY_NS", SIM_FIELD(latency_ns), RANGE(0, POWER(36)), .may_be_none = true,
+     .otherwise = 0, .unit = "ns", .help = "Latency of each copy of a simulated device."},
+    {"PTO_SIM_WORKERS", SIM_FIELD(workers), RANGE(1, 16), .otherwise = 1, .unit = "threads",
+     .help = "Threads of a simulated device for CUBE kernels, and as many for VECTOR kernels."},
 };
+_Static_assert(offsetof(ptoi_settings, config) == 0, "offsets in the config are offsets here");
 const size_t ptoi_n_options = sizeof ptoi_options / sizeof *ptoi_options;
 
 const char *const ptoi_type_names[PTO_WORKER_TYPES] = {
@@ -95,6 +146,8 @@ const char *const ptoi_type_names[PTO_WORKER_TYPES] = {
 const char *const ptoi_place_names[PTOI_PLACES] = {
     [PTO_PLACE_INLINE] = "inline",
     [PTO_PLACE_THREAD] = "thread",
+    [PTO_PLACE_PROCESS] = "process",
+    [PTO_PLACE_GPU] = "gpu",
 };
 
 const char *ptoi_option_variable(const ptoi_option *o)
@@ -152,19 +205,19 @@ static void add_types(ptoi_text *t, uint32_t types)
 static void add_workers(ptoi_text *t, const ptoi_settings *s)
 {
     uint32_t of_all = 0;
-    while (of_all < s->n_workers && s->worker_types[of_all] == PTO_ALL_TYPES) {
+    while (of_all < s->n_started && s->worker_types[of_all] == PTO_ALL_TYPES) {
         of_all++;
     }
-    if (!s->n_workers) {
+    if (!s->n_started) {
         ptoi_text_add(t, "none");
         return;
     }
-    if (of_all == s->n_workers) {
+    if (of_all == s->n_started) {
         ptoi_text_add(t, "%" PRIu32, of_all);
         return;
     }
-    for (uint32_t first = 0, next; first < s->n_workers; first = next) {
-        for (next = first + 1; next < s->n_workers; next++) {
+    for (uint32_t first = 0, next; first < s->n_started; first = next) {
+        for (next = first + 1; next < s->n_started; next++) {
             if (s->worker_types[next] != s->worker_types[first]) {
                 break;
             }
@@ -221,6 +274,13 @@ static ptoi_text decided(const ptoi_option *o, const ptoi_settings *s)
     case PTOI_OPTION_TRACE:
         ptoi_text_add(&t, "%s", s->config.trace ? s->config.trace : "none");
         break;
+    case PTOI_OPTION_DEVICE:
+        ptoi_text_add(&t, "%s:%" PRId32, pto_device_name(s->config.device.type),
+                      s->config.device.index);
+        break;
+    case PTOI_OPTION_NAME:
+        ptoi_text_add(&t, "%s", s->config.attach ? s->config.attach : "none");
+        break;
     }
     return t;
 }
@@ -258,6 +318,12 @@ ptoi_text ptoi_option_takes(const ptoi_option *o)
         break;
     case PTOI_OPTION_TRACE:
         ptoi_text_add(&t, "none, or a file that ends in .html, .json, .dot or .ptrace");
+        break;
+    case PTOI_OPTION_DEVICE:
+        ptoi_text_add(&t, "a device like cpu:0 or sim:0 (see pto info)");
+        break;
+    case PTOI_OPTION_NAME:
+        ptoi_text_add(&t, "none, or a name of 1 to 63 letters, digits, '.', '-' and '_'");
         break;
     }
     return t;
@@ -303,6 +369,17 @@ static void print_option(FILE *out, const ptoi_option *o, const ptoi_settings *n
     }
 }
 
+static void print_unknown(FILE *out)
+{
+    ptoi_text name;
+    const char *meant;
+    const char *before = "\nSet in the environment, and no options:\n";
+    for (ptoi_unknown u = {.at = 0}; ptoi_option_unknown(&u, &name, &meant); before = "") {
+        fprintf(out, "%s  %s%s%s%s\n", before, name.s, meant ? ": did you mean " : "",
+                meant ? meant : "", meant ? "?" : "");
+    }
+}
+
 void pto_options_print(FILE *out)
 {
     ptoi_settings plain;
@@ -325,6 +402,39 @@ void pto_options_print(FILE *out)
         fprintf(out, "\nThe environment has an error, so the defaults are shown:\n%*s", INDENT, "");
         print_words(out, pto_error_detail());
     }
+    print_unknown(out);
+}
+
+/* Names all unknown variables that a detail has room for, and counts the others. */
+static pto_status refuse_unknown(void)
+{
+    enum { ROOM = 440 };
+    char all[ROOM] = "";
+    size_t length = 0, more = 0;
+    ptoi_text name;
+    const char *meant, *between = "";
+    for (ptoi_unknown u = {.at = 0}; ptoi_option_unknown(&u, &name, &meant);) {
+        const char *value = getenv(name.s); /* NULL if the name is so long that it was cut */
+        const int bytes = snprintf(all + length, ROOM - length, "%s%s=%.40s is no option%s%s%s",
+                                   between, name.s, value ? value : "",
+                                   meant ? ": did you mean " : "", meant ? meant : "",
+                                   meant ? "?" : "");
+        if (bytes < 0 || (size_t)bytes >= ROOM - length) {
+            all[length] = '\0';
+            more++;
+            continue;
+        }
+        length += (size_t)bytes;
+        between = meant ? " " : "; ";
+    }
+    if (!length) {
+        return PTO_OK;
+    }
+    char rest[40] = "";
+    if (more) {
+        snprintf(rest, sizeof rest, " (and %zu more)", more);
+    }
+    return ptoi_fail(PTO_UNKNOWN_OPTION, "options: %s%s", all, rest);
 }
 
 pto_status pto_options_list(pto_option *options, size_t most, size_t *count)
@@ -350,5 +460,5 @@ pto_status pto_options_list(pto_option *options, size_t most, size_t *count)
         memcpy(options[i].value, decided(o, now).s, sizeof options[i].value);
         memcpy(options[i].otherwise, decided(o, &plain).s, sizeof options[i].otherwise);
     }
-    return status;
+    return status == PTO_OK ? refuse_unknown() : status;
 }

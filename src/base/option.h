@@ -2,6 +2,7 @@
  *
  *     option.c       the table; values as text; pto_options_print
  *     option_read.c  parses environment variables
+ *     option_unknown.c  finds misspelt variables
  *     config.c       decides which value counts: ptoi_config_resolve
  */
 #ifndef PTOI_OPTION_H
@@ -18,6 +19,8 @@ typedef enum ptoi_option_kind {
     PTOI_OPTION_TYPES,   /* a set of worker types */
     PTOI_OPTION_PLACE,   /* pto_place */
     PTOI_OPTION_TRACE,   /* a file name */
+    PTOI_OPTION_NAME,    /* a name */
+    PTOI_OPTION_DEVICE,  /* pto_device */
 } ptoi_option_kind;
 
 typedef enum ptoi_option_round {
@@ -31,7 +34,7 @@ enum { PTOI_OPTION_LINE = 64 };
 typedef struct ptoi_option {
     const char *variable;
     const char *field;
-    uint16_t at;       /* offset of the field in pto_config */
+    uint16_t at;       /* offset of the field in pto_config, which ptoi_settings begins with */
     uint16_t width;    /* bytes of the number: 4 or 8 */
     uint16_t level_at; /* offset of the array with a value for each level */
     ptoi_option_kind kind;
@@ -51,7 +54,7 @@ extern const size_t ptoi_n_options;
 
 extern const char *const ptoi_type_names[PTO_WORKER_TYPES];
 
-enum { PTOI_PLACES = PTO_PLACE_THREAD + 1 };
+enum { PTOI_PLACES = PTO_PLACE_GPU + 1 };
 extern const char *const ptoi_place_names[PTOI_PLACES]; /* PTO_PLACE_DEFAULT: NULL */
 
 /* Offset of the option's value for a level. get and set take this offset, or o->at. */
@@ -107,7 +110,11 @@ pto_status ptoi_option_read_workers(const ptoi_option *o, const char *variable, 
 pto_status ptoi_option_read_types(const ptoi_option *o, const char *variable, uint32_t *types);
 pto_status ptoi_option_read_place(const ptoi_option *o, const char *variable, pto_place *place);
 
+pto_status ptoi_option_read_device(const ptoi_option *o, const char *variable, pto_device *device);
 pto_status ptoi_option_read_trace(const ptoi_option *o, const char *variable, const char **path);
+
+pto_status ptoi_option_read_name(const ptoi_option *o, const char *variable, const char **name);
+bool ptoi_option_is_name(const char *name);
 
 /* Whether the file name has the ending of a trace format, and something before it. */
 bool ptoi_option_is_trace(const char *path);
@@ -117,5 +124,15 @@ bool ptoi_settings_add_threads(ptoi_settings *s, uint64_t count, uint32_t types)
 
 /* ptoi_config_resolve, with or without the environment. */
 pto_status ptoi_config_resolve_from(const pto_config *given, bool environment, ptoi_settings *out);
+
+/* How far the search for unknown variables has come; zeros at first. */
+typedef struct ptoi_unknown {
+    size_t at;   /* in the environment */
+    bool second; /* those that are near an option have been found */
+} ptoi_unknown;
+
+/* Finds the next variable that begins with PTO_ and is no option. *nearest is the variable that was
+ * probably meant; NULL: none is near. Those that have one come first. */
+bool ptoi_option_unknown(ptoi_unknown *search, ptoi_text *name, const char **nearest);
 
 #endif /* PTOI_OPTION_H */

@@ -6,6 +6,7 @@
  *     threads  types[:number]
  *     workers  number | none | threads{,threads}
  *     trace    none | a file name
+ *     name     none | letters, digits, '.', '-' and '_'
  *
  * Upper and lower case are the same. Blanks and empty parts are errors.
  */
@@ -225,6 +226,29 @@ bool ptoi_option_is_trace(const char *path)
         }
     }
     return false;
+}
+
+pto_status ptoi_option_read_device(const ptoi_option *o, const char *variable, pto_device *device)
+{
+    return pto_device_parse(variable, device)
+               ? refuse(o, variable, word_of(variable), "is no device")
+               : PTO_OK;
+}
+
+bool ptoi_option_is_name(const char *name)
+{
+    const size_t length = strspn(
+        name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+    return length >= 1 && length <= 63 && !name[length];
+}
+
+pto_status ptoi_option_read_name(const ptoi_option *o, const char *variable, const char **name)
+{
+    *name = strcmp(variable, "none") == 0 ? NULL : variable;
+    return !*name || ptoi_option_is_name(variable)
+               ? PTO_OK
+               : ptoi_fail(PTO_BAD_CONFIG, "config: %s = \"%s\": it takes %s", o->variable,
+                           variable, ptoi_option_takes(o).s);
 }
 
 pto_status ptoi_option_read_trace(const ptoi_option *o, const char *variable, const char **path)

@@ -1,7 +1,9 @@
-#define _GNU_SOURCE /* memfd_create, MAP_ANONYMOUS, MAP_NORESERVE, syscall, CPU_ALLOC */
+#define _GNU_SOURCE /* memfd_create, MAP_ANONYMOUS, MAP_NORESERVE, syscall, CPU_ALLOC,
+                     * program_invocation_short_name */
 #include "base/os.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sched.h>
@@ -42,6 +44,13 @@ void *ptoi_os_reserve(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void *ptoi_os_reserve_shared(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
@@ -96,6 +105,14 @@ pto_status ptoi_os_protect(void *memory, size_t bytes)
     return PTO_OK;
 }
 
+pto_status ptoi_os_forbid(void *memory, size_t bytes)
+{
+    if (mprotect(memory, bytes, PROT_NONE) != 0) {
+        return ptoi_fail(PTO_SYSTEM, "protecting %zu bytes: %s", bytes, strerror(errno));
+    }
+    return PTO_OK;
+}
+
 void ptoi_os_file_close(int file)
 {
     if (file >= 0) {
@@ -105,18 +122,23 @@ void ptoi_os_file_close(int file)
 
 void ptoi_os_sleep(ptoi_a32 *word, uint32_t value)
 {
-    syscall(SYS_futex, &word->value, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+    syscall(SYS_futex, &word->value, FUTEX_WAIT, value, NULL, NULL, 0);
 }
 
-void ptoi_os_nap(ptoi_a32 *word, uint32_t value)
+void ptoi_os_nap(ptoi_a32 *word, uint32_t value, uint32_t us)
 {
-    const struct timespec most = {.tv_nsec = 1000000};
-    syscall(SYS_futex, &word->value, FUTEX_WAIT_PRIVATE, value, &most, NULL, 0);
+    const struct timespec most = {.tv_nsec = 1000L * us};
+    syscall(SYS_futex, &word->value, FUTEX_WAIT, value, &most, NULL, 0);
 }
 
 void ptoi_os_wake(ptoi_a32 *word)
 {
-    syscall(SYS_futex, &word->value, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    syscall(SYS_futex, &word->value, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void ptoi_os_wake_all(ptoi_a32 *word)
+{
+    syscall(SYS_futex, &word->value, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 uint64_t ptoi_os_clock(void)
@@ -141,24 +163,50 @@ void ptoi_os_yield(void)
     sched_yield();
 }
 
+/* All signals but faults: a fault kills without a handler where it is blocked. */
+static void block_signals(sigset_t *before)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    sigset_t most;
+    sigfillset(&most);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        sigdelset(&most, faults[i]);
+    }
+    pthread_sigmask(SIG_SETMASK, &most, before);
+}
+
+void ptoi_os_block_signals(void)
+{
+    block_signals(NULL);
+}
+
 int ptoi_os_thread(pthread_t *thread, void *(*run)(void *), void *context)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    block_signals(&before);
     int why = pthread_create(thread, NULL, run, context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return why;
 }
 
-bool ptoi_os_has_barrier(void)
+bool ptoi_os_has_barrier(bool shared)
 {
-    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    return syscall(SYS_membarrier,
+                   shared ? MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED
+                          : MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED,
+                   0, 0) == 0;
 }
 
-bool ptoi_os_barrier(void)
+bool ptoi_os_barrier(bool shared)
 {
-    return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+    return syscall(SYS_membarrier,
+                   shared ? MEMBARRIER_CMD_GLOBAL_EXPEDITED : MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0,
+                   0) == 0;
+}
+
+const char *ptoi_os_program(void)
+{
+    return program_invocation_short_name; /* /proc/self/comm is cut off after 15 letters */
 }
 
 uint64_t ptoi_os_cores(void)

@@ -40,6 +40,7 @@ static inline void ptoi_os_show(void *memory, size_t bytes)
 /* Reserves zeroed memory, aligned to a page; NULL on failure. Its pages cost nothing until they are
  * touched. Release it with the same size. */
 void *ptoi_os_reserve(size_t bytes);
+void *ptoi_os_reserve_shared(size_t bytes); /* processes that are forked share it */
 void ptoi_os_release(void *memory, size_t bytes);
 
 /* Asks for large pages, for memory that will be filled from its start on: fewer page faults. */
@@ -54,24 +55,32 @@ void ptoi_os_file_close(int file);
 /* From now on a store to this part of a mapping faults. */
 pto_status ptoi_os_protect(void *memory, size_t bytes);
 
+/* From now on every access to this part of a mapping faults. */
+pto_status ptoi_os_forbid(void *memory, size_t bytes);
+
 /* sleep: sleeps while *word is `value`; may return early. wake: wakes one thread that sleeps on the
- * word; safe in a signal handler. */
+ * word; safe in a signal handler. The threads may belong to different processes. */
 void ptoi_os_sleep(ptoi_a32 *word, uint32_t value);
 void ptoi_os_wake(ptoi_a32 *word);
+void ptoi_os_wake_all(ptoi_a32 *word);
 
-/* Like ptoi_os_sleep, for a millisecond at most. */
-void ptoi_os_nap(ptoi_a32 *word, uint32_t value);
+/* Like ptoi_os_sleep, for `us` microseconds at most, below a second. Returns early after a signal. */
+void ptoi_os_nap(ptoi_a32 *word, uint32_t value, uint32_t us);
 
 /* ptoi_os_barrier runs a fence on every core that runs a thread of this process, the calling one
- * included (store_asym in atomic.h). It returns false if the system refused: a filter of system
- * calls may have been installed since. ptoi_os_has_barrier says whether the system has this
- * barrier, and must be called first. */
-bool ptoi_os_has_barrier(void);
-bool ptoi_os_barrier(void);
+ * included (store_asym in atomic.h); if it is `shared`, of every process that called
+ * ptoi_os_has_barrier(true). It returns false if the system refused: a filter of system calls may
+ * have been installed since. ptoi_os_has_barrier says whether the system has this barrier, and must
+ * be called first. */
+bool ptoi_os_has_barrier(bool shared);
+bool ptoi_os_barrier(bool shared);
 
 /* Number of cores that this thread may use. Containers and taskset can make it fewer than the
  * machine has. */
 uint64_t ptoi_os_cores(void);
+
+/* The name of the program, without its folder. */
+const char *ptoi_os_program(void);
 
 /* Nanoseconds of the monotonic clock, which all processes of the machine share. */
 uint64_t ptoi_os_clock(void);

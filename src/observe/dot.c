@@ -20,7 +20,30 @@ static void put_text(FILE *out, const char *text)
     }
 }
 
-/* Tasks of the same kernel have the same colour. Steps of the golden ratio keep the hues apart. */
+/* Why the task failed or was skipped, as a line of its label. */
+static void put_failure(const ptoi_ptrace *trace, uint32_t task, FILE *out)
+{
+    const ptrace_failure *f = ptoi_ptrace_failure(trace, task);
+    const uint8_t outcome = trace->tasks[task].outcome;
+    if (outcome == PTRACE_SKIPPED) {
+        fputs("\\nskipped", out);
+        if (f && f->cause != PTRACE_NONE) {
+            fprintf(out, " because of %" PRIu32, f->cause);
+        }
+    } else if (outcome == PTRACE_FAILED || f) {
+        fputs(outcome == PTRACE_FAILED ? "\\nfailed" : "\\nmemory overwritten", out);
+        if (f) {
+            fputs(": ", out);
+            put_text(out, ptoi_ptrace_string(trace, f->name));
+            fputs("\\n", out);
+            put_text(out, ptoi_ptrace_string(trace, f->words));
+        }
+    } else if (outcome == PTRACE_OPEN) {
+        fputs("\\nnot ended", out);
+    }
+}
+
+/* Tasks of the same kernel have the same colour. Failed tasks are red, skipped ones grey. Steps of the golden ratio keep the hues apart. */
 static void put_node(const ptoi_ptrace *trace, uint64_t i, FILE *out)
 {
     static const char *const lines[] = {"solid", "bold", "dashed", "dotted"}; /* by outcome */
@@ -29,18 +52,25 @@ static void put_node(const ptoi_ptrace *trace, uint64_t i, FILE *out)
     fprintf(out, "  t%" PRIu64 " [label=\"%" PRIu64 " ", i, i);
     put_text(out, ptoi_ptrace_kernel(trace, t));
     fputs("\\n", out);
+    const char *label = ptoi_ptrace_label(trace, (uint32_t)i);
+    if (*label) {
+        put_text(out, label);
+        fputs("\\n", out);
+    }
     put_text(out, ptoi_ptrace_file(trace, t));
     fprintf(out, ":%" PRId32, ptoi_ptrace_line(trace, t));
     if (t->outcome == PTRACE_DONE) {
         fprintf(out, "\\n%.3f us", (double)ptoi_ptrace_ran(t) / 1000);
-    } else {
-        fputs(t->outcome == PTRACE_FAILED    ? "\\nfailed"
-              : t->outcome == PTRACE_SKIPPED ? "\\nskipped"
-                                             : "\\nnot ended",
-              out);
     }
-    fprintf(out, "\", style=\"filled,%s\", fillcolor=\"%.3f 0.25 1.0\"%s];\n", lines[t->outcome],
-            turn - (double)(uint64_t)turn, t->outcome == PTRACE_FAILED ? ", color=red" : "");
+    put_failure(trace, (uint32_t)i, out);
+    fprintf(out, "\", style=\"filled,%s\", fillcolor=\"", lines[t->outcome]);
+    if (t->outcome == PTRACE_FAILED) {
+        fputs("#ff6b6b\", color=red];\n", out);
+    } else if (t->outcome == PTRACE_SKIPPED) {
+        fputs("gray85\", color=red];\n", out);
+    } else {
+        fprintf(out, "%.3f 0.25 1.0\"];\n", turn - (double)(uint64_t)turn);
+    }
 }
 
 int ptoi_export_dot(const ptoi_ptrace *trace, FILE *out)

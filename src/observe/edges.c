@@ -1,14 +1,12 @@
 /* edges.c - computes the edges of a trace from the arguments of its tasks.
  *
- * The tasks go through a tensor map once more, in order of submission. It answers like the map of
- * the runtime, with one difference. The runtime drops a task as soon as it finds it complete, since
- * no later task has to wait for it. A reader of the trace wants these edges too. So here a task is
- * dropped only if it was complete before the later task was submitted, and at least REMEMBER tasks
- * lie between the two. Programs of up to REMEMBER tasks get all their edges, however fast their
- * tasks ran. Longer programs get every edge that a task could have waited for, and all edges
- * between tasks that are close. (Without a limit there may be far too many edges: in a program of a
- * thousand steps, each step that writes the tiles of a matrix depends on every earlier step that
- * read all of it.)
+ * The tasks are gone through once more, in order of submission. A tensor map finds the writers that
+ * a task has to wait for, and readers.h the readers. They answer like the map of the runtime, with
+ * two differences. The runtime drops a task as soon as it finds it complete, since no later task has
+ * to wait for it. A reader of the trace wants these edges too. So here a task is dropped only if it
+ * was complete before the later task was submitted, and at least REMEMBER tasks lie between the two.
+ * Programs of up to REMEMBER tasks get all their edges, however fast their tasks ran. And each read
+ * has one WAR edge for each region that overwrites it, where the runtime may find it again and again.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,16 +18,18 @@
 #include "base/error.h"
 #include "base/os.h"
 #include "observe/export.h"
+#include "observe/readers.h"
 
 #define REMEMBER 16384          /* tasks */
-#define MOST_ENTRIES (1u << 20) /* tracked accesses: far more than REMEMBER tasks have */
+#define MOST_ENTRIES (1u << 20) /* tracked writes: far more than REMEMBER tasks have */
 
 typedef struct finder {
     ptoi_built_trace *built;
     ptrace_task *tasks;
     uint64_t budget;
-    pto_tensormap *map;
-    uint32_t low; /* tasks before this one are dropped */
+    pto_tensormap *map;    /* of writes */
+    ptoi_readers *readers; /* of everything */
+    uint32_t low;          /* tasks before this one are dropped */
 
     ptrace_edge *edges; /* grows */
     uint64_t n_edges;
@@ -37,11 +37,11 @@ typedef struct finder {
 
     /* Scratch memory for one task. */
     pto_tensor *tensors;
-    pto_map_param *params;
-    uint32_t *args; /* which argument a parameter is */
+    uint32_t *args; /* which argument a tensor is */
     size_t n_params, max_params;
-    pto_map_hit *hits;
-    size_t max_hits;
+    size_t at;         /* the tensor that a visitor is asked about, */
+    uint32_t to;       /* its task, */
+    pto_status status; /* and how that went */
 } finder;
 
 /* ---- Memory that grows ---- */
@@ -66,41 +66,6 @@ static pto_status no_memory(uint64_t count)
 
 /* ---- Arguments as tensors ---- */
 
-/* An argument as a tensor. Its storage is exactly the bytes that it spans. */
-static void as_tensor(const ptoi_ptrace *trace, const ptrace_arg *arg, pto_tensor *t)
-{
-    const int64_t size = (int64_t)pto_dtype_size((pto_dtype)arg->dtype);
-    const int64_t *dims = trace->dims + arg->dims;
-    int64_t low = 0, high = 0;
-    bool empty = false;
-    memset(t, 0, sizeof *t);
-    t->dtype = (pto_dtype)arg->dtype;
-    t->ndim = arg->ndim;
-    for (int32_t d = 0; d < t->ndim; d++) {
-        t->shape[d] = dims[d];
-        t->strides[d] = dims[t->ndim + d];
-        empty |= t->shape[d] == 0;
-    }
-    if (empty) {
-        return; /* it has no bytes */
-    }
-    for (int32_t d = 0; d < t->ndim; d++) {
-        const int64_t reach = t->shape[d] > 1 ? (t->shape[d] - 1) * t->strides[d] : 0;
-        low += reach < 0 ? reach : 0;
-        high += reach > 0 ? reach : 0;
-    }
-    if (arg->segment == PTRACE_USER) {
-        t->storage = (void *)(uintptr_t)(arg->where + (uint64_t)(low * size));
-        t->storage_bytes = (uint64_t)((high - low + 1) * size);
-        t->offset = -low;
-    } else { /* all views of a buffer count from the start of the same heap */
-        t->owner = 1;
-        t->generation = arg->buffer;
-        t->offset = (int64_t)arg->where / size;
-        t->storage_bytes = (uint64_t)((t->offset + high + 1) * size);
-    }
-}
-
 static bool takes_part(const ptrace_arg *arg)
 {
     return arg->access >= PTO_PARAM_INPUT && arg->access <= PTO_PARAM_INOUT;
@@ -110,14 +75,12 @@ static pto_status read_params(finder *f, const ptrace_task *task)
 {
     const ptoi_ptrace *trace = &f->built->trace;
     if (task->args > f->max_params) {
-        size_t room[3] = {f->max_params, f->max_params, f->max_params};
+        size_t room[2] = {f->max_params, f->max_params};
         void *tensors = grown(f->tensors, &room[0], task->args, sizeof *f->tensors);
         f->tensors = tensors ? tensors : f->tensors;
-        void *params = grown(f->params, &room[1], task->args, sizeof *f->params);
-        f->params = params ? params : f->params;
-        void *args = grown(f->args, &room[2], task->args, sizeof *f->args);
+        void *args = grown(f->args, &room[1], task->args, sizeof *f->args);
         f->args = args ? args : f->args;
-        if (!tensors || !params || !args) {
+        if (!tensors || !args) {
             return no_memory(task->args);
         }
         f->max_params = room[0];
@@ -127,9 +90,7 @@ static pto_status read_params(finder *f, const ptrace_task *task)
         const ptrace_arg *arg = &trace->args[i];
         if (takes_part(arg)) {
             const size_t n = f->n_params++;
-            as_tensor(trace, arg, &f->tensors[n]);
-            f->params[n].tensor = &f->tensors[n];
-            f->params[n].access = arg->access == PTO_PARAM_INPUT ? PTO_MAP_READ : PTO_MAP_WRITE;
+            (void)ptoi_ptrace_tensor(trace, arg, &f->tensors[n]);
             f->args[n] = i;
         }
     }
@@ -146,30 +107,7 @@ static void forget(finder *f, uint32_t i)
         f->low++;
     }
     if (f->low != before) {
-        (void)pto_tensormap_sync_validity(f->map, 0, f->low + UINT64_C(1));
-    }
-}
-
-/* Submits the task to the map. Repeats with more room until all hits fit. */
-static pto_status ask(finder *f, uint32_t i, size_t *n_hits)
-{
-    const pto_map_task task = {i + UINT64_C(1), 0};
-    for (;;) {
-        const pto_status status = pto_tensormap_submit(f->map, f->params, f->n_params, task,
-                                                       f->hits, f->max_hits, n_hits);
-        if (status == PTO_BUFFER_TOO_SMALL) {
-            pto_map_hit *hits = grown(f->hits, &f->max_hits, *n_hits, sizeof *hits);
-            if (!hits) {
-                return no_memory(*n_hits);
-            }
-            f->hits = hits;
-        } else if (status == PTO_FULL && f->low < i) {
-            f->low += (i - f->low + 1) / 2; /* drop the older half */
-            (void)pto_tensormap_sync_validity(f->map, 0, f->low + UINT64_C(1));
-            (void)pto_tensormap_cleanup_retired(f->map);
-        } else {
-            return status;
-        }
+        PTO_IGNORE(pto_tensormap_sync_validity(f->map, 0, f->low + UINT64_C(1)));
     }
 }
 
@@ -236,7 +174,7 @@ static void explain(const finder *f, ptrace_edge *edge)
     const ptrace_task *from = &f->tasks[edge->from];
     const ptrace_arg *to = &trace->args[edge->arg_to];
     pto_tensor mine, other;
-    as_tensor(trace, to, &mine);
+    (void)ptoi_ptrace_tensor(trace, to, &mine);
     edge->verdict = PTO_STAGE_BUDGET; /* the map has found an overlap; nothing more is known yet */
     for (uint32_t i = from->first_arg; i < from->first_arg + from->args; i++) {
         const ptrace_arg *arg = &trace->args[i];
@@ -249,7 +187,7 @@ static void explain(const finder *f, ptrace_edge *edge)
             edge->arg_from = i;
             return;
         }
-        as_tensor(trace, arg, &other);
+        (void)ptoi_ptrace_tensor(trace, arg, &other);
         if (edge->arg_from == PTRACE_NONE &&
             pto_tensor_overlaps_ex(&other, &mine, f->budget, &result) == PTO_OK && result.yes) {
             edge->verdict = (uint8_t)result.stage;
@@ -265,24 +203,94 @@ static ptrace_edge_kind kind_of(const ptrace_arg *arg, pto_map_access met)
                                              : PTRACE_RAW;
 }
 
+/* ---- Queries and records ---- */
+
+static bool is_read(const finder *f, size_t n)
+{
+    return f->built->trace.args[f->args[n]].access == PTO_PARAM_INPUT;
+}
+
+static pto_status add_hit(finder *f, uint32_t from, pto_map_access met)
+{
+    const uint32_t arg = f->args[f->at];
+    const ptrace_edge_kind kind = kind_of(&f->built->trace.args[arg], met);
+    return add_edge(f, (ptrace_edge){.from = from,
+                                     .to = f->to,
+                                     .kind = (uint8_t)kind,
+                                     .arg_from = PTRACE_NONE,
+                                     .arg_to = arg});
+}
+
+static void meet_writer(void *context, const pto_map_hit *hit)
+{
+    finder *f = context;
+    if (f->status == PTO_OK) {
+        f->status = add_hit(f, (uint32_t)(hit->task.id - 1), PTO_MAP_WRITE);
+    }
+}
+
+static pto_status meet_reader(void *context, uint32_t task)
+{
+    return add_hit(context, task, PTO_MAP_READ);
+}
+
+/* Finds all that the task has to wait for. */
+static pto_status ask(finder *f, uint32_t i)
+{
+    f->to = i;
+    f->status = PTO_OK;
+    for (f->at = 0; f->at < f->n_params; f->at++) {
+        const pto_tensor *t = &f->tensors[f->at];
+        if (!pto_tensor_numel(t)) {
+            continue;
+        }
+        PTO_TRY(pto_tensormap_read_deps(f->map, t, meet_writer, f));
+        PTO_TRY(f->status);
+        if (!is_read(f, f->at)) {
+            PTO_TRY(ptoi_readers_ask(f->readers, t, f->low, meet_reader, f));
+        }
+    }
+    return PTO_OK;
+}
+
+/* Records a write. If the map is full, the older half of the tasks is dropped. */
+static pto_status record_write(finder *f, const pto_tensor *t, uint32_t i)
+{
+    const pto_map_task task = {i + UINT64_C(1), 0};
+    pto_status status;
+    while ((status = pto_tensormap_insert(f->map, t, task)) == PTO_FULL && f->low < i) {
+        f->low += (i - f->low + 1) / 2;
+        PTO_IGNORE(pto_tensormap_sync_validity(f->map, 0, f->low + UINT64_C(1)));
+        PTO_IGNORE(pto_tensormap_cleanup_retired(f->map));
+    }
+    return status;
+}
+
+/* Records what the task does, its writes first. */
+static pto_status record(finder *f, uint32_t i)
+{
+    for (size_t n = 0; n < f->n_params; n++) {
+        const pto_tensor *t = &f->tensors[n];
+        if (!is_read(f, n) && pto_tensor_numel(t)) {
+            PTO_TRY(record_write(f, t, i));
+            PTO_TRY(ptoi_readers_add_write(f->readers, t, i));
+        }
+    }
+    for (size_t n = 0; n < f->n_params; n++) {
+        if (is_read(f, n) && pto_tensor_numel(&f->tensors[n])) {
+            PTO_TRY(ptoi_readers_add_read(f->readers, &f->tensors[n], i));
+        }
+    }
+    return PTO_OK;
+}
+
 static pto_status find_of(finder *f, uint32_t i, const uint32_t *afters, uint32_t n_afters)
 {
     ptrace_task *task = &f->tasks[i];
     const uint64_t first = f->n_edges;
-    size_t n_hits = 0;
     PTO_TRY(read_params(f, task));
-    if (f->n_params) {
-        PTO_TRY(ask(f, i, &n_hits));
-    }
-    for (size_t h = 0; h < n_hits; h++) {
-        const uint32_t arg = f->args[f->hits[h].param];
-        const ptrace_edge_kind kind = kind_of(&f->built->trace.args[arg], f->hits[h].access);
-        PTO_TRY(add_edge(f, (ptrace_edge){.from = (uint32_t)(f->hits[h].task.id - 1),
-                                          .to = i,
-                                          .kind = (uint8_t)kind,
-                                          .arg_from = PTRACE_NONE,
-                                          .arg_to = arg}));
-    }
+    PTO_TRY(ask(f, i));
+    PTO_TRY(record(f, i));
     for (uint32_t a = 0; a < n_afters; a++) {
         PTO_TRY(add_edge(f, (ptrace_edge){afters[a], i, PTRACE_AFTER, PTRACE_SAME_REGION, 0,
                                           PTRACE_NONE, PTRACE_NONE}));
@@ -320,6 +328,7 @@ static pto_status find_all(finder *f, uint32_t n_tasks, const ptoi_afters *after
     config.entries = n_args < MOST_ENTRIES ? (uint32_t)n_args + 1 : MOST_ENTRIES;
     config.overlap_budget = f->budget;
     PTO_TRY(pto_tensormap_init(&f->map, &config));
+    PTO_TRY(ptoi_readers_create(&f->readers, n_args, f->budget));
     const uint32_t *after = afters->from;
     for (uint32_t i = 0; i < n_tasks; i++) {
         forget(f, i);
@@ -344,10 +353,9 @@ pto_status ptoi_edges_find(ptoi_built_trace *built, ptrace_task *tasks, const pt
         built->trace.n_edges = f.n_edges;
     }
     pto_tensormap_destroy(&f.map);
+    ptoi_readers_free(f.readers);
     free(f.edges);
     free(f.tensors);
-    free(f.params);
     free(f.args);
-    free(f.hits);
     return status;
 }

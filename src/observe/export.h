@@ -8,7 +8,7 @@
 
 /* ---- orchestrator/trace_build.c ---- */
 
-#define PTOI_BUILT_PIECES 10
+#define PTOI_BUILT_PIECES 16
 
 /* A trace built from logs. Some of its arrays are the logs of the runtime. */
 typedef struct ptoi_built_trace {
@@ -37,6 +37,12 @@ typedef struct ptoi_afters {
 /* Computes the edges of all tasks from their arguments. */
 pto_status ptoi_edges_find(ptoi_built_trace *built, ptrace_task *tasks, const ptoi_afters *afters,
                            uint64_t budget);
+
+/* ---- failures.c ---- */
+
+/* Builds FAILURES: the `n` tasks that failed (task, status and words are given, in any order), and
+ * every task that was skipped, with its cause. */
+pto_status ptoi_failures_find(ptoi_built_trace *built, ptrace_failure *failed, uint64_t n);
 
 /* ---- export.c ---- */
 

@@ -2,6 +2,8 @@
  *
  *     thread     a lane                    slices: tasks; submits, waits and sleep
  *                a row beside it           tasks that were pending
+ *     slice      a range, in a thread of its own
+ *     mark       a task that failed or was skipped
  *     flow       an edge, from the end of one task to the start of the other
  *     counter    a ring of a level
  *
@@ -14,15 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <pto/pto.h>
+
 #include "observe/export.h"
 #include "observe/rows.h"
 
 /* ---- Strings and numbers ---- */
 
-static void put_string(FILE *out, const char *text)
+static void put_letters(FILE *out, const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
-    fputc('"', out);
     while (*c) {
         const size_t n = ptoi_utf8_bytes((const char *)c);
         if (n == 0) {
@@ -36,6 +39,12 @@ static void put_string(FILE *out, const char *text)
         }
         c += n ? n : 1;
     }
+}
+
+static void put_string(FILE *out, const char *text)
+{
+    fputc('"', out);
+    put_letters(out, text);
     fputc('"', out);
 }
 
@@ -58,6 +67,12 @@ typedef struct chart {
 static uint64_t thread_of(const chart *c, const ptoi_task_run *r)
 {
     return r->row ? c->trace->n_lanes + c->rows.beside[r->lane] + r->row : r->lane + UINT64_C(1);
+}
+
+/* The thread that shows ranges comes last. */
+static uint64_t ranges_thread(const chart *c)
+{
+    return c->trace->n_lanes + (uint64_t)c->rows.beside[c->trace->n_lanes] + 1;
 }
 
 /* Begins an event. The caller ends it with "}". */
@@ -106,6 +121,53 @@ static void put_threads(chart *c)
             put_thread(c, l, row);
         }
     }
+    if (c->trace->n_ranges) {
+        const uint64_t thread = ranges_thread(c);
+        fprintf(c->out,
+                ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%" PRIu64
+                ",\"name\":\"thread_name\",\"args\":{\"name\":\"ranges\"}}"
+                ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%" PRIu64
+                ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%" PRIu64 "}}",
+                thread, thread, thread);
+    }
+}
+
+/* Why a task failed: status and words; or because of which task it was skipped. */
+static void put_failure(const chart *c, uint32_t task)
+{
+    const ptrace_failure *f = ptoi_ptrace_failure(c->trace, task);
+    if (!f) {
+        return;
+    }
+    if (c->trace->tasks[task].outcome == PTRACE_SKIPPED) {
+        if (f->cause != PTRACE_NONE) {
+            fprintf(c->out, ",\"cause\":%" PRIu32, f->cause);
+        }
+        return;
+    }
+    fputs(",\"status\":", c->out);
+    put_string(c->out, ptoi_ptrace_string(c->trace, f->name));
+    fputs(",\"error\":", c->out);
+    put_string(c->out, ptoi_ptrace_string(c->trace, f->words));
+}
+
+/* The devices of its tensors, in order, if one of them is not on the host: "sim:0 cpu:0". */
+static void put_devices(const chart *c, const ptrace_task *t)
+{
+    const ptoi_ptrace *trace = c->trace;
+    bool elsewhere = false;
+    for (uint32_t i = t->first_arg; trace->n_devices && i < t->first_arg + t->args; i++) {
+        elsewhere |= strcmp(ptoi_ptrace_device(trace, i), "cpu:0") != 0;
+    }
+    const char *before = ",\"devices\":\"";
+    for (uint32_t i = t->first_arg; elsewhere && i < t->first_arg + t->args; i++) {
+        if ((trace->args[i].access & ~PTRACE_NODEP) != PTO_PARAM_SCALAR) {
+            fputs(before, c->out);
+            put_letters(c->out, ptoi_ptrace_device(trace, i));
+            before = " ";
+        }
+    }
+    fputs(elsewhere ? "\"" : "", c->out);
 }
 
 static void put_about(const chart *c, const ptrace_task *t)
@@ -120,8 +182,15 @@ static void put_about(const chart *c, const ptrace_task *t)
     }
     put_string(c->out, site ? site : "");
     free(site);
+    const char *label = ptoi_ptrace_label(c->trace, (uint32_t)(t - c->trace->tasks));
+    if (*label) {
+        fputs(",\"label\":", c->out);
+        put_string(c->out, label);
+    }
+    put_devices(c, t);
     fprintf(c->out, ",\"level\":%u,\"outcome\":\"%s\",\"blocked_ns\":%" PRIu64, t->level,
             ptoi_ptrace_outcomes[t->outcome], t->blocked);
+    put_failure(c, (uint32_t)(t - c->trace->tasks));
     const uint64_t waited = ptoi_ptrace_span(t->submitted, t->ready);
     fprintf(c->out, ",\"waited_ns\":%" PRIu64 ",\"queued_ns\":%" PRIu64 "%s}}", waited,
             ptoi_ptrace_span(t->ready, t->start),
@@ -137,6 +206,29 @@ static void put_tasks(chart *c)
         begin(c, "X", "task", thread_of(c, r), r->start);
         put_name(c, ptoi_ptrace_kernel(c->trace, t));
         put_time(c->out, "dur", r->end - r->start);
+        if (t->outcome == PTRACE_FAILED) {
+            fputs(",\"cname\":\"terrible\"", c->out); /* a red of the viewer */
+        }
+        put_about(c, t);
+    }
+}
+
+/* A mark for each failed and each skipped task. A skipped task has no slice: its mark is in the
+ * first lane, at the time of its end. */
+static void put_marks(chart *c)
+{
+    for (uint64_t i = 0; i < c->trace->n_failures; i++) {
+        const uint32_t task = c->trace->failures[i].task;
+        const ptrace_task *t = &c->trace->tasks[task];
+        const uint32_t run = c->rows.run_of[task];
+        if (t->end == PTRACE_UNKNOWN) {
+            continue;
+        }
+        begin(c, "i", "failure", run == PTRACE_NONE ? 1 : thread_of(c, &c->rows.runs[run]), t->end);
+        put_name(c, t->outcome == PTRACE_SKIPPED  ? "skipped"
+                    : t->outcome == PTRACE_FAILED ? "failed"
+                                                  : "memory overwritten");
+        fputs(",\"s\":\"t\"", c->out);
         put_about(c, t);
     }
 }
@@ -149,6 +241,31 @@ static void put_submits(chart *c)
         put_name(c, "submit");
         put_time(c->out, "dur", ptoi_ptrace_span(t->called, t->submitted));
         put_about(c, t);
+    }
+}
+
+/* Ranges nest, and have a thread of their own. One that is open ends with the last event. */
+static void put_ranges(chart *c)
+{
+    const ptoi_ptrace *trace = c->trace;
+    uint64_t last = 0;
+    for (uint64_t i = 0; i < trace->n_tasks; i++) {
+        const uint64_t end = trace->tasks[i].end;
+        last = trace->tasks[i].submitted > last ? trace->tasks[i].submitted : last;
+        last = end != PTRACE_UNKNOWN && end > last ? end : last;
+    }
+    for (uint64_t i = 0; i < trace->n_ranges; i++) {
+        last = trace->ranges[i].begin > last ? trace->ranges[i].begin : last;
+        const uint64_t end = trace->ranges[i].end;
+        last = end != PTRACE_UNKNOWN && end > last ? end : last;
+    }
+    for (uint64_t i = 0; i < trace->n_ranges; i++) {
+        const ptrace_range *r = &trace->ranges[i];
+        begin(c, "X", "range", ranges_thread(c), r->begin);
+        put_name(c, ptoi_ptrace_string(trace, r->name));
+        put_time(c->out, "dur", (r->end == PTRACE_UNKNOWN ? last : r->end) - r->begin);
+        fprintf(c->out, ",\"args\":{\"first_task\":%" PRIu32 ",\"tasks\":%" PRIu32 "}}",
+                r->first_task, r->tasks);
     }
 }
 
@@ -240,6 +357,8 @@ int ptoi_export_json(const ptoi_ptrace *trace, FILE *out)
         put_submits(&c);
         put_events(&c);
         put_tasks(&c);
+        put_marks(&c);
+        put_ranges(&c);
         put_flows(&c);
         put_counters(&c);
         fputs("\n],\"otherData\":{", out);

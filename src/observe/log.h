@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/likely.h"
@@ -77,6 +78,7 @@ typedef enum ptoi_ran_kind {
     PTOI_RAN_ENDED,   /* it was complete at `at` */
     PTOI_RAN_READY,   /* the scheduler's thread found it ready at `at` */
     PTOI_RAN_PARKED,  /* no task: the thread slept from `at` to `task` */
+    PTOI_RAN_FAILED, /* it failed with status `at`; `took` bytes of text follow, in whole records */
 } ptoi_ran_kind;
 
 /* Small, since there is one for each task. Most of its cost is the first touch of memory. */
@@ -95,6 +97,29 @@ static inline void ptoi_log_ran(ptoi_log *log, ptoi_ran ran)
     ptoi_ran *at = ptoi_log_add(log, sizeof *at);
     if (at) {
         *at = ran;
+    }
+}
+
+static inline size_t ptoi_ran_text_records(uint32_t bytes)
+{
+    return (bytes + sizeof(ptoi_ran) - 1) / sizeof(ptoi_ran);
+}
+
+static inline const ptoi_ran *ptoi_ran_next(const ptoi_ran *ran)
+{
+    return ran + 1 + (ran->kind == PTOI_RAN_FAILED ? ptoi_ran_text_records(ran->took) : 0);
+}
+
+/* Logs why a task failed. `log` may be NULL. */
+static inline void ptoi_log_failed(ptoi_log *log, uint64_t task, uint32_t status, const char *words)
+{
+    if (log) {
+        const uint32_t bytes = (uint32_t)strlen(words) + 1;
+        ptoi_ran *at = ptoi_log_add(log, (1 + ptoi_ran_text_records(bytes)) * sizeof *at);
+        if (at) {
+            *at = (ptoi_ran){task, status, bytes, PTOI_RAN_FAILED, 0};
+            memcpy(at + 1, words, bytes);
+        }
     }
 }
 

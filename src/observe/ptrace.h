@@ -19,6 +19,10 @@
  *                          │  ──lane────> LANES
  *                          └──first_edge, edges──> EDGES (its incoming edges, contiguous)
  *                          └──first_arg, args────> ARGS ──dims──> DIMS (ndim sizes, ndim strides)
+ *     FAILURES.task, cause ──> TASKS; .words ──> STRINGS; .edge ──> EDGES
+ *     LABELS.task ──> TASKS; .text ──> STRINGS
+ *     RANGES.first_task, tasks ──> TASKS; .name ──> STRINGS; .parent ──> RANGES
+ *     DEVICES.arg ──> ARGS; .name ──> STRINGS
  *
  * Tasks are in order of submission, and an edge leads from an earlier task to a later one. So a
  * pass over TASKS reaches every producer before its consumers.
@@ -76,13 +80,17 @@ typedef struct ptrace_section {
     X(EVENTS, 10, events, ptrace_event, 32)                                                        \
     X(RINGS, 11, rings, ptrace_ring_sample, 24)                                                    \
     X(CAPS, 12, caps, ptrace_cap, 16)                                                              \
-    X(LIVES, 13, lives, ptrace_life, 32)
+    X(LIVES, 13, lives, ptrace_life, 32)                                                           \
+    X(FAILURES, 14, failures, ptrace_failure, 24)                                                  \
+    X(LABELS, 15, labels, ptrace_label, 8)                                                         \
+    X(RANGES, 16, ranges, ptrace_range, 32)                                                        \
+    X(DEVICES, 17, devices, ptrace_device, 8)
 
 enum {
 #define PTRACE_SECTION_ENUM(name, number, field, type, bytes) PTRACE_##name = (number),
     PTRACE_SECTION_MAP(PTRACE_SECTION_ENUM)
 #undef PTRACE_SECTION_ENUM
-        PTRACE_SECTIONS = PTRACE_LIVES,
+        PTRACE_SECTIONS = PTRACE_DEVICES,
     PTRACE_FIRST_SECTIONS = PTRACE_CAPS, /* every file has these; later ones only if not empty */
 };
 
@@ -183,7 +191,8 @@ typedef enum ptrace_edge_kind {
 /* `to` had to come after `from`. There is one edge for each pair of tasks, with the strongest
  * reason (RAW, then WAW, WAR, after) and the first two arguments that share a byte for that reason.
  * The edge exists even if `from` was complete when `to` was submitted. An access that a later write
- * covers completely has no further edges: that write has them. */
+ * covers completely has no further edges: that write has them. And a read has no WAR edge to a
+ * second write of the same region: the first one has it. */
 typedef struct ptrace_edge {
     uint32_t from; /* in TASKS; PTRACE_NONE: a task that is not in the file */
     uint32_t to;
@@ -204,9 +213,10 @@ typedef struct ptrace_arg {
     uint8_t segment; /* PTRACE_USER, or the level whose heap `where` is in */
     uint8_t dtype;   /* pto_dtype */
     uint8_t ndim;
-    uint8_t access; /* pto_param_kind, and PTRACE_NODEP */
-    uint32_t dims;  /* ndim sizes, then ndim strides in elements; PTRACE_NONE if ndim is 0 */
-    uint32_t zero;
+    uint8_t access;  /* pto_param_kind, and PTRACE_NODEP */
+    uint32_t dims;   /* ndim sizes, then ndim strides in elements; PTRACE_NONE if ndim is 0 */
+    uint32_t offset; /* memory of the user: 1 + elements from the start of its storage to `where`;
+                        0: not known */
 } ptrace_arg;
 
 /* X(NAME, number, text, words for the page). The numbers have no gaps. The numbers below and above
@@ -265,10 +275,13 @@ typedef struct ptrace_cap {
 
 /* X(NAME, text) */
 #define PTRACE_LIFE_MAP(X)                                                                         \
-    X(SCOPED, "the outermost scope is opened: it holds the tasks that follow")                     \
-    X(UNSCOPED, "the outermost scope is ended: no scope holds the tasks that follow")              \
-    X(RELEASED, "no scope holds tasks of the level any more whose handle is below `task`")         \
-    X(MEMORY, "`bytes` for `buffer`, owned by `task`, which has no kernel")
+    X(SCOPED, "only in files of older versions")                                                   \
+    X(UNSCOPED, "only in files of older versions")                                                 \
+    X(RELEASED, "only in files of older versions, where scopes held tasks")                        \
+    X(MEMORY, "`bytes` for `buffer`, which no task brings, in the lifetime number `task`")         \
+    X(BEGUN, "a lifetime begins inside of those that are open, which are numbered from 1")         \
+    X(ENDED, "the innermost lifetime ends: it no longer holds memory")                             \
+    X(GIVEN_UP, "the program gives up `buffer` before its lifetime ends")
 
 typedef enum ptrace_life_kind {
 #define PTRACE_LIFE_ENUM(name, text) PTRACE_##name,
@@ -287,6 +300,42 @@ typedef struct ptrace_life {
     uint16_t level;
     uint16_t kind; /* ptrace_life_kind */
 } ptrace_life;
+
+/* Why a task failed or was skipped. One item for each such task, in order of tasks. A task that was
+ * done has one too if a guard found its memory overwritten afterwards. */
+typedef struct ptrace_failure {
+    uint32_t task;   /* in TASKS */
+    uint32_t status; /* pto_status that its kernel or pto_task_complete gave; 0: skipped */
+    uint32_t name;  /* in STRINGS: name of the status, or words with its number if it is none of the
+                        library; of a skipped task "" */
+    uint32_t words; /* in STRINGS: the words of the kernel; of a skipped task "" */
+    uint32_t cause; /* in TASKS: the failed task because of which it was skipped, the first of
+                        several; its own index if it failed itself; PTRACE_NONE: cancelled */
+    uint32_t edge;  /* in EDGES: the edge that poisoned a skipped task; else PTRACE_NONE */
+} ptrace_failure;
+
+/* The label of a task (pto_label). In order of tasks. */
+typedef struct ptrace_label {
+    uint32_t task; /* in TASKS */
+    uint32_t text; /* in STRINGS */
+} ptrace_label;
+
+/* The device of an argument that is not on the host. In order of arguments. */
+typedef struct ptrace_device {
+    uint32_t arg;  /* in ARGS */
+    uint32_t name; /* in STRINGS: "sim:0" */
+} ptrace_device;
+
+/* A range of the program (pto_range_begin). In order of begin, so parents come before the ranges
+ * inside them. Tasks first_task to first_task + tasks - 1 were submitted in it. */
+typedef struct ptrace_range {
+    uint64_t begin;
+    uint64_t end;        /* PTRACE_UNKNOWN: it was still open when the trace ended */
+    uint32_t name;       /* in STRINGS */
+    uint32_t parent;     /* in RANGES: the range around it; PTRACE_NONE if it is outermost */
+    uint32_t first_task; /* in TASKS; the number of tasks if none was submitted after its begin */
+    uint32_t tasks;
+} ptrace_range;
 
 /* The file is what the compiler makes of these structs. */
 _Static_assert(sizeof(ptrace_header) == 64 && sizeof(ptrace_section) == 24, "header and table");

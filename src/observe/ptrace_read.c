@@ -277,13 +277,60 @@ static pto_status check_events(const reader *r)
     return PTO_OK;
 }
 
+static pto_status check_failures(const reader *r)
+{
+    const ptoi_ptrace *t = r->out;
+    const uint64_t strings = t->n_strings ? t->n_strings : 1;
+    for (uint64_t i = 0; i < t->n_failures; i++) {
+        const ptrace_failure *f = &t->failures[i];
+        BELOW("FAILURES", i, f, task, t->n_tasks)
+        BELOW("FAILURES", i, f, name, strings)
+        BELOW("FAILURES", i, f, words, strings)
+        INDEX("FAILURES", i, f, cause, t->n_tasks)
+        INDEX("FAILURES", i, f, edge, t->n_edges)
+        if (i && f->task <= t->failures[i - 1].task) {
+            return bad(r, "FAILURES", i, "task", f->task, t->failures[i - 1].task);
+        }
+    }
+    return PTO_OK;
+}
+
+static pto_status check_names(const reader *r)
+{
+    const ptoi_ptrace *t = r->out;
+    const uint64_t strings = t->n_strings ? t->n_strings : 1;
+    for (uint64_t i = 0; i < t->n_labels; i++) {
+        BELOW("LABELS", i, &t->labels[i], task, t->n_tasks)
+        BELOW("LABELS", i, &t->labels[i], text, strings)
+        if (i && t->labels[i].task <= t->labels[i - 1].task) {
+            return bad(r, "LABELS", i, "task", t->labels[i].task, t->labels[i - 1].task);
+        }
+    }
+    for (uint64_t i = 0; i < t->n_devices; i++) {
+        BELOW("DEVICES", i, &t->devices[i], arg, t->n_args)
+        BELOW("DEVICES", i, &t->devices[i], name, strings)
+        if (i && t->devices[i].arg <= t->devices[i - 1].arg) {
+            return bad(r, "DEVICES", i, "arg", t->devices[i].arg, t->devices[i - 1].arg);
+        }
+    }
+    for (uint64_t i = 0; i < t->n_ranges; i++) {
+        const ptrace_range *range = &t->ranges[i];
+        BELOW("RANGES", i, range, name, strings)
+        INDEX("RANGES", i, range, parent, i)
+        PIECE("RANGES", i, range->first_task, "first_task + tasks", range->tasks, t->n_tasks)
+    }
+    return PTO_OK;
+}
+
 static pto_status read_all(reader *r)
 {
     PTO_TRY(read_header(r));
     PTO_TRY(check_texts(r));
     PTO_TRY(check_edges(r));
     PTO_TRY(check_tasks(r));
-    return check_events(r);
+    PTO_TRY(check_events(r));
+    PTO_TRY(check_failures(r));
+    return check_names(r);
 }
 
 /* ---- Texts ---- */
@@ -306,6 +353,111 @@ size_t ptoi_utf8_bytes(const char *text)
     }
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     return code < least[n] || code > 0x10ffff || code >> 11 == 27 ? 0 : n;
+}
+
+/* ---- Items of a task ---- */
+
+const ptrace_failure *ptoi_ptrace_failure(const ptoi_ptrace *trace, uint32_t task)
+{
+    uint64_t low = 0, high = trace->n_failures;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (trace->failures[middle].task < task) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < trace->n_failures && trace->failures[low].task == task ? &trace->failures[low]
+                                                                        : NULL;
+}
+
+const char *ptoi_ptrace_label(const ptoi_ptrace *trace, uint32_t task)
+{
+    uint64_t low = 0, high = trace->n_labels;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (trace->labels[middle].task < task) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < trace->n_labels && trace->labels[low].task == task
+               ? ptoi_ptrace_string(trace, trace->labels[low].text)
+               : "";
+}
+
+const char *ptoi_ptrace_device(const ptoi_ptrace *trace, uint32_t arg)
+{
+    uint64_t low = 0, high = trace->n_devices;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (trace->devices[middle].arg < arg) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < trace->n_devices && trace->devices[low].arg == arg
+               ? ptoi_ptrace_string(trace, trace->devices[low].name)
+               : "cpu:0";
+}
+
+/* Adds the elements that a view reaches before and after its first one. False: too many. */
+static bool find_reach(const pto_tensor *t, int64_t *low, int64_t *high)
+{
+    *low = *high = 0;
+    for (int32_t d = 0; d < t->ndim; d++) {
+        int64_t reach = 0, *side;
+        if (t->shape[d] < 0 ||
+            (t->shape[d] > 1 && __builtin_mul_overflow(t->shape[d] - 1, t->strides[d], &reach))) {
+            return false;
+        }
+        side = reach < 0 ? low : high;
+        if (__builtin_add_overflow(*side, reach, side)) {
+            return false;
+        }
+    }
+    return *low > INT64_MIN / 64 && *high < INT64_MAX / 64; /* so that bytes can be counted */
+}
+
+bool ptoi_ptrace_tensor(const ptoi_ptrace *trace, const ptrace_arg *arg, pto_tensor *t)
+{
+    const int64_t size = (int64_t)pto_dtype_size((pto_dtype)arg->dtype);
+    int64_t low = 0, high = 0;
+    bool empty = false;
+    memset(t, 0, sizeof *t);
+    t->dtype = (pto_dtype)arg->dtype;
+    if ((arg->access & ~PTRACE_NODEP) > PTO_PARAM_INOUT || !size) {
+        return false;
+    }
+    t->ndim = arg->ndim;
+    for (int32_t d = 0; d < t->ndim; d++) {
+        t->shape[d] = trace->dims[arg->dims + (uint32_t)d];
+        t->strides[d] = trace->dims[arg->dims + (uint32_t)(t->ndim + d)];
+        empty |= t->shape[d] == 0;
+    }
+    if (empty) {
+        return true; /* it has no bytes */
+    }
+    if (!find_reach(t, &low, &high) || arg->where > INT64_MAX / 2) {
+        memset(t, 0, sizeof *t);
+        t->shape[0] = 0;
+        t->ndim = 1;
+        return false;
+    }
+    if (arg->segment == PTRACE_USER) {
+        t->storage = (void *)(uintptr_t)(arg->where + (uint64_t)(low * size));
+        t->storage_bytes = (uint64_t)((high - low + 1) * size);
+        t->offset = -low;
+    } else {
+        t->owner = 1;
+        t->generation = arg->buffer;
+        t->offset = (int64_t)arg->where / size;
+        t->storage_bytes = (uint64_t)((t->offset + high + 1) * size);
+    }
+    return true;
 }
 
 /* ---- Files ---- */

@@ -4,14 +4,16 @@
  * edges lead from earlier tasks to later ones; strings end with a NUL. So code that uses the trace
  * need not check anything.
  *
- * It needs only <pto/kernel.h> of the library (pto_fail), so that tools can be built with it.
+ * It needs only public functions of the library, so that tools can be built with it.
  */
 #ifndef PTOI_PTRACE_READ_H
 #define PTOI_PTRACE_READ_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <pto/kernel.h>
+#include <pto/tensor.h>
 
 #include "observe/ptrace.h"
 
@@ -66,6 +68,20 @@ static inline int32_t ptoi_ptrace_line(const ptoi_ptrace *trace, const ptrace_ta
 {
     return task->site == PTRACE_NONE ? 0 : trace->sites[task->site].line;
 }
+
+/* Why the task failed or was skipped; NULL if it did neither, or if the file does not say. */
+const ptrace_failure *ptoi_ptrace_failure(const ptoi_ptrace *trace, uint32_t task);
+
+/* The label of a task; "" if it has none. */
+const char *ptoi_ptrace_label(const ptoi_ptrace *trace, uint32_t task);
+
+/* The device of an argument; "cpu:0" if it is on the host. */
+const char *ptoi_ptrace_device(const ptoi_ptrace *trace, uint32_t arg);
+
+/* An argument as a tensor whose storage is exactly the bytes that it spans. All views of a managed
+ * buffer count from the start of the same heap. Returns false, and an empty tensor, for a scalar and
+ * for sizes that no tensor has. */
+bool ptoi_ptrace_tensor(const ptoi_ptrace *trace, const ptrace_arg *arg, pto_tensor *t);
 
 /* Time from `from` to `to`; 0 if one of them is not known, or if `to` is earlier. */
 static inline uint64_t ptoi_ptrace_span(uint64_t from, uint64_t to)

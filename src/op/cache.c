@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <pto/pto.h>
+
 #include "base/atomic.h"
 #include "base/error.h"
-#include "op/device.h"
+#include "device/device.h"
 
 enum {
     FIRST_ROOM = 8,
@@ -348,20 +350,20 @@ void ptoi_caches_destroy(ptoi_caches *caches)
 /* The first of several failures, with its detail. */
 typedef struct trouble {
     pto_status status;
-    char words[512];
+    char detail[512];
 } trouble;
 
 static void note(trouble *first, pto_status status)
 {
     if (status && !first->status) {
         first->status = status;
-        snprintf(first->words, sizeof first->words, "%s", pto_error_detail());
+        snprintf(first->detail, sizeof first->detail, "%s", pto_error_detail());
     }
 }
 
 static pto_status tell(const trouble *first)
 {
-    return first->status ? ptoi_fail(first->status, "%s", first->words) : PTO_OK;
+    return first->status ? ptoi_fail(first->status, "%s", first->detail) : PTO_OK;
 }
 
 pto_status ptoi_caches_clear(ptoi_caches *caches, const pto_device *device)
@@ -571,10 +573,7 @@ pto_status ptoi_caches_check(const ptoi_caches *caches)
         if (cache->caches != caches || cache_of(caches, cache->device) != cache) {
             return broken(cache, "C5, caches of the device", 2, 1);
         }
-        pto_status s = check_cache(cache);
-        if (s) {
-            return s;
-        }
+        PTO_TRY(check_cache(cache));
     }
     return latest ? PTO_OK : ptoi_fail(PTO_CORRUPT, "caches: C5, `latest` is not in the list");
 }

@@ -70,17 +70,17 @@ typedef struct ptoi_cache {
     ptoi_cache_entry *entries; /* one block: the entries, then the buckets */
     uint32_t *buckets;
     uint64_t hits, misses, evictions;
-    struct ptoi_caches *caches; /* the set that it belongs to */
-    struct ptoi_cache *next;    /* the cache of another device */
+    struct pto_cache *caches; /* the set that it belongs to */
+    struct ptoi_cache *next;  /* the cache of another device */
 } ptoi_cache;
 
-typedef struct ptoi_caches {
+typedef struct pto_cache {
     ptoi_cache *first, *latest; /* latest: the one used last */
     ptoi_cache_drop *drop;
     uint64_t capacity; /* for each device */
     /* For the caches of a thread: its pointer to this set, and its next set. */
-    struct ptoi_caches **place;
-    struct ptoi_caches *next;
+    struct pto_cache **place;
+    struct pto_cache *next;
 } ptoi_caches;
 
 typedef struct ptoi_cache_stats {

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "op/elsewhere.h"
+#include "op/fill.h"
 #include "op/op.h"
 #include "op/rearrange/plan.h"
 #include "tensor/tensor.h"
@@ -109,9 +111,8 @@ static pto_status convert(double value, pto_dtype dtype, void *element)
 
 /* ---- The operator ------------------------------------------------------------------------- */
 
-static pto_status fill_cpu(const pto_op_call *call)
+pto_status ptoi_fill_check(const pto_op_call *call, uint64_t *element, ptoi_extent *extent)
 {
-    static const int64_t still[PTO_MAX_DIMS];
     if (call->n_outputs != 1 || call->n_inputs != 0) {
         return ptoi_fail(PTO_BAD_PARAM, "fill: %zu outputs and %zu inputs, not 1 and 0",
                          call->n_outputs, call->n_inputs);
@@ -120,19 +121,28 @@ static pto_status fill_cpu(const pto_op_call *call)
         return ptoi_fail(PTO_NULL_ARGUMENT, "fill: params is NULL, not a number");
     }
     const pto_tensor *dst = &call->outputs[0];
-    ptoi_extent extent;
     double value;
-    uint64_t element = 0;
-    PTO_TRY(ptoi_tensor_extent("fill: dst", dst, &extent));
+    *element = 0;
+    PTO_TRY(ptoi_tensor_extent("fill: dst", dst, extent));
     memcpy(&value, call->params, sizeof value);
-    PTO_TRY(convert(value, dst->dtype, &element));
-    if (extent.numel == 0) {
-        return PTO_OK;
-    }
-    if (!dst->storage) {
+    PTO_TRY(convert(value, dst->dtype, element));
+    if (extent->numel && !dst->storage) {
         return ptoi_fail(PTO_NULL_ARGUMENT,
                          "fill: dst is in managed block %" PRIu64 ", which has no address yet",
                          dst->owner);
+    }
+    return PTO_OK;
+}
+
+static pto_status fill_cpu(const pto_op_call *call)
+{
+    static const int64_t still[PTO_MAX_DIMS];
+    const pto_tensor *dst = &call->outputs[0];
+    ptoi_extent extent;
+    uint64_t element;
+    PTO_TRY(ptoi_fill_check(call, &element, &extent));
+    if (extent.numel == 0) {
+        return PTO_OK;
     }
     int64_t shape[PTO_MAX_DIMS];
     for (int32_t d = 0; d < dst->ndim; d++) {
@@ -143,7 +153,7 @@ static pto_status fill_cpu(const pto_op_call *call)
     return PTO_OK;
 }
 
-static pto_op fill = PTOI_OP_INIT("fill", fill_cpu);
+static pto_op fill = PTOI_OP_INIT("fill", fill_cpu, ptoi_fill_elsewhere);
 
 pto_op *pto_fill_op(void)
 {
@@ -152,5 +162,5 @@ pto_op *pto_fill_op(void)
 
 pto_status pto_fill(const pto_tensor *dst, double value)
 {
-    return pto_op_run(&fill, dst, 1, NULL, 0, &value);
+    return ptoi_op_run(&fill, dst, 1, NULL, 0, &value);
 }

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/source.h"
+#include "device/cuda/load.h"
 
 #include <pto/pto.h>
 
@@ -129,11 +131,19 @@ pto_status pto_op_lookup(const pto_op *op, pto_device_type type, pto_op_fn *fn)
 pto_status ptoi_op_find(const pto_op *op, pto_device device, pto_op_fn *fn)
 {
     *fn = implementation(op, device.type);
-    if (!*fn) {
-        return ptoi_fail(PTO_NOT_IMPLEMENTED, "%s: no implementation for %s:%" PRId32, op->name,
-                         pto_device_name(device.type), device.index);
+    if (*fn) {
+        return PTO_OK;
     }
-    return PTO_OK;
+    char why[400] = "";
+    if (device.type == PTO_DEVICE_NVIDIA && op->built_in) {
+        if (ptoi_cuda_load(device.index)) {
+            snprintf(why, sizeof why, ": %s", pto_error_detail());
+        }
+        *fn = implementation(op, device.type);
+    }
+    return *fn ? PTO_OK
+               : ptoi_fail(PTO_NOT_IMPLEMENTED, "%s: no implementation for %s:%" PRId32 "%s",
+                           op->name, pto_device_name(device.type), device.index, why);
 }
 
 /* ---- Running ------------------------------------------------------------------------------ */
@@ -193,8 +203,8 @@ static pto_status refuse_null(const pto_op *op, const char *what, size_t n)
     return ptoi_fail(PTO_NULL_ARGUMENT, "%s: %s is NULL, n_%s is %zu", op->name, what, what, n);
 }
 
-pto_status pto_op_run(const pto_op *op, const pto_tensor *outputs, size_t n_outputs,
-                      const pto_tensor *inputs, size_t n_inputs, const void *params)
+pto_status ptoi_op_run(const pto_op *op, const pto_tensor *outputs, size_t n_outputs,
+                       const pto_tensor *inputs, size_t n_inputs, const void *params)
 {
     if (!op || (!outputs && n_outputs)) {
         return refuse_null(op, "outputs", n_outputs);
@@ -211,6 +221,10 @@ pto_status pto_op_run(const pto_op *op, const pto_tensor *outputs, size_t n_outp
     PTO_TRY(find_device(&call));
     pto_op_fn fn;
     PTO_TRY(ptoi_op_find(op, call.device, &fn));
+    if (!ptoi_device_is_host(call.device)) {
+        pto_device_ops ops; /* one that was never added has no stream */
+        call.stream = pto_device_get(call.device, &ops) == PTO_OK ? ops.stream : NULL;
+    }
     pto_device before = ptoi_device_here.device;
     PTO_TRY(ptoi_device_go(call.device));
     uint64_t serial = ptoi_error_serial();
@@ -220,4 +234,14 @@ pto_status pto_op_run(const pto_op *op, const pto_tensor *outputs, size_t n_outp
                         call.device.index, pto_status_text(s));
     }
     return ptoi_device_return(before, s);
+}
+
+pto_status pto_op_run_at(const pto_op *op, const pto_tensor *outputs, size_t n_outputs,
+                         const pto_tensor *inputs, size_t n_inputs, const void *params,
+                         const char *file, int line)
+{
+    const pto_status s = ptoi_op_run(op, outputs, n_outputs, inputs, n_inputs, params);
+    return s && file ? ptoi_fail(s, "%s (pto_op_run at %s)", pto_error_detail(),
+                                 ptoi_source_of(file, line).text)
+                     : s;
 }

@@ -7,7 +7,7 @@
 /* The record of a managed tensor. NULL, with the error set, if its buffer is gone. */
 ptoi_buffer *ptoi_buffer_find(pto_runtime *rt, const char *who, const pto_tensor *t);
 
-/* Whether the buffer is alive. */
+/* Whether the buffer is alive, if the handle is not forged. */
 static inline bool ptoi_buffer_is(const pto_runtime *rt, uint64_t owner, uint32_t generation)
 {
     const uint32_t record = (uint32_t)owner - 1;

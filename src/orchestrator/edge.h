@@ -3,6 +3,11 @@
  * A task has one reference to each producer, however many reasons there are to wait for it. The
  * reference poisons if one of the reasons is a RAW or an `after`.
  *
+ * A reference in the window poisons only if that is certain. Where the overlap budget ran out, the
+ * task waits for the producer in any case, but before the reference poisons, the pair is decided
+ * exactly (link.c). That happens at submit: the producer may fail as soon as the task is published,
+ * and then nobody is left who could decide.
+ *
  * The record of a producer holds the attempt that linked it and the index of its reference. So a
  * second reason costs one comparison, and no mark has to be cleared.
  */
@@ -18,12 +23,12 @@ typedef struct ptoi_edges {
     uint32_t why[PTOI_REASONS]; /* by reason; includes edges that were dropped later */
 } ptoi_edges;
 
-/* Adds an edge to a task at or above `completed`. */
-static inline void ptoi_edge_to(pto_runtime *rt, ptoi_edges *edges, uint32_t level, uint64_t seq,
-                                ptoi_reason why)
+/* Adds an edge to a task at or above `completed`. `poisons`: if that task fails or is skipped, so
+ * is this one. */
+static inline void ptoi_edge_put(pto_runtime *rt, ptoi_edges *edges, uint32_t level, uint64_t seq,
+                                 ptoi_reason why, bool poisons)
 {
     ptoi_record *record = ptoi_record_of(&rt->rings[level], seq);
-    bool poisons = why == PTOI_REASON_RAW || why == PTOI_REASON_AFTER;
     if (record->linked == rt->attempt) { /* it has an edge, which may have to poison now */
         edges->refs[record->link] |= poisons;
         return;
@@ -32,6 +37,12 @@ static inline void ptoi_edge_to(pto_runtime *rt, ptoi_edges *edges, uint32_t lev
     record->link = edges->count;
     edges->refs[edges->count++] = ptoi_ref_make(seq, level, poisons);
     edges->why[why]++;
+}
+
+static inline void ptoi_edge_to(pto_runtime *rt, ptoi_edges *edges, uint32_t level, uint64_t seq,
+                                ptoi_reason why)
+{
+    ptoi_edge_put(rt, edges, level, seq, why, why == PTOI_REASON_RAW || why == PTOI_REASON_AFTER);
 }
 
 static inline void ptoi_edge_add(pto_runtime *rt, ptoi_edges *edges, uint32_t level, uint64_t seq,
@@ -63,8 +74,5 @@ static inline bool ptoi_edges_run_short(const ptoi_rings *rings)
 {
     return ptoi_ring_used(&rings->deps) >= rings->deps.size / 2;
 }
-
-/* Drops edges to tasks that are complete by now. Returns whether one of them poisons. (room.c) */
-bool ptoi_edges_drop_complete(const pto_runtime *rt, ptoi_edges *edges);
 
 #endif /* PTOI_EDGE_H */

@@ -1,13 +1,14 @@
 /* execute.c - pto_execute: runs an orchestration on data of the host.
  *
- *     host                        device
- *     inputs  --(pack)--copy_in-->  dense  --+
- *                                            |  the orchestration, its tasks
- *     outputs <-(unpack)-copy_out-  dense  <-+
+ *     host                       device
+ *     inputs  ──copy tasks────>  dense ──┐
+ *                                        │  the orchestration, its tasks
+ *     outputs <──copy tasks────  dense <─┘
  *
- * A strided tensor is packed into temporary host memory on its way in, and unpacked on its way out.
- * A dense one is copied directly. All memory is allocated before the first copy, so an allocation
- * fails before anything has changed.
+ * The copies are tasks (pto_copy). So the inputs are copied while the orchestration already submits,
+ * and each task waits for its own inputs only. The outputs are copied when the orchestration has
+ * returned well; the copy of an output that a failed task should have written is skipped. Memory on
+ * the device is allocated before the first copy, and kept for the next call.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -15,19 +16,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <pto/execute.h>
+#include <pto/process.h>
+
 #include "base/error.h"
-#include "op/rearrange/plan.h"
+#include "device/copy.h"
+#include "device/device.h"
 #include "orchestrator/buffer.h"
+#include "orchestrator/cache.h"
 #include "orchestrator/device.h"
+#include "orchestrator/refusal.h"
 #include "orchestrator/runtime.h"
+#include "orchestrator/work.h"
 
 enum { DETAIL_BYTES = 512 }; /* longer than any detail */
 
-/* One tensor, with its memory on both sides. */
+/* One tensor, with its memory on the device. */
 typedef struct passage {
     pto_tensor host;
-    void *dense;    /* dense elements on the host: its own memory, or `packed` */
-    void *packed;   /* temporary memory; NULL: the tensor is dense */
     void *memory;   /* on the device; NULL: it has no bytes */
     uint64_t bytes; /* of the elements */
 } passage;
@@ -43,11 +49,12 @@ typedef struct run {
     pto_orchestration orchestration;
     void *params;
     pto_device device;
-    pto_device_ops ops;  /* a copy: the table may change while the orchestration runs */
+    uint32_t number; /* of the device in this runtime */
+    const char *file;
+    int line;
     size_t n_in, n;      /* inputs; inputs and outputs */
     passage *passages;   /* n of them, the inputs first */
     pto_tensor *tensors; /* the same on the device */
-    bool under_way;      /* a copy has begun, and synchronize has not returned since */
     trouble trouble;     /* of the orchestration, on either thread */
 } run;
 
@@ -63,39 +70,6 @@ static void keep_first(trouble *first, pto_status status)
 static pto_status report(const trouble *first)
 {
     return first->status ? ptoi_fail(first->status, "%s", first->detail) : PTO_OK;
-}
-
-/* ---- The device --------------------------------------------------------------------------- */
-
-/* Reports that a device function failed. The reason is the function's own text if it has set one
- * since `serial`. */
-static pto_status device_failed(const run *r, pto_status status, uint64_t serial, const char *what,
-                                size_t i)
-{
-    const char *why = ptoi_error_serial() == serial ? pto_status_text(status) : pto_error_detail();
-    const char *device = pto_device_name(r->device.type);
-    if (i == r->n) {
-        return ptoi_fail(status, "execute: %s of %s:%" PRId32 ": %s", what, device, r->device.index,
-                         why);
-    }
-    return ptoi_fail(status, "execute: %s of %s:%" PRId32 " for %s %zu, %" PRIu64 " bytes: %s",
-                     what, device, r->device.index, i < r->n_in ? "input" : "output",
-                     i < r->n_in ? i : i - r->n_in, r->passages[i].bytes, why);
-}
-
-static pto_status set_current(const run *r)
-{
-    uint64_t serial = ptoi_error_serial();
-    pto_status s = r->ops.set_current ? r->ops.set_current(r->ops.self) : PTO_OK;
-    return s ? device_failed(r, s, serial, "set_current", r->n) : PTO_OK;
-}
-
-static pto_status synchronize(run *r)
-{
-    uint64_t serial = ptoi_error_serial();
-    pto_status s = r->ops.synchronize ? r->ops.synchronize(r->ops.self) : PTO_OK;
-    r->under_way = false;
-    return s ? device_failed(r, s, serial, "synchronize", r->n) : PTO_OK;
 }
 
 /* ---- Memory ------------------------------------------------------------------------------- */
@@ -121,30 +95,16 @@ static pto_status check_host(const run *r, size_t i, const pto_tensor *t, uint64
     return ptoi_buffer_check_external(r->rt, "execute", t);
 }
 
-/* Allocates the memory of one tensor, on both sides. */
+/* Allocates the memory of one tensor on the device. */
 static pto_status provide(run *r, size_t i)
 {
     passage *p = &r->passages[i];
     if (p->bytes) {
-        uint64_t serial = ptoi_error_serial();
-        pto_status s = r->ops.alloc(r->ops.self, p->bytes, &p->memory);
-        if (!s && !p->memory) {
-            s = ptoi_fail(PTO_OUT_OF_MEMORY, "it returned NULL");
-        }
+        const pto_status s = ptoi_cache_take(r->rt, r->number, p->bytes, &p->memory);
         if (s) {
-            p->memory = NULL;
-            return device_failed(r, s, serial, "alloc", i);
-        }
-        if (pto_tensor_is_contiguous(&p->host)) {
-            p->dense = (char *)p->host.storage +
-                       p->host.offset * (int64_t)pto_dtype_size(p->host.dtype);
-        } else {
-            p->dense = p->packed = malloc(p->bytes);
-            if (!p->packed) {
-                return ptoi_fail(
-                    PTO_OUT_OF_MEMORY, "execute: no %" PRIu64 " bytes on the host to pack %s %zu",
-                    p->bytes, i < r->n_in ? "input" : "output", i < r->n_in ? i : i - r->n_in);
-            }
+            return ptoi_fail(s, "execute: alloc of %s for %s %zu, %" PRIu64 " bytes: %s",
+                             ptoi_device_words(r->device).s, i < r->n_in ? "input" : "output",
+                             i < r->n_in ? i : i - r->n_in, p->bytes, pto_error_detail());
         }
     }
     PTO_TRY(pto_tensor_init(&r->tensors[i], p->memory, p->bytes, p->host.dtype, p->host.ndim,
@@ -153,17 +113,13 @@ static pto_status provide(run *r, size_t i)
     return PTO_OK;
 }
 
-/* Frees everything. All tasks are complete, and copies that are under way are awaited first. */
+/* Gives everything back. All tasks are complete. */
 static void release(run *r)
 {
-    if (r->under_way) {
-        (void)synchronize(r);
-    }
     for (size_t i = r->n; r->passages && i-- > 0;) {
         if (r->passages[i].memory) {
-            r->ops.free(r->ops.self, r->passages[i].memory, r->passages[i].bytes);
+            ptoi_cache_give_back(r->rt, r->number, r->passages[i].memory, r->passages[i].bytes);
         }
-        free(r->passages[i].packed);
     }
     free(r->passages);
     free(r->tensors);
@@ -194,7 +150,7 @@ static pto_status check_outputs(const run *r)
     for (size_t i = r->n_in; i < r->n; i++) {
         uint64_t low = 0, end = 0;
         const pto_tensor *host = &r->passages[i].host;
-        (void)pto_tensor_byte_range(host, &low, &end); /* cannot fail: check_host has checked it */
+        PTO_IGNORE(pto_tensor_byte_range(host, &low, &end)); /* check_host has checked it */
         if (low < end) {
             uintptr_t base = (uintptr_t)host->storage;
             spans[n++] = (span){base + low, base + end, i};
@@ -235,34 +191,40 @@ static pto_status prepare(run *r, const pto_tensor *inputs, const pto_tensor *ou
     /* Earlier tasks may use the host's memory, so they complete first. An earlier failure is
      * reported here, not as one of the orchestration. */
     PTO_TRY(pto_wait(r->rt));
-    PTO_TRY(set_current(r));
+    PTO_TRY(ptoi_device_number(r->rt, "execute", r->device, &r->number));
     for (size_t i = 0; i < r->n; i++) {
         PTO_TRY(provide(r, i));
     }
     return PTO_OK;
 }
 
-static pto_status copy_in(run *r)
+/* Submits a copy. Worker processes do not see memory of the program, so there this thread copies at
+ * once: no task uses the tensors then. */
+static pto_status copy(const run *r, const pto_tensor *to, const pto_tensor *from)
+{
+    return r->rt->processes ? ptoi_device_copy_wait(to, from)
+                            : ptoi_copy_for(r->rt, to, from, r->file, r->line);
+}
+
+static pto_status copy_in(const run *r)
 {
     for (size_t i = 0; i < r->n_in; i++) {
-        passage *p = &r->passages[i];
-        if (p->packed) {
-            pto_tensor dense;
-            PTO_TRY(pto_tensor_contiguous(&p->host, p->packed, p->bytes, &dense));
-        }
-        if (p->bytes) {
-            uint64_t serial = ptoi_error_serial();
-            r->under_way = true;
-            pto_status s = r->ops.copy_in(r->ops.self, p->memory, p->dense, p->bytes);
-            if (s) {
-                return device_failed(r, s, serial, "copy_in", i);
-            }
+        if (r->passages[i].bytes) {
+            PTO_TRY(copy(r, &r->tensors[i], &r->passages[i].host));
         }
     }
-    PTO_TRY(synchronize(r));
-    for (size_t i = 0; i < r->n_in; i++) {
-        free(r->passages[i].packed);
-        r->passages[i].packed = NULL;
+    return PTO_OK;
+}
+
+static pto_status copy_out(const run *r)
+{
+    if (r->rt->processes) {
+        PTO_TRY(pto_wait(r->rt));
+    }
+    for (size_t i = r->n_in; i < r->n; i++) {
+        if (r->passages[i].bytes) {
+            PTO_TRY(copy(r, &r->passages[i].host, &r->tensors[i]));
+        }
     }
     return PTO_OK;
 }
@@ -282,7 +244,7 @@ static void *orchestrate_here(void *context)
 {
     run *r = context;
     ptoi_runtime_adopt(r->rt);
-    keep_first(&r->trouble, set_current(r));
+    keep_first(&r->trouble, pto_device_set_current(r->device));
     if (!r->trouble.status) {
         call_orchestration(r);
     }
@@ -322,39 +284,19 @@ static pto_status orchestrate(run *r, pto_orchestrator where)
     }
     pto_status s = PTO_OK;
     while (!s && pto_get_scope_depth(rt) > depth) {
-        s = pto_scope_end(rt);
+        s = pto_scope_end_at(rt, NULL, 0);
     }
     keep_first(&r->trouble, s);
-    keep_first(&r->trouble, pto_wait(rt));
-    keep_first(&r->trouble,
-               set_current(r)); /* the orchestration may have selected another device */
+    keep_first(&r->trouble, ptoi_refusal_verdict(rt, "execute"));
+    if (!r->trouble.status) {
+        keep_first(&r->trouble, copy_out(r));
+    }
+    s = pto_wait(rt); /* also after an error: the memory is given back next */
+    while (s == PTO_WORKER_LOST && pto_recover(rt) == PTO_OK) {
+        s = pto_wait(rt);
+    }
+    keep_first(&r->trouble, s);
     return report(&r->trouble);
-}
-
-static pto_status copy_out(run *r)
-{
-    for (size_t i = r->n_in; i < r->n; i++) {
-        passage *p = &r->passages[i];
-        if (p->bytes) {
-            uint64_t serial = ptoi_error_serial();
-            r->under_way = true;
-            pto_status s = r->ops.copy_out(r->ops.self, p->dense, p->memory, p->bytes);
-            if (s) {
-                return device_failed(r, s, serial, "copy_out", i);
-            }
-        }
-    }
-    PTO_TRY(synchronize(r));
-    for (size_t i = r->n_in; i < r->n; i++) {
-        const passage *p = &r->passages[i];
-        if (p->packed) {
-            const pto_tensor *to = &p->host;
-            uint32_t size = (uint32_t)pto_dtype_size(to->dtype);
-            ptoi_copy(to->ndim, to->shape, (char *)to->storage + to->offset * (int64_t)size,
-                      to->strides, p->packed, r->tensors[i].strides, size);
-        }
-    }
-    return PTO_OK;
 }
 
 /* ---- pto_execute ---------------------------------------------------------------------------- */
@@ -386,38 +328,55 @@ static pto_status check_arguments(const pto_runtime *rt, pto_orchestration orche
     return PTO_OK;
 }
 
-pto_status pto_execute_ex(pto_runtime *rt, pto_orchestration orchestration,
+static pto_status execute(pto_runtime *rt, pto_orchestration orchestration,
                           const pto_tensor *inputs, size_t n_in, const pto_tensor *outputs,
-                          size_t n_out, void *params, const pto_execute_options *options)
+                          size_t n_out, void *params, const pto_execute_options *options,
+                          const char *file, int line)
 {
     PTO_TRY(check_arguments(rt, orchestration, inputs, n_in, outputs, n_out, options));
     PTO_TRY(ptoi_runtime_enter(rt, "execute"));
     run r = {.rt = rt,
              .orchestration = orchestration,
              .params = params,
-             .device = options ? options->device : (pto_device){PTO_DEVICE_CPU, 0},
+             .device = options ? options->device : ptoi_device_at(rt, rt->home),
              .n_in = n_in,
-             .n = n_in + n_out};
-    PTO_TRY(pto_device_find(rt, r.device, &r.ops));
+             .n = n_in + n_out,
+             .file = file,
+             .line = line};
+    PTO_TRY(ptoi_device_check("execute", r.device));
 
-    const pto_device_ops *outer = rt->devices->current;
+    const uint32_t home = rt->home;
     trouble first = {0};
-    rt->devices->current = &r.ops;
+    rt->executing++;
     pto_status s = prepare(&r, inputs, outputs);
     if (!s) {
+        ptoi_device_set_home(rt, r.number); /* temporaries of the orchestration are there, too */
         s = copy_in(&r);
+        if (!s) {
+            s = orchestrate(&r, options ? options->orchestrator : PTO_ON_CALLER);
+        } else {
+            keep_first(&first, s);
+            PTO_IGNORE(pto_wait(rt)); /* for the copies that were submitted */
+        }
+        ptoi_device_set_home(rt, home);
     }
-    if (!s) {
-        s = orchestrate(&r, options ? options->orchestrator : PTO_ON_CALLER);
-    }
-    if (!s) {
-        s = copy_out(&r);
-    }
-    keep_first(&first, s); /* freeing may set another error text */
+    keep_first(&first, s); /* giving memory back may set another error text */
     release(&r);
-    rt->devices->current = outer;
-    if (outer && outer->set_current) {
-        keep_first(&first, outer->set_current(outer->self));
-    }
+    rt->executing--;
     return report(&first);
+}
+
+pto_status pto_execute_at(pto_runtime *rt, pto_orchestration orchestration,
+                          const pto_tensor *inputs, size_t n_in, const pto_tensor *outputs,
+                          size_t n_out, void *params, const pto_execute_options *options,
+                          const char *file, int line)
+{
+    const bool ours = ptoi_runtime_is_ours(rt);
+    const uint64_t before = ours ? rt->refusal.count : 0;
+    const pto_status s = execute(rt, orchestration, inputs, n_in, outputs, n_out, params, options,
+                                 file, line);
+    if (ours && rt->refusal.count != before) {
+        return s; /* a call of the orchestration was refused, and is kept */
+    }
+    return ptoi_refusal_note(rt, s, "pto_execute", file, line);
 }

@@ -17,5 +17,6 @@ pto_status ptoi_handle_check(const pto_runtime *rt, const char *who, pto_task ta
         seq < rt->rings[level].head) {
         return PTO_OK;
     }
-    return ptoi_fail(PTO_BAD_TASK, "%s: task handle %" PRIu64 " never was", who, task);
+    return ptoi_fail(PTO_BAD_TASK, "%s: no task of this runtime has the handle %" PRIu64, who,
+                     task);
 }

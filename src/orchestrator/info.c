@@ -3,7 +3,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "orchestrator/device.h"
 #include "orchestrator/handle.h"
+#include "orchestrator/label.h"
+#include "orchestrator/mirror.h"
+#include "orchestrator/poison.h"
 #include "orchestrator/retire.h"
 #include "orchestrator/runtime.h"
 
@@ -11,18 +15,6 @@ const char *pto_task_state_name(pto_task_state state)
 {
     static const char *const names[] = {"pending", "ready", "running", "completed", "consumed"};
     return (uint32_t)state < sizeof names / sizeof *names ? names[state] : "invalid";
-}
-
-/* How many of the scopes that were open around the task at submit are still open. Those that were
- * opened before the task come first in the stack. */
-static uint32_t open_scopes(const pto_runtime *rt, const ptoi_record *record, uint64_t order)
-{
-    uint32_t count = 0;
-    while (count < record->scopes && record->base + count < rt->depth &&
-           rt->scopes[record->base + count].order <= order) {
-        count++;
-    }
-    return count;
 }
 
 static uint32_t fanin_left(const pto_runtime *rt, const ptoi_slot *slot)
@@ -35,6 +27,62 @@ static uint32_t fanin_left(const pto_runtime *rt, const ptoi_slot *slot)
     return left;
 }
 
+/* Fills in kernel, site and type. */
+static void name(const pto_runtime *rt, uint32_t kernel, uint32_t number, pto_task_report *report)
+{
+    const ptoi_view *view = &rt->view;
+    const ptoi_site *site = &view->sites[number];
+    report->kernel = ptoi_kernel_name(view, kernel);
+    report->type = (pto_worker_type)view->kernels[kernel].type;
+    report->file = ptoi_string(view, site->file);
+    report->line = site->line;
+}
+
+/* What the block of a task knows about it. It remains when the slot is gone. */
+static void report_block(const pto_runtime *rt, uint32_t level, uint64_t number,
+                         pto_task_report *report)
+{
+    const ptoi_heap_block *block = ptoi_block_at(&rt->rings[level].blocks, number);
+    name(rt, block->kernel, block->site, report);
+    report->device = ptoi_device_at(rt, block->ran_on);
+    report->order = block->order;
+    report->fanout_count = block->scopes + (block->holders & PTOI_HOLDERS);
+    report->fanout_left = ptoi_block_scopes(rt, block) + ptoi_block_users(rt, level, number);
+    report->heap_bytes = block->bytes;
+    report->state = PTO_TASK_COMPLETED;
+}
+
+/* What the slot of a task knows about it. */
+static void report_slot(const pto_runtime *rt, uint32_t level, uint64_t seq,
+                        pto_task_report *report)
+{
+    const ptoi_rings *t = &rt->rings[level];
+    const ptoi_slot *slot = &t->slots[(uint32_t)seq & t->mask];
+    const ptoi_slot_header header = ptoi_slot_header_of(slot);
+    const ptoi_state *state = &t->states[(uint32_t)seq & t->mask];
+    const uint32_t lap = ptoi_lap(&rt->view, level, seq);
+    const uint64_t waiters = ptoi_acquire64(&state->waiters);
+    name(rt, header.kernel, header.site, report);
+    report->device = ptoi_device_at(rt, ptoi_lane_device(header.lane));
+    ptoi_label_of(&rt->view, slot, report->label);
+    report->order = ptoi_order_of(&rt->view, slot);
+    report->fanin_count = slot->fanin;
+    const bool marked = ptoi_is_marked_complete(&rt->view, slot);
+    if (marked || ptoi_list_closed(waiters, lap)) {
+        report->state = PTO_TASK_COMPLETED;
+        report->failed = !marked && ptoi_list_bad(waiters, lap);
+        report->skipped = !marked && state->outcome == PTOI_SKIPPED;
+        return;
+    }
+    /* The task is not complete, so its edges are still in the ring. */
+    report->fanin_left = fanin_left(rt, slot);
+    report->state = ptoi_phase_of(ptoi_get32(&state->phase), lap) & PTOI_PHASE_RUNNING ||
+                            (rt->mirrored && ptoi_mirror_is_running(rt, report->task))
+                        ? PTO_TASK_RUNNING
+                    : report->fanin_left ? PTO_TASK_PENDING
+                                         : PTO_TASK_READY;
+}
+
 pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "task info"));
@@ -43,45 +91,17 @@ pto_status pto_task_info(pto_runtime *rt, pto_task task, pto_task_report *report
     }
     PTO_TRY(ptoi_handle_check(rt, "task info", task));
     uint32_t level = ptoi_ref_level(ptoi_handle_ref(task));
-    uint64_t seq = ptoi_ref_seq(ptoi_handle_ref(task));
+    uint64_t seq = ptoi_ref_seq(ptoi_handle_ref(task)), number;
     ptoi_retire_exactly(rt, level);
-    const ptoi_rings *t = &rt->rings[level];
-    *report = (pto_task_report){.task = task, .state = PTO_TASK_CONSUMED, .level = level};
-    if (seq < t->retired) {
-        return PTO_OK;
+    *report = (pto_task_report){
+        .task = task, .state = PTO_TASK_CONSUMED, .level = level, .kernel = "", .file = ""};
+    report->failed = ptoi_poison_is_bad(rt, level, seq, &report->skipped);
+    if (ptoi_block_of_task(rt, level, seq, &number)) {
+        report_block(rt, level, number, report);
     }
-    const ptoi_view *view = &rt->view;
-    const ptoi_slot *slot = &t->slots[(uint32_t)seq & t->mask];
-    const ptoi_record *record = ptoi_record_of(t, seq);
-    const ptoi_slot_header header = ptoi_slot_header_of(slot);
-    const ptoi_state *state = &t->states[(uint32_t)seq & t->mask];
-    const ptoi_site *site = &view->sites[header.site];
-    const uint32_t lap = ptoi_lap(view, level, seq);
-    uint64_t waiters = ptoi_acquire64(&state->waiters);
-    uint32_t holders = 0;
-    (void)ptoi_retire_holder(rt, level, seq, &holders);
-    report->order = ptoi_order_of(view, slot);
-    report->kernel = ptoi_string(view, view->kernels[header.kernel].name);
-    report->file = ptoi_string(view, site->file);
-    report->line = site->line;
-    report->type = (pto_worker_type)header.type;
-    report->fanin_count = slot->fanin;
-    report->fanout_count = record->scopes + (record->holders & PTOI_HOLDERS);
-    report->fanout_left = open_scopes(rt, record, report->order) + holders;
-    report->heap_bytes = record->heap_size;
-    const bool marked = ptoi_is_marked_complete(view, slot);
-    if (marked || ptoi_list_closed(waiters, lap)) {
-        report->state = PTO_TASK_COMPLETED;
-        report->failed = !marked && ptoi_list_bad(waiters, lap);
-        report->skipped = !marked && state->outcome == PTOI_SKIPPED;
-        return PTO_OK;
+    if (seq >= rt->rings[level].retired) {
+        report_slot(rt, level, seq, report);
     }
-    /* The task is not complete, so its edges are still in the ring. */
-    report->fanin_left = fanin_left(rt, slot);
-    report->state = ptoi_phase_of(ptoi_get32(&state->phase), lap) & PTOI_PHASE_RUNNING
-                        ? PTO_TASK_RUNNING
-                    : report->fanin_left ? PTO_TASK_PENDING
-                                         : PTO_TASK_READY;
     return PTO_OK;
 }
 
@@ -119,7 +139,7 @@ static void read_slots(const pto_runtime *rt, pto_runtime_stats *stats)
                 !ptoi_task_is_complete(view, ptoi_ref_make(n, l, false))) {
                 oldest = order;
                 stats->oldest = ptoi_ref_task(ptoi_ref_make(n, l, false));
-                stats->oldest_kernel = ptoi_string(view, view->kernels[kernel].name);
+                stats->oldest_kernel = ptoi_kernel_name(view, kernel);
             }
             first = false;
         }
@@ -138,20 +158,25 @@ pto_status pto_stats(const pto_runtime *rt, pto_runtime_stats *stats)
         ptoi_retire_publish((pto_runtime *)(uintptr_t)rt, l);
     }
     /* Completions are read before submissions, so completed <= submitted holds. */
-    for (uint32_t i = 0; i < rt->settings.n_workers + PTOI_LINES_MORE; i++) {
+    for (uint32_t i = 0; i < ptoi_lines(&rt->view); i++) {
         const ptoi_worker_line *line = &rt->view.workers[i];
         add_tally(stats, &line->tally);
-        stats->parks += ptoi_get64(&line->parks);
+        stats->parks += ptoi_get64(&rt->view.wakes->threads[i].parks);
     }
     /* Part of both sums, so read once, before the rest of the submissions. */
     const uint64_t inlined = ptoi_acquire64(&h->inlined), kept = ptoi_get64(&h->inlined_kept);
     stats->completed += inlined;
-    stats->submitted = ptoi_acquire64(&h->inbox_head) + inlined + kept;
+    for (uint32_t l = 0; l < rt->levels;
+         l++) { /* not inbox_head: pto_recover publishes tasks again */
+        stats->submitted += ptoi_acquire64(&h->progress[l].head) - h->first_task; /* W6 */
+    }
     stats->raw = ptoi_get64(&h->edges[0]);
     stats->war = ptoi_get64(&h->edges[1]);
     stats->waw = ptoi_get64(&h->edges[2]);
     stats->after = ptoi_get64(&h->edges[3]);
     stats->overlap_budget_hits = ptoi_get64(&h->budget_hits);
+    stats->poison_lost = ptoi_get64(&h->poison_lost);
+    stats->sites_lost = ptoi_get64(&h->sites_lost);
     stats->helped = ptoi_get64(&rt->helped) + inlined + kept;
     stats->inlined = inlined + kept;
     stats->scope_depth = ptoi_get64(&h->scope_depth);
@@ -161,6 +186,7 @@ pto_status pto_stats(const pto_runtime *rt, pto_runtime_stats *stats)
     for (uint32_t l = 0; l < rt->levels; l++) {
         ptoi_window_read_rings(&rt->view, l, &stats->level[l]);
     }
+    stats->devices = ptoi_window_read_devices(&rt->view, stats->device);
     read_slots(rt, stats);
     return PTO_OK;
 }

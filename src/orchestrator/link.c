@@ -9,10 +9,14 @@
  */
 #include <string.h>
 
+#include "orchestrator/link.h"
+
 #include "orchestrator/buffer.h"
 #include "orchestrator/handle.h"
+#include "orchestrator/map/access.h"
+#include "orchestrator/params.h"
 #include "orchestrator/poison.h"
-#include "orchestrator/slow.h"
+#include "orchestrator/room.h"
 
 static void add_after(ptoi_slow *d)
 {
@@ -24,7 +28,7 @@ static void add_after(ptoi_slow *d)
         uint32_t level = ptoi_ref_level(ref);
         uint64_t seq = ptoi_ref_seq(ref);
         if (seq < d->rt->rings[level].completed) {
-            d->poisoned |= ptoi_poison_is_bad(d->rt, level, seq);
+            d->poisoned |= ptoi_poison_is_bad(d->rt, level, seq, NULL);
         } else if (!ptoi_is_marked_complete(&d->rt->view, ptoi_slot_of(&d->rt->view, level, seq))) {
             ptoi_edge_add(d->rt, &d->edges, level, seq, PTOI_REASON_AFTER);
         }
@@ -40,10 +44,19 @@ static void emit(void *context, uint64_t seq, uint32_t level, uint32_t entry, pt
                  bool live)
 {
     const emit_context *c = context;
+    pto_runtime *rt = c->d->rt;
+    const uint32_t kind = c->d->kinds[c->access];
     (void)entry;
-    if (live) {
-        ptoi_edge_met(c->d->rt, &c->d->edges, level, seq, c->d->kinds[c->access], met);
+    if (!live) {
+        return;
     }
+    if (PTOI_UNLIKELY(rt->map->doubt[0] != NULL) && met == PTO_MAP_WRITE &&
+        kind != PTO_PARAM_OUTPUT && !ptoi_access_is_shared(rt->map)) {
+        /* They share no byte. The budget did not suffice to see that, so it orders. */
+        ptoi_edge_put(rt, &c->d->edges, level, seq, PTOI_REASON_RAW, false);
+        return;
+    }
+    ptoi_edge_met(rt, &c->d->edges, level, seq, kind, met);
 }
 
 /* The parameter of an access: the first one with its tensor. */
@@ -74,7 +87,7 @@ static pto_status find_and_record(ptoi_slow *d)
         ptoi_access_ask(rt->map, &found, d->accesses[i].access, emit, &context);
     }
     add_after(d);
-    ptoi_slow_reserve_edges(d);
+    PTO_TRY(ptoi_slow_reserve_edges(d));
     if (!d->barrier && entries) {
         /* ptoi_slow_reserve has found room for them, and room only grows as tasks complete. */
         PTO_TRY(ptoi_entry_reserve(rt->map, d->level, entries));
@@ -104,7 +117,7 @@ static void record_fresh(const ptoi_slow *d)
             continue;
         }
         ptoi_buffer *b = ptoi_buffer_of(d->rt, p->tensor);
-        if (b->fresh == rt->attempt && b->maps_whole) {
+        if (b->attempt == rt->attempt && b->maps_whole) {
             b->maps_whole = false; /* recorded once, even if two parameters name it */
             left--;
             ptoi_access_record_fresh(rt->map, p->tensor, (pto_map_task){d->seq, d->level});

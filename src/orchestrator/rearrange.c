@@ -8,19 +8,25 @@
 #include "base/error.h"
 #include "op/rearrange/rearrange.h"
 #include "orchestrator/buffer.h"
-#include "orchestrator/owner.h"
+#include "orchestrator/device.h"
+#include "orchestrator/map/access.h"
+#include "orchestrator/names.h"
 #include "orchestrator/poison.h"
 #include "orchestrator/rearrange.h"
+#include "orchestrator/refusal.h"
 #include "window/builtin.h"
 
 static const ptoi_who who = PTOI_WHO("submit a rearrange");
 
 pto_status ptoi_rearrange_register(pto_runtime *rt)
 {
-    PTO_TRY(pto_kernel_register(rt, "rearrange", PTO_VECTOR, ptoi_kernel_rearrange, NULL,
+    PTO_TRY(pto_kernel_register(rt, PTOI_KERNEL_REARRANGE, PTO_VECTOR, ptoi_kernel_rearrange, NULL,
                                 &rt->rearrange_vector));
-    return pto_kernel_register(rt, "rearrange", PTO_ACCELERATOR, ptoi_kernel_rearrange, NULL,
-                               &rt->rearrange_accelerator);
+    PTO_TRY(pto_kernel_register(rt, PTOI_KERNEL_REARRANGE, PTO_ACCELERATOR, ptoi_kernel_rearrange,
+                                NULL, &rt->rearrange_accelerator));
+    ptoi_kernel_is_everywhere(rt, rt->rearrange_vector);
+    ptoi_kernel_is_everywhere(rt, rt->rearrange_accelerator);
+    return PTO_OK;
 }
 
 /* ---- Cutting ------------------------------------------------------------------------------- */
@@ -109,7 +115,7 @@ static bool is_readable(const pto_runtime *rt, const pto_tensor *t)
         return false;
     }
     const ptoi_buffer *b = &rt->buffers[(uint32_t)t->owner - 1];
-    return b->seq && b->bytes == t->storage_bytes && b->version == t->version;
+    return b->block && b->bytes == t->storage_bytes && b->version == t->version;
 }
 
 /* Parts can only write a destination that has memory, so it gets some before them. *given is false
@@ -131,16 +137,16 @@ static pto_status give_memory(pto_runtime *rt, const pto_tensor *dst, const pto_
         return PTO_OK;
     }
     ptoi_buffer *b = &rt->buffers[(uint32_t)dst->owner - 1];
-    if (b->seq) {
+    if (b->block) {
         return PTO_OK;
     }
     *given = b->bytes == dst->storage_bytes && b->version == dst->version &&
              ptoi_buffer_check_first(b, who.op, dst) == PTO_OK && is_readable(rt, src) &&
-             rt->served >> type & 1 && !pto_is_cancelled(rt);
-    return *given ? ptoi_owner_give(rt, b, file, line) : PTO_OK;
+             ptoi_device_serves(rt, dst->device, (uint32_t)type) && !pto_is_cancelled(rt);
+    return *given ? ptoi_block_give(rt, PTOI_KERNEL_REARRANGE, b, file, line) : PTO_OK;
 }
 
-pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst, const pto_tensor *src,
+static pto_status submit_rearrange(pto_runtime *rt, const pto_tensor *dst, const pto_tensor *src,
                                    pto_worker_type type, const char *file, int line)
 {
     PTO_TRY(ptoi_runtime_enter(rt, who.op));
@@ -180,10 +186,9 @@ pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst, const
         const pto_param params[PTOI_REARRANGE_ARGS] = {
             [PTOI_REARRANGE_SRC] = pto_input(&from),
             [PTOI_REARRANGE_DST] = pto_output(&to),
-            [PTOI_REARRANGE_DEVICE] = pto_scalar_u64(ptoi_device_word(dst->device)),
         };
-        pto_status s = pto_submit_task_at(rt, kernel, type, params, PTOI_REARRANGE_ARGS, NULL, file,
-                                          line);
+        pto_status s = ptoi_submit_for(rt, kernel, type, params, PTOI_REARRANGE_ARGS, NULL, file,
+                                       line);
         if (s && i > 0) {
             return ptoi_fail(s, "%s: %" PRIu32 " of %" PRIu32 " parts were submitted: %s", who.op,
                              i, c.parts, pto_error_detail());
@@ -197,4 +202,11 @@ pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst, const
         }
     }
     return PTO_OK;
+}
+
+pto_status pto_submit_rearrange_at(pto_runtime *rt, const pto_tensor *dst, const pto_tensor *src,
+                                   pto_worker_type type, const char *file, int line)
+{
+    return ptoi_refusal_note(rt, submit_rearrange(rt, dst, src, type, file, line),
+                             "pto_submit_rearrange", file, line);
 }

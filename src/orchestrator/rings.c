@@ -11,19 +11,19 @@ void ptoi_rings_publish_sizes(pto_runtime *rt, uint32_t level)
 
 /* ---- Names ---- */
 
-const ptoi_ring_words *ptoi_rings_words(pto_ring ring)
+const ptoi_ring_names *ptoi_rings_names(pto_ring ring)
 {
-#define WORDS(NAME, name, key, trace, unit, field, variable)                                       \
+#define NAMES(NAME, name, key, trace, unit, field, variable)                                       \
     [PTO_RING_##NAME] = {name, unit, field, variable, field " (" variable ")"},
-    static const ptoi_ring_words words[] = {
-        PTO_LEVEL_RING_MAP(WORDS) /* */
-        WORDS(BUFFERS, "records of tensors", "", "", "tensors", "buffers", "PTO_BUFFERS")};
-#undef WORDS
-    static const ptoi_ring_words unknown = {"unknown ring", "", "", "", ""};
-    return (uint32_t)ring < sizeof words / sizeof *words ? &words[ring] : &unknown;
+    static const ptoi_ring_names names[] = {
+        PTO_LEVEL_RING_MAP(NAMES) /* */
+        NAMES(BUFFERS, "records of tensors", "", "", "tensors", "buffers", "PTO_BUFFERS")};
+#undef NAMES
+    static const ptoi_ring_names unknown = {"unknown ring", "", "", "", ""};
+    return (uint32_t)ring < sizeof names / sizeof *names ? &names[ring] : &unknown;
 }
 
 const char *pto_ring_name(pto_ring ring)
 {
-    return ptoi_rings_words(ring)->name;
+    return ptoi_rings_names(ring)->name;
 }

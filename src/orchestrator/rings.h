@@ -6,6 +6,7 @@
 #ifndef PTOI_RINGS_H
 #define PTOI_RINGS_H
 
+#include "orchestrator/map/entry.h"
 #include "orchestrator/runtime.h"
 
 /* In the unit of the ring. */
@@ -37,7 +38,8 @@ static inline ptoi_ring_fill ptoi_rings_read(const pto_runtime *rt, uint32_t lev
     case PTO_RING_MAP:
         fill = (ptoi_ring_fill){ptoi_entry_used(map), map->peak, map->mask + UINT64_C(1)};
         break;
-    case PTO_RING_BUFFERS: /* not a ring of a level */
+    case PTO_RING_BUFFERS: /* records of blocks */
+        fill = (ptoi_ring_fill){t->blocks.head - t->blocks.tail, 0, t->blocks.mask + UINT64_C(1)};
         break;
     }
     /* The stored peak dates from the last time room came back. More may have been taken since. */
@@ -72,17 +74,19 @@ void ptoi_rings_publish_sizes(pto_runtime *rt, uint32_t level);
 /* Counts a submit that waits for room. */
 static inline void ptoi_rings_count_wait(pto_runtime *rt, uint32_t level, ptoi_shortage what)
 {
-    ptoi_count64(&rt->view.header->progress[level].ring[what].waits, 1);
+    if (what != PTOI_SHORT_BUFFERS) { /* records of blocks have no counter */
+        ptoi_count64(&rt->view.header->progress[level].ring[what].waits, 1);
+    }
 }
 
 /* ---- Names: columns of the table, and the option that makes the ring larger ---- */
 
-typedef struct ptoi_ring_words {
+typedef struct ptoi_ring_names {
     const char *name, *unit, *field, *variable;
     const char *option; /* "ring_tasks (PTO_RING_TASKS)" */
-} ptoi_ring_words;
+} ptoi_ring_names;
 
 /* The names of a ring. Any number is allowed: one that does not exist is an "unknown ring". */
-const ptoi_ring_words *ptoi_rings_words(pto_ring ring);
+const ptoi_ring_names *ptoi_rings_names(pto_ring ring);
 
 #endif /* PTOI_RINGS_H */

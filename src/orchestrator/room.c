@@ -1,19 +1,20 @@
 /* room.c - slow path: room for a slot, a heap block, arguments, map entries, and later edges.
  *
- * Room is found here, not taken. So a wait for room, here or in owner.c, happens with nothing half
+ * Room is found here, not taken. So a wait for room, here or in block.c, happens with nothing half
  * done, and with all earlier tasks published.
  *
- * Slots, heap and arguments come back in order, and an open scope may hold them. stall.c proves
- * whether waiting can help. Edges and map entries come back as tasks complete, so there waiting
- * always helps.
+ * Blocks come back in order, and an open scope may hold them: stall.c proves whether waiting can
+ * help. Everything else comes back as tasks complete, so there waiting always helps.
  */
+#include "orchestrator/room.h"
+
 #include <inttypes.h>
 
 #include "base/error.h"
+#include "orchestrator/device.h"
 #include "orchestrator/poison.h"
 #include "orchestrator/retire.h"
 #include "orchestrator/rings.h"
-#include "orchestrator/slow.h"
 #include "orchestrator/stall.h"
 #include "orchestrator/stall_report.h"
 #include "orchestrator/trace.h"
@@ -22,10 +23,13 @@
 ptoi_shortage ptoi_slow_shortage(ptoi_slow *d)
 {
     const ptoi_rings *t = d->rings;
-    if (PTOI_UNLIKELY(t->head - t->retired > t->mask)) {
+    if (PTOI_UNLIKELY(t->head - t->retired > t->mask && !d->memory_only)) {
         return PTOI_SHORT_TASKS;
     }
-    if (PTOI_UNLIKELY(!ptoi_heap_fits(&t->heap, d->heap_bytes, &d->heap_at))) {
+    if (PTOI_UNLIKELY(d->brings && !ptoi_blocks_room(&t->blocks))) {
+        return PTOI_SHORT_BUFFERS;
+    }
+    if (PTOI_UNLIKELY(!ptoi_heap_fits(d->heap, d->heap_bytes, &d->heap_at))) {
         return PTOI_SHORT_HEAP;
     }
     if (PTOI_UNLIKELY(!ptoi_ring_fits(&t->args, d->units, &d->args)) && d->units) {
@@ -41,7 +45,9 @@ ptoi_shortage ptoi_slow_shortage(ptoi_slow *d)
 uint64_t ptoi_fast_room(const pto_runtime *rt, uint32_t level)
 {
     const ptoi_rings *t = &rt->rings[level];
-    const uint64_t slots = t->mask + UINT64_C(1) - (t->head - t->retired);
+    const uint64_t free_slots = t->mask + UINT64_C(1) - (t->head - t->retired);
+    const uint64_t free_blocks = ptoi_blocks_room(&t->blocks);
+    const uint64_t slots = free_slots < free_blocks ? free_slots : free_blocks;
     const uint64_t entries = ptoi_entry_room(&rt->map->level[level]) / PTOI_FAST_PARAMS;
     const uint64_t args = t->args.here / PTOI_FAST_PARAMS;
     const uint64_t edges = t->deps.here / PTOI_FAST_EDGES;
@@ -52,15 +58,17 @@ uint64_t ptoi_fast_room(const pto_runtime *rt, uint32_t level)
 static __attribute__((noinline, cold)) pto_status refuse_size(const ptoi_slow *d)
 {
     const ptoi_rings *t = d->rings;
-    if (d->heap_bytes > t->heap.size) {
-        (void)ptoi_stall_too_large(d->rt, d->level, PTOI_SHORT_HEAP, d->heap_bytes, d->heap_bytes);
+    if (d->heap_bytes > d->heap->size) {
+        (void)ptoi_stall_too_large(d->rt, d->level, d->device, PTOI_SHORT_HEAP, d->heap_bytes,
+                                   d->heap_bytes);
         return ptoi_fail(PTO_TOO_LARGE,
                          "submit: outputs of %" PRIu64
-                         " bytes do not fit into the heap of level %u, "
-                         "which has %" PRIu64 ": raise heap_bytes (PTO_HEAP) to at least %" PRIu64,
-                         d->heap_bytes, d->level, t->heap.size, d->heap_bytes);
+                         " bytes do not fit into the heap of level %u%s, "
+                         "which has %" PRIu64 ": raise %s to at least %" PRIu64,
+                         d->heap_bytes, d->level, ptoi_device_where(d->rt, d->device).s,
+                         d->heap->size, ptoi_heap_option(d->device), d->heap_bytes);
     }
-    (void)ptoi_stall_too_large(d->rt, d->level, PTOI_SHORT_ARGS, d->units * 16, d->units * 16);
+    (void)ptoi_stall_too_large(d->rt, d->level, 0, PTOI_SHORT_ARGS, d->units * 16, d->units * 16);
     return ptoi_fail(PTO_TOO_LARGE,
                      "submit: %u arguments take %" PRIu64 " bytes of the %" PRIu64 " that level %u "
                      "has for them: raise arg_bytes (PTO_ARGS) to at least %" PRIu64,
@@ -71,8 +79,9 @@ static __attribute__((noinline, cold)) pto_status refuse_size(const ptoi_slow *d
 
 /* Whether the map may forget a task of the level: it is complete and not bad. A bad one is recorded
  * when `completed` passes it, and that needs the map. */
-static bool is_over(const void *context, uint64_t seq)
+static bool is_over(const void *context, uint64_t seq, uint32_t region)
 {
+    (void)region;
     const ptoi_slow *d = context;
     const ptoi_rings *t = d->rings;
     const uint64_t waiters = ptoi_acquire64(&t->states[(uint32_t)seq & t->mask].waiters);
@@ -82,40 +91,42 @@ static bool is_over(const void *context, uint64_t seq)
 
 /* In-order recycling of entries is free. Entries behind an unfinished task come back only by
  * compaction, which is not free: it happens only when there is no task to run. */
-static void wait_for_entries(ptoi_slow *d)
+static pto_status wait_for_entries(ptoi_slow *d)
 {
     pto_runtime *rt = d->rt;
     ptoi_wait_reason_room(rt, d->level, PTOI_SHORT_MAP, d->n_accesses + d->n_fresh);
     if (d->n_accesses + d->n_fresh > (size_t)rt->map->level[d->level].mask + 1) {
         /* The map can never hold it. It runs alone, so no other task has to find it in the map. */
         for (uint32_t l = 0; l < rt->levels; l++) {
-            ptoi_wait_level(rt, l);
+            PTO_TRY(ptoi_wait_level(rt, l));
         }
         d->barrier = true;
-        return;
+        return PTO_OK;
     }
     uint64_t complete = ptoi_count_complete(
         rt); /* read first, so that no later completion is missed */
     ptoi_retire(rt, d->level);
     ptoi_entry_recycle(rt->map, d->level);
-    if (ptoi_slow_shortage(d) != PTOI_SHORT_MAP ||
-        ptoi_help(rt, 1 + (d->rings->mask + 1) / 16, PTOI_LENGTH_LONG, NULL)) {
-        return;
+    if (ptoi_slow_shortage(d) != PTOI_SHORT_MAP) {
+        return PTO_OK;
+    }
+    uint64_t helped;
+    PTO_TRY(ptoi_help_or_stop(rt, d->level, 1 + (d->rings->mask + 1) / 16, &helped));
+    if (helped) {
+        return PTO_OK;
     }
     ptoi_entry_compact(rt->map, d->level, is_over, d);
-    if (ptoi_slow_shortage(d) == PTOI_SHORT_MAP) {
-        ptoi_wait_any(rt, complete);
-    }
+    return ptoi_slow_shortage(d) == PTOI_SHORT_MAP ? ptoi_wait_any(rt, complete) : PTO_OK;
 }
 
 /* ---- All but edges ---- */
 
 static uint64_t wanted_of(const ptoi_slow *d, ptoi_shortage what)
 {
-    return what == PTOI_SHORT_HEAP    ? d->heap_bytes
-           : what == PTOI_SHORT_ARGS  ? d->units * 16
-           : what == PTOI_SHORT_TASKS ? 1
-                                      : d->n_accesses + d->n_fresh;
+    return what == PTOI_SHORT_HEAP   ? d->heap_bytes
+           : what == PTOI_SHORT_ARGS ? d->units * 16
+           : what == PTOI_SHORT_MAP  ? d->n_accesses + d->n_fresh
+                                     : 1;
 }
 
 static __attribute__((noinline)) pto_status wait_for_room(ptoi_slow *d)
@@ -132,12 +143,9 @@ static __attribute__((noinline)) pto_status wait_for_room(ptoi_slow *d)
             ptoi_rings_count_wait(rt, d->level, what);
         }
         const uint64_t since = ptoi_trace_now(rt), wanted = wanted_of(d, what);
-        pto_status status = PTO_OK;
-        if (what == PTOI_SHORT_MAP) {
-            wait_for_entries(d);
-        } else {
-            status = ptoi_stall(rt, d->level, what, wanted);
-        }
+        const pto_status status = what == PTOI_SHORT_MAP
+                                      ? wait_for_entries(d)
+                                      : ptoi_stall(rt, d->who, d->level, d->device, what, wanted);
         ptoi_trace_room(rt, d->level, what, wanted, since);
         PTO_TRY(status);
     }
@@ -146,7 +154,7 @@ static __attribute__((noinline)) pto_status wait_for_room(ptoi_slow *d)
 
 pto_status ptoi_slow_reserve(ptoi_slow *d)
 {
-    if (PTOI_UNLIKELY(d->heap_bytes > d->rings->heap.size || d->units > d->rings->args.size)) {
+    if (PTOI_UNLIKELY(d->heap_bytes > d->heap->size || d->units > d->rings->args.size)) {
         return refuse_size(d);
     }
     return ptoi_slow_shortage(d) == PTOI_SHORT_NOTHING ? PTO_OK : wait_for_room(d);
@@ -174,7 +182,7 @@ bool ptoi_edges_drop_complete(const pto_runtime *rt, ptoi_edges *edges)
 }
 
 /* Recycles nothing but edges, so that every reference stays valid. */
-void ptoi_slow_reserve_edges(ptoi_slow *d)
+pto_status ptoi_slow_reserve_edges(ptoi_slow *d)
 {
     ptoi_rings *t = d->rings;
     bool counted = false;
@@ -198,9 +206,13 @@ void ptoi_slow_reserve_edges(ptoi_slow *d)
         ptoi_wait_reason_room(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count);
         const uint64_t since = ptoi_trace_now(d->rt);
         /* Many tasks per round: each check for complete tasks visits all of them. */
-        if (!ptoi_help(d->rt, 1 + (t->mask + 1) / 16, PTOI_LENGTH_LONG, NULL)) {
-            ptoi_wait_any(d->rt, complete);
+        uint64_t helped;
+        pto_status status = ptoi_help_or_stop(d->rt, d->level, 1 + (t->mask + 1) / 16, &helped);
+        if (status == PTO_OK && !helped) {
+            status = ptoi_wait_any(d->rt, complete);
         }
         ptoi_trace_room(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count, since);
+        PTO_TRY(status);
     }
+    return PTO_OK;
 }

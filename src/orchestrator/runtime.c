@@ -8,18 +8,23 @@
 
 #include "base/error.h"
 #include "base/os.h"
+#include "base/source.h"
 #include "orchestrator/device.h"
 #include "orchestrator/failure.h"
+#include "orchestrator/mirror.h"
 #include "orchestrator/names.h"
 #include "orchestrator/poison.h"
+#include "orchestrator/process.h"
 #include "orchestrator/rearrange.h"
+#include "orchestrator/refusal.h"
 #include "orchestrator/retire.h"
 #include "orchestrator/rings.h"
+#include "orchestrator/shared.h"
+#include "orchestrator/submit_op.h"
 #include "orchestrator/trace.h"
 #include "orchestrator/wait.h"
 #include "orchestrator/work.h"
 
-#define MOST_PARAMS (UINT64_C(1) << 20) /* of one task */
 #define AHEAD 8 /* tasks per thread that keep it busy for a while, if they are not short */
 #define EVERYTHING_NS 1000000 /* from this inline_ns on, everything runs inline */
 
@@ -29,9 +34,15 @@ pto_status ptoi_runtime_refuse(const pto_runtime *rt, const char *who)
         return ptoi_fail(PTO_NULL_ARGUMENT, "%s: the runtime is NULL", who);
     }
     PTO_TRY(ptoi_os_same_process(rt->forks, who));
+    if (rt->is_handle) {
+        return ptoi_fail(PTO_WRONG_THREAD,
+                         "%s: called in a worker process: only the program that "
+                         "created the runtime may",
+                         who);
+    }
     return ptoi_fail(PTO_WRONG_THREAD, "%s: called %s", who,
                      ptoi_get64(&rt->thread) == ptoi_os_self()
-                         ? "inside of a kernel"
+                         ? "inside of a kernel or a watcher"
                          : "on another thread than the orchestrating one");
 }
 
@@ -41,6 +52,24 @@ void ptoi_runtime_adopt(pto_runtime *rt)
     ptoi_caller_adopt(rt->scheduler);
 }
 
+pto_runtime *ptoi_runtime_for_worker(const ptoi_settings *settings)
+{
+    pto_runtime *rt = ptoi_os_reserve(sizeof *rt);
+    if (rt) {
+        rt->is_handle = true;
+        rt->forks = ptoi_os_forks;
+        rt->settings = *settings;
+        rt->levels = settings->config.levels;
+    }
+    return rt;
+}
+
+void ptoi_runtime_serves(pto_runtime *handle, ptoi_scheduler *s, const ptoi_view *view)
+{
+    handle->scheduler = s;
+    handle->view = *view;
+}
+
 ptoi_scheduler *ptoi_scheduler_of(pto_runtime *rt)
 {
     return rt->scheduler;
@@ -48,7 +77,12 @@ ptoi_scheduler *ptoi_scheduler_of(pto_runtime *rt)
 
 pto_task pto_last_task(const pto_runtime *rt)
 {
-    return rt ? rt->last : 0;
+    return ptoi_runtime_is_ours(rt) ? rt->last : 0;
+}
+
+uint32_t pto_thread_count(const pto_runtime *rt)
+{
+    return rt ? rt->settings.n_workers + (rt->settings.caller_types != 0) : 0;
 }
 
 /* ---- Create ---- */
@@ -59,41 +93,91 @@ static void *reserve(size_t bytes, size_t *kept)
     return ptoi_os_reserve(bytes);
 }
 
+static pto_status protect(const ptoi_mapping *mapping, ptoi_part part)
+{
+    return ptoi_os_protect(mapping->memory[part], mapping->bytes[part]);
+}
+
 /* Creates the window and its mappings. */
 static pto_status create_window(pto_runtime *rt)
 {
     const pto_config *c = &rt->settings.config;
-    PTO_TRY(ptoi_window_create(c, &rt->file, &rt->memory, &rt->bytes));
-    PTO_TRY(ptoi_window_attach(rt->memory, rt->bytes, &rt->view));
-    rt->memory_s = rt->memory;
-    if (c->map_twice) {
-        rt->memory_s = NULL;
-        PTO_TRY(ptoi_os_file_map(rt->file, rt->bytes, &rt->memory_s));
-        PTO_TRY(ptoi_window_protect(rt->memory, PTOI_SIDE_ORCHESTRATOR));
-        PTO_TRY(ptoi_window_protect(rt->memory_s, PTOI_SIDE_SCHEDULER));
+    PTO_TRY(ptoi_window_create(c, rt->files, &rt->mapping));
+    PTO_TRY(ptoi_window_attach(&rt->mapping, &rt->view));
+    rt->mapping_s = rt->mapping;
+    if (c->map_twice && c->place != PTO_PLACE_PROCESS) {
+        PTO_TRY(ptoi_window_map(rt->files, &rt->mapping, &rt->mapping_s));
+        PTO_TRY(protect(&rt->mapping, PTOI_PART_SCHEDULER));
+        PTO_TRY(protect(&rt->mapping_s, PTOI_PART_ORCHESTRATOR));
+    } else if (c->place == PTO_PLACE_PROCESS) {
+        PTO_TRY(protect(&rt->mapping, PTOI_PART_SCHEDULER));
     }
-    const ptoi_header *h = rt->view.header;
-    rt->guarded = ptoi_is_guarded(&rt->view);
-    rt->heap_low[0] = (uintptr_t)rt->memory + h->heaps_at;
-    rt->heap_low[1] = (uintptr_t)rt->memory_s + h->heaps_at;
-    rt->heap_bytes = h->bytes - h->heaps_at;
+    rt->user_segment = PTOI_SEGMENT_USER;
+    if (c->place == PTO_PLACE_PROCESS) {
+        rt->user_segment = PTOI_SEGMENT_SHARED;
+        rt->user_base = (uintptr_t)rt->view.base[PTOI_SEGMENT_SHARED];
+    }
+    rt->guarded = !ptoi_is_guarded(&rt->view) ? 0 : c->guard == PTO_GUARD_HOST ? 1 : UINT32_MAX;
+    rt->heap_low[0] = (uintptr_t)rt->mapping.memory[PTOI_PART_HEAPS];
+    rt->heap_low[1] = (uintptr_t)rt->mapping_s.memory[PTOI_PART_HEAPS];
+    rt->heap_bytes = rt->view.header->heaps_bytes;
     const bool first = rt->heap_low[0] < rt->heap_low[1];
     rt->heap_begin = rt->heap_low[first ? 0 : 1];
     rt->heap_end = rt->heap_low[first ? 1 : 0] + rt->heap_bytes;
     return PTO_OK;
 }
 
-/* Numbers of tasks, buffers and kernels start at another value in each runtime. So a handle of one
- * runtime is not valid in another. No program lives long enough to use up such a range. */
+/* Numbers of tasks and buffers, of all runtimes of the process. A runtime numbers its own from
+ * `numbers` on, so no handle of another runtime is valid in it. At first it takes RANGE numbers; it
+ * gives those back that it did not use, unless another runtime was created meanwhile. So a handle
+ * of a destroyed runtime stays invalid until the process has submitted 2^60 tasks, or has created
+ * 2^24 runtimes whose lives overlap without being nested. (A runtime that submits more than RANGE
+ * tasks runs into the numbers of one that was created during its life.) */
+#define NUMBERS (UINT64_C(1) << 60) /* a ptoi_ref has room for these */
+#define RANGE (UINT64_C(1) << 36)
+
+static ptoi_a64 numbers;
+
+/* Handles of kernels: the number of the runtime, which never repeats, and that of the kernel. */
+_Static_assert(PTOI_MAX_KERNELS == 1 << 16, "a kernel has 16 bits of its handle");
+
 static void choose_numbers(pto_runtime *rt)
 {
-    static ptoi_a32 created;
-    uint64_t salt = ptoi_fetch_add32(&created, 1) & 0x7fff;
-    rt->lives = salt << 48;
-    rt->first_kernel = (uint32_t)salt << 16;
+    static ptoi_a64 created;
+    rt->first_kernel = ptoi_fetch_add64(&created, 1) << 16;
+    const uint64_t begin = ptoi_fetch_add64(&numbers, RANGE);
+    rt->lives = begin % (NUMBERS - RANGE);
     if (rt->settings.config.first_task == 0) {
-        rt->settings.config.first_task = salt << 44 | 1;
+        rt->settings.config.first_task = rt->lives + 1;
+        rt->numbers_end = begin + RANGE;
     }
+}
+
+static void give_back_numbers(const pto_runtime *rt)
+{
+    const uint64_t begin = rt->numbers_end - RANGE, first = begin % (NUMBERS - RANGE);
+    uint64_t used = rt->lives - first, end = rt->numbers_end;
+    if (!rt->numbers_end) {
+        return;
+    }
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        const uint64_t head = rt->rings[l].head; /* 0: it was never set up */
+        used = head && head - first > used ? head - first : used;
+    }
+    if (used < RANGE) {
+        (void)ptoi_cas64(&numbers, &end, begin + used);
+    }
+}
+
+/* Records of blocks, for each level: a power of two. A block has at least one buffer, or a task
+ * that has not retired. */
+static uint32_t count_blocks(const pto_runtime *rt)
+{
+    uint32_t count = 2;
+    while (count < rt->settings.config.buffers || count < rt->view.header->slots) {
+        count *= 2;
+    }
+    return count;
 }
 
 /* Reserves all memory before any is used. */
@@ -101,23 +185,19 @@ static pto_status reserve_rings(pto_runtime *rt)
 {
     const pto_config *c = &rt->settings.config;
     const ptoi_header *h = rt->view.header;
-    uint64_t most = h->slots;
-    for (uint32_t l = 0; l < rt->levels; l++) {
-        most = most < h->level[l].arg_units ? h->level[l].arg_units : most;
-    }
-    most = most < MOST_PARAMS ? most : MOST_PARAMS;
-    rt->max_accesses = (uint32_t)most;
     rt->max_buffers = c->buffers;
     rt->records = reserve(h->slots * sizeof *rt->records, &rt->record_bytes);
-    rt->held_until = reserve((size_t)h->slots * rt->levels * sizeof *rt->held_until,
-                             &rt->held_bytes);
-    rt->runs = reserve(4 * (size_t)h->slots * sizeof *rt->runs, &rt->run_bytes);
+    const size_t blocks = (size_t)rt->levels * count_blocks(rt);
+    rt->n_runs = 2 * (uint32_t)blocks;
+    rt->blocks = reserve(blocks * sizeof *rt->blocks, &rt->block_bytes);
+    rt->held_until = reserve(blocks * rt->levels * sizeof *rt->held_until, &rt->held_bytes);
+    rt->runs = reserve(2 * (size_t)rt->n_runs * sizeof *rt->runs, &rt->run_bytes);
     rt->scopes = reserve(PTOI_MAX_SCOPES * sizeof *rt->scopes, &rt->scope_bytes);
     rt->buffers = reserve(c->buffers * sizeof *rt->buffers, &rt->buffer_bytes);
     rt->edges = reserve(h->slots * sizeof *rt->edges, &rt->edge_bytes);
-    rt->accesses = reserve(most * (sizeof *rt->accesses + 1), &rt->access_bytes);
-    if (!rt->records || !rt->runs || !rt->held_until || !rt->scopes || !rt->buffers || !rt->edges ||
-        !rt->accesses) {
+    rt->accesses = reserve(h->max_params * (sizeof *rt->accesses + 1), &rt->access_bytes);
+    if (!rt->records || !rt->blocks || !rt->runs || !rt->held_until || !rt->scopes ||
+        !rt->buffers || !rt->edges || !rt->accesses) {
         return ptoi_fail(PTO_OUT_OF_MEMORY, "create: records about %u tasks", h->slots);
     }
     return ptoi_names_reserve(rt);
@@ -129,9 +209,10 @@ static pto_status create_rings(pto_runtime *rt)
     PTO_TRY(reserve_rings(rt));
     rt->ring = &rt->rings[0];
     uint64_t first = rt->settings.config.first_task;
+    const uint32_t blocks = count_blocks(rt);
     for (uint32_t l = 0; l < rt->levels; l++) {
         ptoi_rings *t = &rt->rings[l];
-        t->head = t->completed = t->retired = t->released = first;
+        t->head = t->completed = t->retired = first;
         t->mask = h->level[l].slots - 1;
         t->progress = &rt->view.header->progress[l];
         t->slots = rt->view.level[l].slots;
@@ -140,10 +221,15 @@ static pto_status create_rings(pto_runtime *rt)
         t->arg_descs = rt->view.level[l].args;
         t->refs = rt->view.level[l].deps;
         t->records = rt->records + h->level[l].first_slot;
-        t->held_until = rt->held_until + (size_t)h->level[l].first_slot * rt->levels;
-        /* Twice as many runs as tasks: a power of two, and more than there are blocks. */
+        t->blocks = (ptoi_blocks){.head = 1,
+                                  .tail = 1,
+                                  .until = first,
+                                  .mask = blocks - 1,
+                                  .ring = rt->blocks + (size_t)l * blocks,
+                                  .held_until = rt->held_until + (size_t)l * blocks * rt->levels};
+        /* Twice as many runs as blocks: more than there can be. */
         ptoi_heap_init(&t->heap, h->level[l].heap_bytes, PTOI_HEAP_WARM,
-                       rt->runs + 2 * (size_t)h->level[l].first_slot, 2 * h->level[l].slots);
+                       rt->runs + 2 * (size_t)l * blocks, 2 * blocks);
         ptoi_ring_init(&t->args, h->level[l].arg_units);
         ptoi_ring_init(&t->deps, h->level[l].deps);
     }
@@ -193,18 +279,20 @@ static void create_inline(pto_runtime *rt)
 static pto_status create_scheduler(pto_runtime *rt)
 {
     const ptoi_settings *set = &rt->settings;
-    const ptoi_sched_header *words = rt->view.sched;
-    PTO_TRY(ptoi_scheduler_create(set, rt->memory_s, rt->bytes, rt, &rt->scheduler));
+    const ptoi_wakes *wakes = rt->view.wakes;
+    PTO_TRY(ptoi_scheduler_create(set, &rt->mapping_s, rt, &rt->scheduler));
     ptoi_set32(&rt->view.header->workers, set->n_workers);
-    rt->asymmetric = ptoi_os_has_barrier();
+    ptoi_set32(&rt->view.header->processes, set->n_processes);
     rt->calls = ptoi_caller_calls(rt->scheduler);
     for (uint32_t l = 0; l < rt->levels; l++) {
-        rt->rings[l].fresh_lap = 1;
+        rt->rings[l].renewed_lap = 1;
     }
-    rt->sleepers = set->config.place == PTO_PLACE_THREAD ? &words->resting : &words->idle;
-    rt->served = set->caller_types;
+    rt->sleepers = set->config.place == PTO_PLACE_THREAD || set->config.place == PTO_PLACE_GPU
+                       ? &wakes->resting
+                       : &wakes->idle;
+    rt->routes = set->caller_types;
     for (uint32_t i = 0; i < set->n_workers; i++) {
-        rt->served |= set->worker_types[i];
+        rt->routes |= set->worker_types[i];
     }
     create_inline(rt);
     return PTO_OK;
@@ -213,8 +301,9 @@ static pto_status create_scheduler(pto_runtime *rt)
 static void stop(pto_runtime *rt)
 {
     if (rt->scheduler) {
-        ptoi_store_sc32(&rt->view.header->stop, 1); /* W12 */
-        ptoi_scheduler_join(rt->scheduler);
+        ptoi_store_sc32(&rt->view.header->stop, PTOI_END); /* W12 */
+        ptoi_scheduler_join(rt->scheduler); /* no thread is in pto_task_complete after this */
+        ptoi_process_destroy(rt);
     }
 }
 
@@ -222,25 +311,34 @@ static void stop(pto_runtime *rt)
 static void dismantle(pto_runtime *rt)
 {
     stop(rt);
+    give_back_numbers(rt);
     ptoi_trace_free(rt);
+    ptoi_devices_destroy(rt);
     ptoi_scheduler_destroy(rt->scheduler);
-    ptoi_devices_destroy(rt->devices);
     pto_tensormap_destroy(&rt->map);
     ptoi_poison_destroy(rt);
     ptoi_os_release(rt->records, rt->record_bytes);
+    ptoi_os_release(rt->blocks, rt->block_bytes);
     ptoi_os_release(rt->runs, rt->run_bytes);
     ptoi_os_release(rt->held_until, rt->held_bytes);
     ptoi_os_release(rt->scopes, rt->scope_bytes);
     ptoi_os_release(rt->buffers, rt->buffer_bytes);
     ptoi_os_release(rt->edges, rt->edge_bytes);
     ptoi_os_release(rt->accesses, rt->access_bytes);
-    ptoi_os_release(rt->site_table, rt->site_bytes);
+    ptoi_names_destroy(rt);
+    ptoi_shared_destroy(rt);
     ptoi_guard_show_all(rt);
-    if (rt->memory_s != rt->memory) {
-        ptoi_os_release(rt->memory_s, rt->bytes);
+    if (rt->heaps_detached) {
+        if (rt->mapping.memory[PTOI_PART_HEAPS] == rt->mapping_s.memory[PTOI_PART_HEAPS]) {
+            rt->mapping.memory[PTOI_PART_HEAPS] = NULL;
+        }
+        rt->mapping_s.memory[PTOI_PART_HEAPS] = NULL;
     }
-    ptoi_os_release(rt->memory, rt->bytes);
-    ptoi_os_file_close(rt->file);
+    if (rt->mapping_s.memory[0] != rt->mapping.memory[0]) {
+        ptoi_window_unmap(&rt->mapping_s);
+    }
+    ptoi_window_unmap(&rt->mapping);
+    ptoi_window_close(rt->files);
     ptoi_os_release(rt, sizeof *rt);
 }
 
@@ -252,15 +350,18 @@ static pto_status create(pto_runtime *rt, const pto_config *config)
     PTO_TRY(create_window(rt));
     PTO_TRY(create_rings(rt));
     PTO_TRY(create_map(rt));
+    ptoi_mirror_create(rt);
     PTO_TRY(ptoi_poison_create(rt));
     PTO_TRY(create_scheduler(rt));
     PTO_TRY(ptoi_trace_create(rt));
     ptoi_names_create(rt);
     ptoi_runtime_adopt(rt);
-    PTO_TRY(ptoi_devices_create(&rt->devices));
     PTO_TRY(ptoi_work_register(rt, &rt->work_kernel));
     PTO_TRY(ptoi_rearrange_register(rt));
-    return ptoi_scheduler_start(rt->scheduler);
+    PTO_TRY(ptoi_op_register_kernels(rt));
+    PTO_TRY(ptoi_scheduler_start(rt->scheduler));
+    PTO_TRY(ptoi_process_create(rt));
+    return ptoi_devices_create(rt);
 }
 
 pto_status pto_runtime_create(pto_runtime **rt, const pto_config *config)
@@ -277,7 +378,7 @@ pto_status pto_runtime_create(pto_runtime **rt, const pto_config *config)
         return ptoi_fail(PTO_OUT_OF_MEMORY, "create: %zu bytes for the runtime", sizeof *made);
     }
     made->forks = ptoi_os_forks;
-    made->file = -1;
+    memset(made->files, -1, sizeof made->files); /* none is open */
     pto_status s = create(made, config);
     if (s != PTO_OK) {
         dismantle(made);
@@ -292,13 +393,23 @@ pto_status pto_runtime_create(pto_runtime **rt, const pto_config *config)
 /* Writes the trace, even if a task failed. `status` takes precedence over an error of the trace. */
 static pto_status add_trace(pto_runtime *rt, pto_status status)
 {
-    char words[512];
-    snprintf(words, sizeof words, "%s", pto_error_detail());
+    char detail[512];
+    snprintf(detail, sizeof detail, "%s", pto_error_detail());
     const pto_status written = ptoi_trace_finish(rt);
     if (status == PTO_OK || written == PTO_OK) {
         return status == PTO_OK ? written : status;
     }
-    return ptoi_fail(status, "%s; and the trace was not written: %s", words, pto_error_detail());
+    return ptoi_fail(status, "%s; and the trace was not written: %s", detail, pto_error_detail());
+}
+
+/* A garbage collector destroys on whatever thread it runs. No call is running then, so the calling
+ * thread can take over, unless it is a worker: a worker cannot wait for its own end. */
+static void take_over(pto_runtime *rt)
+{
+    if (ptoi_get64(&rt->thread) != ptoi_os_self() && rt->forks == ptoi_os_forks &&
+        !ptoi_scheduler_is_worker(rt->scheduler) && !rt->inside) {
+        ptoi_runtime_adopt(rt);
+    }
 }
 
 pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending)
@@ -307,36 +418,46 @@ pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending)
         return PTO_OK;
     }
     pto_runtime *old = *rt;
+    if (ending == PTO_CANCEL) {
+        take_over(old);
+    }
     PTO_TRY(ptoi_runtime_enter(old, "destroy"));
-    if (old->devices->current) {
+    if (old->executing) {
         return ptoi_fail(PTO_OPEN_SCOPE,
                          "destroy: inside of an orchestration that pto_execute runs");
     }
     if (ending == PTO_CANCEL) {
+        old->interrupt.fn = NULL; /* this wait is short: nothing starts any more */
         pto_cancel(old);
         while (old->depth) {
-            (void)pto_scope_end(old);
+            PTO_IGNORE(pto_scope_end_at(old, NULL, 0));
         }
     } else if (ending != PTO_WAIT) {
         return ptoi_fail(PTO_BAD_PARAM, "destroy: ending %d", (int)ending);
     } else if (old->depth) {
         const ptoi_site *site = &old->view.sites[old->scopes[old->depth - 1].site];
-        return ptoi_fail(PTO_OPEN_SCOPE,
-                         "destroy: %" PRIu32 " scopes are open, the innermost since "
-                         "%s:%d",
-                         old->depth, ptoi_string(&old->view, site->file), site->line);
+        return ptoi_fail(PTO_OPEN_SCOPE, "destroy: %" PRIu32 " %s open, the innermost since %s",
+                         old->depth, old->depth == 1 ? "scope is" : "scopes are",
+                         ptoi_source_of(ptoi_string(&old->view, site->file), site->line).text);
     }
     ptoi_wait_reason(old, PTOI_WHY_DESTROY);
     const uint64_t since = ptoi_trace_waits(old);
-    for (uint32_t l = 0; l < old->levels; l++) {
-        ptoi_wait_level(old, l);
+    pto_status s = PTO_OK;
+    for (uint32_t l = 0; s == PTO_OK && l < old->levels; l++) {
+        s = ptoi_wait_level(old, l);
+    }
+    if (s != PTO_OK && ending == PTO_WAIT) {
+        return s; /* a worker process is lost, or the wait was interrupted. PTO_CANCEL gives up the rest */
     }
     ptoi_trace_wait(old, 0, since);
-    if (old->guarded) {
+    if (old->guarded && s == PTO_OK) {
         ptoi_guard_sweep(old);
     }
-    const bool told = ending == PTO_CANCEL || ptoi_failure_is_reported(old);
-    pto_status s = told ? PTO_OK : pto_wait(old);
+    s = PTO_OK;
+    if (ending == PTO_WAIT) {
+        s = ptoi_failure_is_reported(old) ? PTO_OK : ptoi_failure_verdict(old);
+        s = s ? s : ptoi_refusal_verdict(old, "destroy");
+    }
     ptoi_release32(&old->view.header->orchestrator_done, 1);
     stop(old); /* no thread adds to the trace after this */
     s = add_trace(old, s);

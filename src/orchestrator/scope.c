@@ -1,19 +1,21 @@
 /* scope.c - scopes: the lifetime of managed memory.
  *
- * The scopes around a task, from the innermost boundary inwards, are its lifetime. The memory of
- * the task stays until all of them have ended, so only the outermost matters. When it ends, one
- * store releases every task of the lifetime, however many there are and however deep. pto_task_info
- * computes its reference counts on demand.
+ * The scopes around a block, from the innermost boundary inwards, are its lifetime. The block stays
+ * until all of them have ended, so only the outermost matters. Ending it visits no block, however
+ * many there are and however deep: recycling compares the age of a block with that of the open
+ * scopes (ptoi_block_is_scoped). pto_task_info computes its reference counts on demand.
  */
 #include <inttypes.h>
 
 #include "base/error.h"
 #include "base/mutant.h"
 #include "orchestrator/names.h"
+#include "orchestrator/refusal.h"
 #include "orchestrator/runtime.h"
+#include "orchestrator/scope.h"
 #include "orchestrator/trace.h"
 
-pto_status pto_scope_begin_at(pto_runtime *rt, uint32_t flags, const char *file, int line)
+static pto_status begin(pto_runtime *rt, uint32_t flags, const char *file, int line)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "begin a scope"));
     if (flags & ~PTO_SCOPE_BOUNDARY) {
@@ -35,74 +37,53 @@ pto_status pto_scope_begin_at(pto_runtime *rt, uint32_t flags, const char *file,
     }
     scope->boundaries = boundaries;
     scope->level = boundaries < rt->levels ? boundaries : rt->levels - 1;
-    scope->order = rt->order;
-    scope->seq = rt->rings[scope->level].head;
-    scope->pinned = 0;
+    scope->lives = rt->lives;
+    scope->first_free = scope->n_free = 0;
     scope->buffers = rt->n_buffers;
     scope->site = ptoi_site_of(rt, file, line);
     rt->level = scope->level;
     rt->base = scope->base;
     rt->ring = &rt->rings[rt->level];
     rt->depth++;
-    if (rt->trace && rt->depth == 1) {
-        ptoi_trace_life(rt, PTRACE_SCOPED, 0, 0, 0, 0);
+    if (PTOI_UNLIKELY(rt->trace != NULL) && scope->base == rt->depth - 1) {
+        ptoi_trace_life(rt, PTRACE_BEGUN, scope->level, 0, 0, 0);
     }
     ptoi_set64(&rt->view.header->scope_depth, rt->depth);
     return PTO_OK;
 }
 
-/* The first task on the level that an open lifetime still holds, where it shares the ring with the
- * lifetime that has just ended. The head of the level if there is none. */
-static uint64_t first_pinned(const pto_runtime *rt, uint32_t level)
+/* Remembers where a lifetime ended in which something was born. A loop whose body is a lifetime takes
+ * one entry: lifetimes that end at one place, one after the other, are the same to a reader. */
+static void remember_end(pto_runtime *rt, uint64_t before, uint32_t site, bool is_block)
 {
-    uint64_t first = rt->rings[level].head;
-    for (uint32_t depth = rt->depth; depth;) {
-        const ptoi_scope *base = &rt->scopes[rt->scopes[depth - 1].base];
-        if (base->level != level) {
-            break;
-        }
-        if (base->pinned && base->pinned < first) {
-            first = base->pinned;
-        }
-        depth = (uint32_t)(base - rt->scopes);
+    ptoi_end *newest = &rt->ends[(rt->n_ends - 1) % PTOI_ENDS];
+    if (rt->n_ends && newest->site == site && newest->last == before) {
+        newest->last = rt->lives;
+        return;
     }
-    return first;
+    ptoi_end *oldest = &rt->ends[rt->n_ends++ % PTOI_ENDS];
+    rt->forgotten = oldest->last;
+    *oldest = (ptoi_end){before, rt->lives, site, is_block};
 }
 
-/* Records in the trace up to which task the end of a lifetime has released the level. */
-static __attribute__((noinline, cold)) void trace_release(pto_runtime *rt, uint32_t level)
-{
-    const uint64_t released = rt->rings[level].released;
-    ptoi_trace_life(rt, PTRACE_RELEASED, level,
-                    ptoi_ref_task(ptoi_ref_make(released, level, false)), 0, 0);
-    if (rt->depth == 0) {
-        ptoi_trace_life(rt, PTRACE_UNSCOPED, 0, 0, 0, 0);
-    }
-}
-
-pto_status pto_scope_end(pto_runtime *rt)
+static pto_status end(pto_runtime *rt, const char *file, int line)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "end a scope"));
     if (rt->depth == 0) {
         return ptoi_fail(PTO_BAD_SCOPE, "end a scope: none is open");
     }
     const ptoi_scope *scope = &rt->scopes[--rt->depth];
-    if (scope->base == rt->depth) {
-        /* The lifetime ends. Its tasks wait for older tasks of an outer lifetime on the same
-         * ring. */
-        ptoi_rings *t = &rt->rings[scope->level];
-        t->pins -= scope->pinned != 0;
-        if (t->released >= scope->seq) {
-            t->released = t->pins ? first_pinned(rt, scope->level) : t->head;
+    if (scope->base == rt->depth) { /* the lifetime ends */
+        if (rt->lives != scope->lives) {
+            const uint32_t site = ptoi_site_of(rt, file, line);
+            remember_end(rt, scope->lives, site, site == scope->site);
         }
         rt->n_buffers = scope->buffers;
-        ptoi_set64(&rt->view.header->buffers, rt->n_buffers);
-    }
-    if (PTOI_MUTANT(SCOPE_TWICE) && scope->base != rt->depth) {
-        rt->rings[scope->level].released = rt->rings[scope->level].head;
-    }
-    if (rt->trace && scope->base == rt->depth) {
-        trace_release(rt, scope->level);
+        rt->n_free -= scope->n_free;
+        ptoi_set64(&rt->view.header->buffers, rt->n_buffers - rt->n_free);
+        if (PTOI_UNLIKELY(rt->trace != NULL)) {
+            ptoi_trace_life(rt, PTRACE_ENDED, scope->level, 0, 0, 0);
+        }
     }
     rt->level = rt->base = 0;
     if (rt->depth) {
@@ -112,6 +93,30 @@ pto_status pto_scope_end(pto_runtime *rt)
     rt->ring = &rt->rings[rt->level];
     ptoi_set64(&rt->view.header->scope_depth, rt->depth);
     return PTO_OK;
+}
+
+pto_status pto_scope_begin_at(pto_runtime *rt, uint32_t flags, const char *file, int line)
+{
+    return ptoi_refusal_note(rt, begin(rt, flags, file, line), "pto_scope_begin", file, line);
+}
+
+pto_status pto_scope_end_at(pto_runtime *rt, const char *file, int line)
+{
+    return ptoi_refusal_note(rt, end(rt, file, line), "pto_scope_end", file, line);
+}
+
+/* Lifetimes that are inside of another end first. So the first that contains the life is its own,
+ * unless its own is forgotten. */
+const ptoi_end *ptoi_scope_end_of(const pto_runtime *rt, uint64_t life)
+{
+    const uint64_t kept = rt->n_ends < PTOI_ENDS ? rt->n_ends : PTOI_ENDS;
+    for (uint64_t n = rt->n_ends - kept; n != rt->n_ends && life > rt->forgotten; n++) {
+        const ptoi_end *end = &rt->ends[n % PTOI_ENDS];
+        if (end->before < life && life <= end->last) {
+            return end;
+        }
+    }
+    return NULL;
 }
 
 uint32_t pto_get_scope_depth(const pto_runtime *rt)

@@ -6,8 +6,12 @@
 #include <inttypes.h>
 
 #include "base/error.h"
+#include "base/source.h"
+#include "device/device.h"
+#include "orchestrator/device.h"
 #include "orchestrator/rings.h"
 #include "orchestrator/stall_report.h"
+#include "window/builtin.h"
 
 const char *pto_stall_kind_name(pto_stall_kind kind)
 {
@@ -29,12 +33,16 @@ void ptoi_stall_keep(pto_runtime *rt, pto_stall_report *report, uint32_t kernel,
     ptoi_release32(&s->kind, report->kind);
     ptoi_release32(&s->ring, report->ring);
     ptoi_release32(&s->level, report->level);
+    ptoi_release64(&s->device, ptoi_device_word(report->device));
     ptoi_release64(&s->size, report->size);
     ptoi_release64(&s->used, report->used);
     ptoi_release64(&s->wanted, report->wanted);
     ptoi_release64(&s->enough, report->enough);
     ptoi_release64(&s->task, report->oldest);
     ptoi_release64(&s->order, report->order);
+    ptoi_release64(&s->output, report->output);
+    ptoi_release64(&s->output_bytes, report->output_bytes);
+    ptoi_release64(&s->given_up, report->given_up);
     ptoi_release32(&s->kernel, kernel);
     ptoi_release32(&s->site, site);
     ptoi_release32(&s->scope, scope);
@@ -43,14 +51,15 @@ void ptoi_stall_keep(pto_runtime *rt, pto_stall_report *report, uint32_t kernel,
     ptoi_store_sc64(&s->serial, serial + 2);
 }
 
-pto_status ptoi_stall_too_large(pto_runtime *rt, uint32_t level, ptoi_shortage what,
-                                uint64_t wanted, uint64_t enough)
+pto_status ptoi_stall_too_large(pto_runtime *rt, uint32_t level, uint32_t device,
+                                ptoi_shortage what, uint64_t wanted, uint64_t enough)
 {
-    const ptoi_ring_fill fill = ptoi_rings_read(rt, level, (pto_ring)what);
+    const ptoi_ring_fill fill = ptoi_rings_read_on(rt, level, device, (pto_ring)what);
     pto_stall_report r = {
         .kind = PTO_STALL_TOO_LARGE,
         .ring = (pto_ring)what,
         .level = level,
+        .device = ptoi_device_at(rt, device),
         .size = fill.size,
         .used = fill.used,
         .wanted = wanted,
@@ -80,18 +89,26 @@ pto_status pto_last_stall(const pto_runtime *rt, pto_stall_report *report)
     report->kind = (pto_stall_kind)ptoi_get32(&s->kind);
     report->ring = (pto_ring)ptoi_get32(&s->ring);
     report->level = ptoi_get32(&s->level);
+    report->device = ptoi_device_of_word(ptoi_get64(&s->device));
     report->size = ptoi_get64(&s->size);
     report->used = ptoi_get64(&s->used);
     report->wanted = ptoi_get64(&s->wanted);
     report->enough = ptoi_get64(&s->enough);
-    report->field = ptoi_rings_words(report->ring)->field;
-    report->variable = ptoi_rings_words(report->ring)->variable;
+    report->field = ptoi_rings_names(report->ring)->field;
+    report->variable = ptoi_rings_names(report->ring)->variable;
+    if (!ptoi_device_is_host(report->device)) {
+        report->field = "device_heap_bytes";
+        report->variable = "PTO_DEVICE_HEAP";
+    }
     if (report->kind == PTO_STALL_SCOPE || report->kind == PTO_STALL_LEVELS) {
         const ptoi_site *site = &view->sites[ptoi_get32(&s->site)];
         const ptoi_site *scope = &view->sites[ptoi_get32(&s->scope)];
         report->oldest = ptoi_get64(&s->task);
         report->order = ptoi_get64(&s->order);
-        report->kernel = ptoi_string(view, view->kernels[ptoi_get32(&s->kernel)].name);
+        report->output = (uint32_t)ptoi_get64(&s->output);
+        report->output_bytes = ptoi_get64(&s->output_bytes);
+        report->given_up = ptoi_get64(&s->given_up);
+        report->kernel = ptoi_kernel_name(view, ptoi_get32(&s->kernel));
         report->file = ptoi_string(view, site->file);
         report->line = site->line;
         report->scope_file = ptoi_string(view, scope->file);
@@ -107,23 +124,40 @@ void pto_stall_print(const pto_stall_report *report, FILE *out)
     if (!report || !out || report->kind == PTO_STALL_NONE) {
         return;
     }
-    const ptoi_ring_words *ring = ptoi_rings_words(report->ring);
-    char where[32] = "";
+    const ptoi_ring_names *ring = ptoi_rings_names(report->ring);
+    char where[64] = "";
+    const bool elsewhere = !ptoi_device_is_host(report->device);
     if (report->ring != PTO_RING_BUFFERS) {
-        snprintf(where, sizeof where, " of level %u", report->level);
+        snprintf(where, sizeof where, " of level %u%s%s", report->level, elsewhere ? " on " : "",
+                 elsewhere ? ptoi_device_words(report->device).s : "");
     }
     if (report->kind == PTO_STALL_TOO_LARGE) {
         fprintf(out, "too large: it would not fit into an empty ring\n");
     } else {
         fprintf(out, "stalled: no task that ends can make room\n");
     }
-    fprintf(out, "  short of  %s%s: %" PRIu64 " wanted, %" PRIu64 " of %" PRIu64 " %s in use\n",
-            ring->name, where, report->wanted, report->used, report->size, ring->unit);
+    const bool gap = report->ring == PTO_RING_HEAP && report->kind != PTO_STALL_TOO_LARGE &&
+                     report->size - report->used >= report->wanted;
+    fprintf(out, "  short of  %s%s: %" PRIu64 " wanted%s, %" PRIu64 " of %" PRIu64 " %s in use\n",
+            ring->name, where, report->wanted, gap ? " in one piece" : "", report->used,
+            report->size, ring->unit);
     if (report->kind == PTO_STALL_SCOPE || report->kind == PTO_STALL_LEVELS) {
-        fprintf(out, "  oldest    task %" PRIu64 " (kernel '%s', submitted at %s:%d)\n",
-                report->order, report->kernel, report->file, report->line);
-        fprintf(out, "  held by   the scope opened at %s:%d, which only this program can end\n",
-                report->scope_file, report->scope_line);
+        const ptoi_source at = ptoi_source_of(report->file, report->line);
+        if (report->oldest) {
+            fprintf(out,
+                    "  oldest    output %u, %" PRIu64 " bytes, of task %" PRIu64
+                    " (kernel '%s', submitted at %s)\n",
+                    report->output, report->output_bytes, report->order, report->kernel, at.text);
+        } else {
+            fprintf(out, "  oldest    %" PRIu64 " bytes asked for at %s\n", report->output_bytes,
+                    at.text);
+        }
+        fprintf(out, "  held by   the scope opened at %s, which only this program can end\n",
+                ptoi_source_of(report->scope_file, report->scope_line).text);
+        if (report->given_up) {
+            fprintf(out, "  behind it %" PRIu64 " bytes that were given up (pto_release)\n",
+                    report->given_up);
+        }
     }
     const char *first = "  do        ", *more = "  or        ";
     switch (report->kind) {
@@ -137,20 +171,30 @@ void pto_stall_print(const pto_stall_report *report, FILE *out)
                 first, more);
         break;
     case PTO_STALL_SCOPE:
+        if (report->given_up) {
+            fprintf(out, "%sgive up the oldest one, too: memory comes back in the order of birth\n",
+                    first);
+            first = more;
+        }
         fprintf(out,
                 "%send that scope earlier\n"
                 "%sput repeated work into boundary scopes: PTO_BOUNDARY(rt) { ... }\n",
                 first, more);
+        if (!report->given_up) {
+            fprintf(out, "%sgive up memory that is no longer needed: pto_release\n", more);
+        }
         break;
     case PTO_STALL_BUFFERS:
-        fprintf(out, "%send scopes: only that frees records; a boundary scope frees its own\n",
-                first);
+        fprintf(out,
+                "%send scopes, which frees records; a boundary scope frees its own\n"
+                "%sgive up tensors that are no longer needed: pto_release\n",
+                first, more);
         break;
     case PTO_STALL_TOO_LARGE:
         fprintf(out, "%ssplit it into smaller tasks\n", first);
         break;
     }
-    fprintf(out, "%sraise %s", more, ring->option);
+    fprintf(out, "%sraise %s", more, elsewhere ? ptoi_heap_option(1) : ring->option);
     if (report->enough) {
         fprintf(out, " to at least %" PRIu64, report->enough);
     }

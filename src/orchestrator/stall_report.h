@@ -10,7 +10,7 @@ void ptoi_stall_keep(pto_runtime *rt, pto_stall_report *report, uint32_t kernel,
 
 /* Stores that `wanted` does not fit into this ring even if it is empty. Returns PTO_TOO_LARGE; the
  * caller sets the message. */
-pto_status ptoi_stall_too_large(pto_runtime *rt, uint32_t level, ptoi_shortage what,
-                                uint64_t wanted, uint64_t enough);
+pto_status ptoi_stall_too_large(pto_runtime *rt, uint32_t level, uint32_t device,
+                                ptoi_shortage what, uint64_t wanted, uint64_t enough);
 
 #endif /* PTOI_STALL_REPORT_H */

@@ -41,12 +41,12 @@ void ptoi_ticks_find_out(void)
 /* ---- Life ---- */
 
 /* Reserves room for `records` records. The first touch of a page is expensive, so logs that grow
- * with every task lie in large pages. */
-static bool reserve(ptoi_log *log, uint64_t records, size_t record_bytes, bool large)
+ * with every task lie in large pages. `shared`: worker processes write it. */
+static bool reserve(ptoi_log *log, uint64_t records, size_t record_bytes, bool large, bool shared)
 {
     log->room = records * record_bytes;
     log->reserved = log->room + (large ? LARGE_PAGE : 0);
-    log->base = ptoi_os_reserve(log->reserved);
+    log->base = shared ? ptoi_os_reserve_shared(log->reserved) : ptoi_os_reserve(log->reserved);
     log->memory = log->base;
     if (log->base && large) {
         log->memory += -(uintptr_t)log->base % LARGE_PAGE;
@@ -67,15 +67,18 @@ static bool reserve_all(ptoi_trace *trace)
 {
     const uint64_t limit = trace->limit, few = 4096;
     const size_t task = sizeof(ptoi_traced) + 8 * sizeof(ptoi_traced_arg);
-    bool good = reserve(&trace->tasks, limit, task, true) &&
-                reserve(&trace->descs, limit + few, sizeof(ptrace_arg), false) &&
-                reserve(&trace->dims, limit * 4 + few, sizeof(int64_t), false) &&
-                reserve(&trace->events, limit + few, sizeof(ptrace_event), false) &&
-                reserve(&trace->retires, limit + few, sizeof(ptoi_traced_retire), false) &&
-                reserve(&trace->samples, limit * 2 + few, sizeof(ptoi_traced_sample), false) &&
-                reserve(&trace->lives, limit + few, sizeof(ptrace_life), false);
+    bool good = reserve(&trace->tasks, limit, task, true, false) &&
+                reserve(&trace->descs, limit + few, sizeof(ptrace_arg), false, false) &&
+                reserve(&trace->dims, limit * 4 + few, sizeof(int64_t), false, false) &&
+                reserve(&trace->events, limit + few, sizeof(ptrace_event), false, false) &&
+                reserve(&trace->retires, limit + few, sizeof(ptoi_traced_retire), false, false) &&
+                reserve(&trace->samples, limit * 2 + few, sizeof(ptoi_traced_sample), false,
+                        false) &&
+                reserve(&trace->lives, limit + few, sizeof(ptrace_life), false, false) &&
+                reserve(&trace->texts, limit + few, sizeof(ptoi_traced_text) + PTO_LABEL_BYTES,
+                        false, false);
     for (uint32_t i = 0; good && i < trace->n_ran; i++) {
-        good = reserve(&trace->ran[i], limit * 2 + few, sizeof(ptoi_ran), true);
+        good = reserve(&trace->ran[i], limit * 2 + few, sizeof(ptoi_ran), true, trace->shared);
     }
     return good;
 }
@@ -120,8 +123,11 @@ pto_status ptoi_trace_create(pto_runtime *rt)
     }
     ptoi_ticks_find_out();
     trace->limit = config->trace_limit;
-    trace->n_ran = rt->settings.n_workers + PTOI_LINES_MORE;
-    trace->ran = ptoi_os_reserve(trace->n_ran * sizeof *trace->ran);
+    trace->n_ran = ptoi_lines(&rt->view);
+    trace->shared = rt->settings.n_processes != 0;
+    trace->ran_bytes = (trace->n_ran + PTOI_DEVICE_WORKERS) * sizeof *trace->ran;
+    trace->ran = trace->shared ? ptoi_os_reserve_shared(trace->ran_bytes)
+                               : ptoi_os_reserve(trace->ran_bytes);
     if (!trace->ran || !reserve_all(trace) ||
         !name_file(trace, config->trace, rt->settings.trace_is_shared)) {
         return ptoi_fail(PTO_OUT_OF_MEMORY,
@@ -139,21 +145,37 @@ pto_status ptoi_trace_create(pto_runtime *rt)
     return PTO_OK;
 }
 
+pto_status ptoi_trace_add_threads(pto_runtime *rt, uint32_t n)
+{
+    ptoi_trace *trace = rt->trace;
+    for (uint32_t i = 0; trace && i < n && i < PTOI_DEVICE_WORKERS; i++) {
+        if (!reserve(&trace->ran[trace->n_ran], trace->limit * 2 + 4096, sizeof(ptoi_ran), true,
+                     trace->shared)) {
+            return ptoi_fail(PTO_OUT_OF_MEMORY,
+                             "address space for a trace of %" PRIu64 " tasks on %u threads more: "
+                             "lower trace_limit (PTO_TRACE_LIMIT)",
+                             trace->limit, n);
+        }
+        trace->n_ran++;
+    }
+    return PTO_OK;
+}
+
 void ptoi_trace_free(pto_runtime *rt)
 {
     ptoi_trace *trace = rt->trace;
     if (!trace) {
         return;
     }
-    ptoi_log *const logs[] = {&trace->tasks,   &trace->descs,   &trace->dims, &trace->events,
-                              &trace->retires, &trace->samples, &trace->lives};
+    ptoi_log *const logs[] = {&trace->tasks,   &trace->descs,   &trace->dims,  &trace->events,
+                              &trace->retires, &trace->samples, &trace->lives, &trace->texts};
     for (size_t i = 0; i < sizeof logs / sizeof(ptoi_log *); i++) {
         release(logs[i]);
     }
     for (uint32_t i = 0; trace->ran && i < trace->n_ran; i++) {
         release(&trace->ran[i]);
     }
-    ptoi_os_release(trace->ran, trace->n_ran * sizeof *trace->ran);
+    ptoi_os_release(trace->ran, trace->ran_bytes);
     ptoi_os_release(trace->path, trace->path_bytes);
     ptoi_os_release(trace, sizeof *trace);
     rt->trace = NULL;
@@ -167,7 +189,8 @@ static bool is_desc(const ptoi_trace *trace, const ptrace_arg *desc, const ptrac
 {
     const int64_t *dims = (const int64_t *)(const void *)trace->dims.memory + desc->dims;
     if (desc->bytes != want->bytes || desc->segment != want->segment ||
-        desc->dtype != want->dtype || desc->ndim != want->ndim || desc->access != want->access) {
+        desc->dtype != want->dtype || desc->ndim != want->ndim || desc->access != want->access ||
+        desc->buffer != want->buffer) {
         return false;
     }
     for (uint32_t k = 0; k < want->ndim; k++) {
@@ -207,8 +230,9 @@ static __attribute__((noinline)) uint32_t search_desc(ptoi_trace *trace, const p
                                    UINT64_C(0xA0761D6478BD642F), UINT64_C(0xE7037ED1A0B428DB),
                                    UINT64_C(0x8EBC6AF09C88C6E3), UINT64_C(0x589965CC75374CC3)};
     _Static_assert(sizeof odd / sizeof *odd == PTO_MAX_DIMS, "one for each dim");
-    uint64_t hash = want->bytes + ((uint64_t)want->segment << 24 | (uint64_t)want->dtype << 16 |
-                                   (uint64_t)want->ndim << 8 | want->access) *
+    uint64_t hash = want->bytes + ((uint64_t)want->buffer << 32 | (uint64_t)want->segment << 24 |
+                                   (uint64_t)want->dtype << 16 | (uint64_t)want->ndim << 8 |
+                                   want->access) *
                                       odd[7];
     for (uint32_t k = 0; k < want->ndim; k++) {
         hash += (uint64_t)t->shape[k] * odd[k] + (uint64_t)t->strides[k] * odd[k ^ 3];
@@ -282,9 +306,24 @@ static void add_event(ptoi_trace *trace, ptrace_event event)
     }
 }
 
-/* Writes the arguments, from the parameters and their descriptors in the window. */
-static void write_args(ptoi_trace *trace, const ptoi_arg_desc *from, const pto_param *params,
-                       ptoi_traced_arg *arg, size_t n, uint32_t kernel)
+/* ptrace_arg.offset. */
+static inline uint32_t offset_of(const pto_tensor *t)
+{
+    return t->offset < UINT32_MAX ? (uint32_t)t->offset + 1 : 0;
+}
+
+/* A segment as the file knows it: the level of a heap, or memory of the program. */
+static uint8_t segment_of(uint32_t segment)
+{
+    const uint32_t device = ptoi_segment_device(segment);
+    const uint32_t level = segment - ptoi_segment_heap(device, 0);
+    return (uint8_t)(level < PTO_MAX_LEVELS ? level : PTRACE_USER);
+}
+
+/* Writes the arguments, from the parameters and their descriptors in the window. A trace has
+ * addresses of the program, not distances from the begin of shared memory. */
+static void write_args(ptoi_trace *trace, uintptr_t user_base, const ptoi_arg_desc *from,
+                       const pto_param *params, ptoi_traced_arg *arg, size_t n, uint32_t kernel)
 {
     size_t at = (size_t)kernel * 8;
     for (size_t i = 0; i < n; i++, arg++, at++) {
@@ -292,14 +331,15 @@ static void write_args(ptoi_trace *trace, const ptoi_arg_desc *from, const pto_p
         ptrace_arg desc = {.dims = PTRACE_NONE};
         if (p->kind == PTO_PARAM_AFTER) {
             desc.access = PTO_PARAM_AFTER;
-            *arg = (ptoi_traced_arg){p->task, find_desc(trace, &desc, NULL, at), 0};
+            *arg = (ptoi_traced_arg){p->task, find_desc(trace, &desc, NULL, at), {0}};
             continue;
         }
-        desc.segment = from->segment;
+        desc.segment = segment_of(from->segment);
+        desc.buffer = ptoi_segment_device(from->segment); /* until the trace is built */
         desc.access = from->access;
         if (p->kind == PTO_PARAM_SCALAR) {
             desc.dtype = (uint8_t)from->desc;
-            *arg = (ptoi_traced_arg){from->value, find_desc(trace, &desc, NULL, at), 0};
+            *arg = (ptoi_traced_arg){from->value, find_desc(trace, &desc, NULL, at), {0}};
             from++;
             continue;
         }
@@ -307,8 +347,9 @@ static void write_args(ptoi_trace *trace, const ptoi_arg_desc *from, const pto_p
         desc.dtype = (uint8_t)t->dtype;
         desc.ndim = (uint8_t)t->ndim;
         desc.bytes = t->storage_bytes;
-        *arg = (ptoi_traced_arg){from->value, find_desc(trace, &desc, t, at),
-                                 t->owner ? t->generation : 0};
+        const uint64_t where = from->value + (desc.segment == PTRACE_USER ? user_base : 0);
+        *arg = (ptoi_traced_arg){
+            where, find_desc(trace, &desc, t, at), {t->owner ? t->generation : offset_of(t)}};
         from = ptoi_arg_next(from);
     }
 }
@@ -336,7 +377,7 @@ void ptoi_trace_submitted(pto_runtime *rt, const ptoi_slot *slot, const pto_para
                           .args = (uint16_t)n,
                           .level = header.level};
     trace->tasks.lost += n_params - n;
-    write_args(trace, rt->view.level[header.level].args + slot->args, params,
+    write_args(trace, rt->user_base, rt->view.level[header.level].args + slot->args, params,
                (ptoi_traced_arg *)(void *)(task + 1), n, task->kernel);
     const uint64_t now = ptoi_ticks(), took = now - trace->called;
     task->took = (uint32_t)took;
@@ -356,6 +397,7 @@ void ptoi_trace_room(pto_runtime *rt, uint32_t level, ptoi_shortage what, uint64
     if (!rt->trace) {
         return;
     }
+    what = what == PTOI_SHORT_BUFFERS ? PTOI_SHORT_HEAP : what; /* it waits for the same blocks */
     const uint64_t now = ptoi_ticks();
     add_event(rt->trace,
               (ptrace_event){since, now, 0, (uint16_t)ptrace_room(what), (uint16_t)level, wanted});
@@ -400,6 +442,19 @@ void ptoi_trace_life(pto_runtime *rt, ptrace_life_kind kind, uint32_t level, pto
     }
     if (kind == PTRACE_MEMORY) {
         count_moved(rt, level, 1, now);
+    }
+}
+
+void ptoi_trace_text(pto_runtime *rt, ptoi_traced_kind kind, pto_task task, const char *text)
+{
+    if (rt->trace) {
+        const size_t bytes = strlen(text) + 1;
+        ptoi_traced_text *at = ptoi_log_add(&rt->trace->texts, sizeof *at + ((bytes + 7) & ~7ul));
+        if (at) {
+            *at = (ptoi_traced_text){kind == PTOI_TRACED_LABEL ? task : ptoi_ticks(),
+                                     rt->trace->n_tasks, (uint16_t)kind, (uint16_t)bytes};
+            memcpy(at + 1, text, bytes);
+        }
     }
 }
 

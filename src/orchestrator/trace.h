@@ -3,6 +3,7 @@
  *     orchestrator   called ─> submitted         tasks, descs, dims: what was submitted
  *                    room, wait, retired         events, retires
  *                    scopes, memory              lives
+ *                    labels, ranges              texts
  *                    periodically, at waits      samples of the rings
  *     workers, scheduler, others                 a log each (log.h): started, ended, ready, parked
  *                       │
@@ -39,7 +40,10 @@ typedef struct ptoi_traced {
 typedef struct ptoi_traced_arg {
     uint64_t where;
     uint32_t desc; /* index in `descs` of the rest: a ptrace_arg */
-    uint32_t buffer;
+    union {
+        uint32_t buffer; /* managed memory */
+        uint32_t offset; /* memory of the user: ptrace_arg.offset */
+    };
 } ptoi_traced_arg;
 
 _Static_assert(sizeof(ptoi_traced) == 32 && sizeof(ptoi_traced_arg) == 16 &&
@@ -71,6 +75,28 @@ typedef struct ptoi_traced_sample {
     uint32_t level;
 } ptoi_traced_sample;
 
+/* A label of a task, or the begin or the end of a range. Its text follows, in units of 8 bytes. */
+typedef enum ptoi_traced_kind {
+    PTOI_TRACED_LABEL,
+    PTOI_TRACED_BEGIN,
+    PTOI_TRACED_END,
+} ptoi_traced_kind;
+
+typedef struct ptoi_traced_text {
+    uint64_t at;      /* ticks; of a label: its task */
+    uint32_t n_tasks; /* tasks traced before it */
+    uint16_t kind;    /* ptoi_traced_kind */
+    uint16_t bytes;   /* of the text, with its NUL */
+} ptoi_traced_text;
+
+_Static_assert(sizeof(ptoi_traced_text) == 16, "texts are aligned");
+
+static inline const ptoi_traced_text *ptoi_traced_text_next(const ptoi_traced_text *text)
+{
+    return (const ptoi_traced_text *)(const void *)((const uint64_t *)(const void *)(text + 1) +
+                                                    (text->bytes + 7u) / 8);
+}
+
 #define PTOI_TRACE_DESCS 1024  /* a power of two */
 #define PTOI_TRACE_GUESSES 256 /* a power of two */
 
@@ -83,13 +109,16 @@ typedef struct ptoi_trace {
     ptoi_log retires;                   /* ptoi_traced_retire */
     ptoi_log samples;                   /* ptoi_traced_sample */
     ptoi_log lives;                     /* ptrace_life, times in ticks */
+    ptoi_log texts;                     /* ptoi_traced_text */
     uint32_t known[PTOI_TRACE_DESCS];   /* by hash: a descriptor with that hash, plus one */
     uint32_t guess[PTOI_TRACE_GUESSES]; /* by kernel and argument: its last descriptor, plus one */
     uint32_t n_tasks;
     uint32_t moved[PTO_MAX_LEVELS]; /* tasks submitted and recycled since the last sample */
 
-    ptoi_log *ran; /* logs by worker, then of the scheduler's thread, then of all others */
+    bool shared;   /* `ran` and its logs are in memory that worker processes share */
+    ptoi_log *ran; /* logs by worker line: window/window.h */
     uint32_t n_ran;
+    size_t ran_bytes;
     uint64_t limit;
     uint64_t begin_ticks, begin_ns; /* the same moment on both clocks */
     uint64_t origin_ns;             /* and in wall-clock time */
@@ -102,6 +131,9 @@ pto_status ptoi_trace_create(pto_runtime *rt);
 
 /* Writes the file. All other threads have ended. */
 pto_status ptoi_trace_finish(pto_runtime *rt);
+
+/* Makes logs for `n` more threads, of a device, before they start. */
+pto_status ptoi_trace_add_threads(pto_runtime *rt, uint32_t n);
 
 void ptoi_trace_free(pto_runtime *rt);
 
@@ -137,6 +169,20 @@ void ptoi_trace_wait(pto_runtime *rt, pto_task task, uint64_t since);
 
 void ptoi_trace_life(pto_runtime *rt, ptrace_life_kind kind, uint32_t level, pto_task task,
                      uint32_t buffer, uint64_t bytes);
+
+/* ---- Called for labels and ranges ---- */
+
+void ptoi_trace_text(pto_runtime *rt, ptoi_traced_kind kind, pto_task task, const char *text);
+
+/* ---- Called when the orchestrator finds a failure itself ---- */
+
+static inline void ptoi_trace_failed(pto_runtime *rt, pto_task task, pto_status status,
+                                     const char *words)
+{
+    if (rt->trace) { /* as a worker, this thread has the log that follows those of the workers */
+        ptoi_log_failed(&rt->trace->ran[rt->settings.n_workers], task, (uint32_t)status, words);
+    }
+}
 
 /* ---- Called by retire ---- */
 

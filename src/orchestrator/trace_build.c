@@ -14,8 +14,15 @@
 #include "base/option.h"
 #include "base/os.h"
 #include "observe/export.h"
+#include "orchestrator/device.h"
 #include "orchestrator/rings.h"
 #include "orchestrator/trace.h"
+
+/* The strings of the trace: those of the window, and what is added. */
+typedef struct texts {
+    char *at;
+    uint32_t used, room;
+} texts;
 
 typedef struct maker {
     pto_runtime *rt;
@@ -23,8 +30,16 @@ typedef struct maker {
     ptoi_built_trace *built;
     ptrace_task *tasks;
     uint32_t n_tasks;
-    uint64_t n_args; /* at most */
+    uint64_t n_args;        /* at most */
+    ptrace_device *devices; /* of arguments; `name` is a number at first */
+    uint64_t n_devices;
     double ns_per_tick;
+    texts texts;
+    struct {
+        uint64_t parks, failures, labels, ranges, text;
+    } count; /* of what the logs hold; text in bytes */
+    ptrace_failure *failed;
+    uint64_t n_failed;
     /* Per level: index[seq - first] is the index in tasks[] of task seq, plus one. */
     struct {
         uint64_t first, count;
@@ -129,6 +144,76 @@ static pto_status index_tasks(maker *m)
     return PTO_OK;
 }
 
+/* ---- Strings ---- */
+
+static const ptoi_ran *first_ran(const ptoi_log *log)
+{
+    return (const ptoi_ran *)(const void *)log->memory;
+}
+
+static const ptoi_ran *end_ran(const ptoi_log *log)
+{
+    return first_ran(log) + log->used / sizeof(ptoi_ran);
+}
+
+static void count_records(maker *m)
+{
+    for (uint32_t l = 0; l < m->log->n_ran; l++) {
+        const ptoi_log *log = &m->log->ran[l];
+        for (const ptoi_ran *ran = first_ran(log); ran < end_ran(log); ran = ptoi_ran_next(ran)) {
+            m->count.parks += ran->kind == PTOI_RAN_PARKED;
+            m->count.failures += ran->kind == PTOI_RAN_FAILED;
+            m->count.text += ran->kind == PTOI_RAN_FAILED ? ran->took + PTOI_STATUS_WORDS : 0;
+        }
+    }
+}
+
+static const ptoi_traced_text *first_text(const maker *m)
+{
+    return (const ptoi_traced_text *)(const void *)m->log->texts.memory;
+}
+
+static const ptoi_traced_text *end_text(const maker *m)
+{
+    return (const ptoi_traced_text *)(const void *)(m->log->texts.memory + m->log->texts.used);
+}
+
+static void count_texts(maker *m)
+{
+    for (const ptoi_traced_text *t = first_text(m); t < end_text(m); t = ptoi_traced_text_next(t)) {
+        m->count.labels += t->kind == PTOI_TRACED_LABEL;
+        m->count.ranges += t->kind == PTOI_TRACED_BEGIN;
+        m->count.text += t->bytes;
+    }
+}
+
+/* Takes the strings of the window, and reserves room for all that are added. */
+static pto_status make_strings(maker *m)
+{
+    enum { LANE_NAME = 32 };
+    const pto_runtime *rt = m->rt;
+    const uint64_t room = rt->string_bytes + m->count.text +
+                          (uint64_t)LANE_NAME * (m->log->n_ran + 1 + rt->n_devices);
+    char *at = room < UINT32_MAX ? ptoi_built_memory(m->built, room) : NULL;
+    if (!at) {
+        return no_memory("bytes of names", room);
+    }
+    memcpy(at, rt->view.strings, rt->string_bytes);
+    m->texts = (texts){at, rt->string_bytes, (uint32_t)room};
+    return PTO_OK;
+}
+
+static PTO_PRINTF(2, 3) uint32_t add_text(texts *t, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const uint32_t at = t->used;
+    const int n = vsnprintf(t->at + at, t->room - at, format, args);
+    va_end(args);
+    t->used += n > 0 && (uint32_t)n < t->room - at ? (uint32_t)n + 1 : 0;
+    return t->used == at ? 0 : at;
+}
+
 /* ---- Tasks and their arguments ---- */
 
 /* Takes the arguments of task `i`, and separately its `after` parameters. */
@@ -149,7 +234,16 @@ static void take_args(maker *m, const ptoi_traced *traced, uint32_t i, ptrace_ar
         }
         args[*n_args] = descs[arg->desc];
         args[*n_args].where = arg->where;
-        args[(*n_args)++].buffer = arg->buffer;
+        args[*n_args].buffer = 0;
+        if (descs[arg->desc].buffer) { /* its device */
+            m->devices[m->n_devices++] = (ptrace_device){*n_args, descs[arg->desc].buffer};
+        }
+        if (descs[arg->desc].segment == PTRACE_USER) {
+            args[*n_args].offset = arg->offset;
+        } else {
+            args[*n_args].buffer = arg->buffer;
+        }
+        (*n_args)++;
     }
     m->tasks[i].args = (uint16_t)(*n_args - m->tasks[i].first_arg);
 }
@@ -163,7 +257,9 @@ static pto_status make_tasks(maker *m, ptoi_afters *afters)
     ptrace_arg *args = ptoi_built_memory(m->built, m->n_args * sizeof *args);
     afters->n = ptoi_built_memory(m->built, m->n_tasks * sizeof *afters->n);
     afters->from = ptoi_built_memory(m->built, m->n_args * sizeof *afters->from);
-    if (!m->tasks || !args || !afters->n || !afters->from) {
+    m->devices = ptoi_built_memory(m->built,
+                                   (m->rt->n_devices > 1 ? m->n_args + 1 : 1) * sizeof *m->devices);
+    if (!m->tasks || !args || !afters->n || !afters->from || !m->devices) {
         return no_memory("tasks", m->n_tasks);
     }
     const ptoi_traced *traced = first_traced(m);
@@ -197,6 +293,20 @@ _Static_assert((int)PTOI_DONE == PTRACE_DONE && (int)PTOI_FAILED == PTRACE_FAILE
                    (int)PTOI_SKIPPED == PTRACE_SKIPPED,
                "outcomes have the same values in a trace");
 
+static void take_failed(maker *m, const ptoi_ran *ran, uint32_t task)
+{
+    const uint32_t status = (uint32_t)ran->at;
+    char room[PTOI_STATUS_WORDS];
+    const ptrace_failure *last = m->n_failed ? &m->failed[m->n_failed - 1] : NULL;
+    const uint32_t name = last && last->status == status
+                              ? last->name
+                              : add_text(&m->texts, "%s",
+                                         ptoi_status_words((pto_status)status, room));
+    const uint32_t words = add_text(&m->texts, "%s", (const char *)(ran + 1));
+    m->failed[m->n_failed++] = (ptrace_failure){
+        .task = task, .status = status, .name = name, .words = words};
+}
+
 /* Takes one record of a thread about a task. */
 static void take_ran(maker *m, const ptoi_ran *ran, uint32_t lane)
 {
@@ -223,6 +333,9 @@ static void take_ran(maker *m, const ptoi_ran *ran, uint32_t lane)
     case PTOI_RAN_ENDED:
         task->end = time_ns(m, ran->at);
         task->outcome = (uint8_t)ran->outcome;
+        break;
+    case PTOI_RAN_FAILED:
+        take_failed(m, ran, i);
         break;
     case PTOI_RAN_PARKED:
         break;
@@ -270,26 +383,10 @@ static void find_ready(maker *m)
 
 /* ---- Lanes and events ---- */
 
-typedef struct texts {
-    char *at;
-    uint32_t used, room;
-} texts;
-
-static PTO_PRINTF(2, 3) uint32_t add_text(texts *t, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    const uint32_t at = t->used;
-    const int n = vsnprintf(t->at + at, t->room - at, format, args);
-    va_end(args);
-    t->used += n > 0 && (uint32_t)n < t->room - at ? (uint32_t)n + 1 : 0;
-    return t->used == at ? 0 : at;
-}
-
 static uint64_t lost_by_orchestrator(const ptoi_trace *log)
 {
     return log->tasks.lost + log->descs.lost + log->dims.lost + log->events.lost +
-           log->retires.lost + log->samples.lost + log->lives.lost;
+           log->retires.lost + log->samples.lost + log->lives.lost + log->texts.lost;
 }
 
 /* The lane of a log. The orchestrating thread, whose log follows those of the workers, is lane
@@ -301,7 +398,25 @@ static uint32_t lane_of(const maker *m, uint32_t log)
     if (log <= workers) {
         return log == workers ? 0 : log + 1;
     }
-    return log == workers + PTOI_LINE_SCHEDULER ? workers + 1 : workers + 1 + own;
+    const uint32_t first = ptoi_line_of_device(&m->rt->view, 0);
+    if (log >= first) { /* of a device: before all other threads */
+        return workers + 1 + own + (log - first);
+    }
+    return log == workers + PTOI_LINE_SCHEDULER
+               ? workers + 1
+               : workers + 1 + own + ptoi_get32(&m->rt->view.header->device_workers);
+}
+
+/* "sim:0 worker 1": thread `i` of those of all devices but the host. */
+static uint32_t name_device_lane(maker *m, const char *text, uint32_t i)
+{
+    const pto_runtime *rt = m->rt;
+    uint32_t d = rt->n_devices - 1;
+    while (d > 1 && rt->devices[d].first_worker > i) {
+        d--;
+    }
+    return add_text(&m->texts, "%s %s %" PRIu32, ptoi_device_words(ptoi_device_at(rt, d)).s, text,
+                    i - rt->devices[d].first_worker);
 }
 
 static pto_status make_lanes(maker *m)
@@ -312,15 +427,18 @@ static pto_status make_lanes(maker *m)
     const pto_runtime *rt = m->rt;
     const uint32_t workers = rt->settings.n_workers;
     const bool own = rt->settings.config.place == PTO_PLACE_THREAD;
-    const ptoi_log *logs = m->log->ran, *others = &logs[workers + PTOI_LINE_OTHERS];
-    const uint32_t n = workers + 1 + own + (others->used || others->lost);
-    texts names = {.room = rt->string_bytes + 32 * n + 32, .used = rt->string_bytes};
-    ptrace_lane *lanes = ptoi_built_memory(m->built, (size_t)n * sizeof *lanes + names.room);
+    const ptoi_log *logs = m->log->ran;
+    const uint32_t elsewhere = ptoi_get32(&rt->view.header->device_workers);
+    uint64_t others = 0, others_lost = 0; /* in place process each process has such a log */
+    for (uint32_t i = workers + PTOI_LINE_OTHERS; i < m->log->n_ran - elsewhere; i++) {
+        others += logs[i].used + logs[i].lost;
+        others_lost += logs[i].lost;
+    }
+    const uint32_t n = workers + 1 + own + elsewhere + (others != 0);
+    ptrace_lane *lanes = ptoi_built_memory(m->built, n * sizeof *lanes);
     if (!lanes) {
         return no_memory("lanes", n);
     }
-    names.at = (char *)(lanes + n);
-    memcpy(names.at, rt->view.strings, rt->string_bytes);
     lanes[0] = (ptrace_lane){.kind = PTRACE_LANE_ORCHESTRATOR,
                              .types = rt->settings.caller_types,
                              .lost = lost_by_orchestrator(m->log) + logs[workers].lost};
@@ -333,20 +451,25 @@ static pto_status make_lanes(maker *m)
         lanes[workers + 1] = (ptrace_lane){.kind = PTRACE_LANE_SCHEDULER,
                                            .lost = logs[workers + PTOI_LINE_SCHEDULER].lost};
     }
-    if (others->used || others->lost) {
-        lanes[n - 1] = (ptrace_lane){.kind = PTRACE_LANE_FOREIGN, .lost = others->lost};
+    for (uint32_t i = 0; i < elsewhere; i++) {
+        const uint32_t line = ptoi_line_of_device(&rt->view, i);
+        lanes[workers + 1 + own + i] = (ptrace_lane){
+            .kind = PTRACE_LANE_WORKER,
+            .types = ptoi_get32(&rt->view.wakes->threads[line].types),
+            .lost = logs[line].lost};
+    }
+    if (others) {
+        lanes[n - 1] = (ptrace_lane){.kind = PTRACE_LANE_FOREIGN, .lost = others_lost};
     }
     for (uint32_t i = 0; i < n; i++) {
         const char *text = texts_of_lanes[lanes[i].kind];
-        lanes[i].name = lanes[i].kind == PTRACE_LANE_WORKER
-                            ? add_text(&names, "%s %" PRIu32, text, i - 1)
-                            : add_text(&names, "%s", text);
+        lanes[i].name = lanes[i].kind != PTRACE_LANE_WORKER ? add_text(&m->texts, "%s", text)
+                        : i <= workers ? add_text(&m->texts, "%s %" PRIu32, text, i - 1)
+                                       : name_device_lane(m, text, i - (workers + 1 + own));
         m->built->trace.lost += lanes[i].lost;
     }
     m->built->trace.lanes = lanes;
     m->built->trace.n_lanes = n;
-    m->built->trace.strings = names.at;
-    m->built->trace.n_strings = names.used;
     return PTO_OK;
 }
 
@@ -354,17 +477,6 @@ static int by_begin(const void *a, const void *b)
 {
     const ptrace_event *x = a, *y = b;
     return x->begin < y->begin ? -1 : x->begin > y->begin;
-}
-
-static uint64_t count_parks(const ptoi_log *log)
-{
-    const ptoi_ran *ran = (const ptoi_ran *)(const void *)log->memory;
-    const ptoi_ran *end = ran + log->used / sizeof *ran;
-    uint64_t count = 0;
-    for (; ran < end; ran++) {
-        count += ran->kind == PTOI_RAN_PARKED;
-    }
-    return count;
 }
 
 /* Takes the events of the orchestrating thread. A wait for room belongs to the submit it happened
@@ -398,19 +510,16 @@ static uint64_t take_events(maker *m, ptrace_event *events)
 /* Takes all events, and the records of the threads about tasks. */
 static pto_status make_events(maker *m)
 {
-    uint64_t count = m->log->events.used / sizeof(ptrace_event);
-    for (uint32_t l = 0; l < m->log->n_ran; l++) {
-        count += count_parks(&m->log->ran[l]);
-    }
+    const uint64_t count = m->log->events.used / sizeof(ptrace_event) + m->count.parks;
     ptrace_event *events = ptoi_built_memory(m->built, count * sizeof *events);
-    if (!events) {
-        return no_memory("events", count);
+    m->failed = ptoi_built_memory(m->built, m->count.failures * sizeof *m->failed);
+    if (!events || !m->failed) {
+        return no_memory("events and failures", count + m->count.failures);
     }
     uint64_t n = take_events(m, events);
     for (uint32_t l = 0; l < m->log->n_ran; l++) {
-        const ptoi_ran *ran = (const ptoi_ran *)(const void *)m->log->ran[l].memory;
-        const ptoi_ran *end = ran + m->log->ran[l].used / sizeof *ran;
-        for (; ran < end; ran++) {
+        const ptoi_log *log = &m->log->ran[l];
+        for (const ptoi_ran *ran = first_ran(log); ran < end_ran(log); ran = ptoi_ran_next(ran)) {
             if (ran->kind == PTOI_RAN_PARKED) {
                 events[n++] = (ptrace_event){
                     time_ns(m, ran->at), time_ns(m, ran->task), lane_of(m, l), PTRACE_PARKED, 0, 0};
@@ -478,6 +587,71 @@ static void make_lives(maker *m)
     m->built->trace.n_lives = n;
 }
 
+/* ---- Labels and ranges ---- */
+
+typedef struct namer {
+    ptrace_label *labels;
+    ptrace_range *ranges;
+    uint64_t n_labels, n_ranges;
+    uint32_t open; /* innermost open range */
+} namer;
+
+static void take_text(maker *m, const ptoi_traced_text *t, namer *n)
+{
+    const char *text = (const char *)(t + 1);
+    if (t->kind == PTOI_TRACED_LABEL) {
+        const uint32_t task = index_of_task(m, t->at);
+        if (task != PTRACE_NONE) { /* else the task was lost, and counted */
+            n->labels[n->n_labels++] = (ptrace_label){task, add_text(&m->texts, "%s", text)};
+        }
+    } else if (t->kind == PTOI_TRACED_BEGIN) {
+        n->ranges[n->n_ranges] = (ptrace_range){
+            time_ns(m, t->at), PTRACE_UNKNOWN, add_text(&m->texts, "%s", text),
+            n->open,           t->n_tasks,     m->n_tasks - t->n_tasks};
+        n->open = (uint32_t)n->n_ranges++;
+    } else if (n->open != PTRACE_NONE) { /* else its begin was lost */
+        ptrace_range *range = &n->ranges[n->open];
+        range->end = time_ns(m, t->at);
+        range->tasks = t->n_tasks - range->first_task;
+        n->open = range->parent;
+    }
+}
+
+/* The numbers of devices become their names. */
+static void make_devices(maker *m)
+{
+    uint32_t names[PTOI_DEVICES] = {0};
+    for (uint32_t d = 1; m->n_devices && d < m->rt->n_devices; d++) {
+        names[d] = add_text(&m->texts, "%s", ptoi_device_words(ptoi_device_at(m->rt, d)).s);
+    }
+    for (uint64_t i = 0; i < m->n_devices; i++) {
+        m->devices[i].name = names[m->devices[i].name % PTOI_DEVICES];
+    }
+    m->built->trace.devices = m->devices;
+    m->built->trace.n_devices = m->n_devices;
+}
+
+static pto_status make_names_of_tasks(maker *m)
+{
+    namer n = {.open = PTRACE_NONE};
+    if (m->count.labels + m->count.ranges == 0) {
+        return PTO_OK;
+    }
+    n.labels = ptoi_built_memory(m->built, m->count.labels * sizeof *n.labels);
+    n.ranges = ptoi_built_memory(m->built, m->count.ranges * sizeof *n.ranges);
+    if (!n.labels || !n.ranges) {
+        return no_memory("labels and ranges", m->count.labels + m->count.ranges);
+    }
+    for (const ptoi_traced_text *t = first_text(m); t < end_text(m); t = ptoi_traced_text_next(t)) {
+        take_text(m, t, &n);
+    }
+    m->built->trace.labels = n.labels;
+    m->built->trace.n_labels = n.n_labels;
+    m->built->trace.ranges = n.ranges;
+    m->built->trace.n_ranges = n.n_ranges;
+    return PTO_OK;
+}
+
 /* ---- Machine, names ---- */
 
 /* The first line of a file that begins with `key`, without the part up to its colon. "" if there is
@@ -488,7 +662,7 @@ static void read_line(const char *path, const char *key, char *text, size_t size
     text[0] = '\0';
     while (file && fgets(text, (int)size, file)) {
         if (strncmp(text, key, strlen(key)) == 0) {
-            const char *colon = *key ? strchr(text, ':') : NULL;
+            const char *colon = strchr(text, ':');
             const char *from = colon ? colon + 1 + strspn(colon + 1, " \t") : text;
             memmove(text, from, strlen(from) + 1);
             text[strcspn(text, "\n")] = '\0';
@@ -511,7 +685,8 @@ static pto_status make_meta(maker *m)
         return no_memory("bytes about the machine", ROOM);
     }
     size_t n = 0;
-    read_line("/proc/self/comm", "", line, sizeof line);
+    snprintf(line, sizeof line, "%s", ptoi_os_program());
+    line[strcspn(line, "\n")] = '\0';
     n += (size_t)snprintf(text + n, ROOM - n, "program=%s\npid=%ld\nversion=%s\n", line,
                           (long)getpid(), pto_version());
     read_line("/proc/cpuinfo", "model name", line, sizeof line);
@@ -545,6 +720,9 @@ static pto_status make(maker *m)
     calibrate(m);
     make_names(m);
     PTO_TRY(make_meta(m));
+    count_records(m);
+    count_texts(m);
+    PTO_TRY(make_strings(m));
     PTO_TRY(make_lanes(m));
     PTO_TRY(make_tasks(m, &afters));
     PTO_TRY(make_events(m));
@@ -553,7 +731,11 @@ static pto_status make(maker *m)
     make_lives(m);
     PTO_TRY(ptoi_edges_find(m->built, m->tasks, &afters, m->rt->settings.config.overlap_budget));
     find_ready(m);
-    return PTO_OK;
+    PTO_TRY(make_names_of_tasks(m));
+    make_devices(m);
+    m->built->trace.strings = m->texts.at;
+    m->built->trace.n_strings = m->texts.used;
+    return ptoi_failures_find(m->built, m->failed, m->n_failed);
 }
 
 pto_status ptoi_trace_build(pto_runtime *rt, ptoi_built_trace *built)

@@ -3,9 +3,16 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
+#include "device/device.h"
+#include "device/engines.h"
+#include "orchestrator/device.h"
+#include "orchestrator/names.h"
+#include "orchestrator/refusal.h"
 #include "orchestrator/runtime.h"
+#include "tensor/tensor.h"
 #include "window/builtin.h"
 
 enum { FEW_PARAMS = 64 }; /* kept on the stack */
@@ -33,23 +40,105 @@ static pto_param *put_tensors(pto_param *at, pto_param_kind kind, const pto_tens
     return at;
 }
 
-pto_status pto_submit_work_at(pto_runtime *rt, const pto_work *work, pto_task *task,
+/* Whether there is a list of tensors where one is promised. */
+static pto_status check_list(const pto_work *work, const char *name, const pto_tensor *tensors,
+                             uint32_t n)
+{
+    return tensors || n == 0
+               ? PTO_OK
+               : ptoi_fail(PTO_NULL_ARGUMENT, "submit work: %s: %s is NULL, but n_%s is %" PRIu32,
+                           pto_work_opcode_name(work->opcode), name, name, n);
+}
+
+/* The device that a request runs on: that of the first tensor that is not on the host. */
+static pto_device device_of(const pto_work *work)
+{
+    const struct {
+        const pto_tensor *tensors;
+        uint32_t n;
+    } lists[] = {{work->outputs, work->n_outputs},
+                 {work->inouts, work->n_inouts},
+                 {work->inputs, work->n_inputs}};
+    for (int l = 0; l < 3; l++) {
+        for (uint32_t i = 0; i < lists[l].n; i++) {
+            if (!ptoi_device_is_host(lists[l].tensors[i].device)) {
+                return lists[l].tensors[i].device;
+            }
+        }
+    }
+    return (pto_device){PTO_DEVICE_CPU, 0};
+}
+
+/* Whether somebody can execute the request. */
+static pto_status check_opcode(const pto_work *work)
+{
+    const pto_device device = device_of(work);
+    const pto_engine *engine = ptoi_engine_find(device, work->opcode);
+    if (engine) {
+        return engine->check ? engine->check(engine->self, work) : PTO_OK;
+    }
+    switch (work->opcode) {
+#define WORK_KNOWN(name, value, text, inputs, outputs, inouts) case PTO_WORK_##name:
+        PTO_WORK_MAP(WORK_KNOWN)
+#undef WORK_KNOWN
+        return PTO_OK;
+    default:
+        return ptoi_fail(PTO_BAD_OPCODE,
+                         "submit work: opcode %" PRIu32
+                         " is not in 1 .. 5, and %s has no engine for it (pto_engine_register)",
+                         work->opcode, ptoi_device_words(device).s);
+    }
+}
+
+/* The error of a task names a parameter by its number. Names it as the caller knows it: by its list, or
+ * as a side of a copy. */
+static pto_status name_parameter(const pto_work *work, bool is_copy, pto_status s)
+{
+    static const char begins[] = "submit: parameter ";
+    const char *detail = pto_error_detail();
+    char *rest;
+    if (strncmp(detail, begins, sizeof begins - 1) != 0) {
+        return s;
+    }
+    uint64_t i = strtoull(detail + sizeof begins - 1, &rest, 10);
+    if (i < PTOI_WORK_TENSORS) {
+        return s;
+    }
+    i -= PTOI_WORK_TENSORS;
+    if (is_copy) {
+        return ptoi_fail(s, "copy: %s%s", i ? "dst" : "src", rest);
+    }
+    const char *list = "inputs";
+    if (i >= work->n_inputs) {
+        i -= work->n_inputs;
+        list = i < work->n_outputs ? "outputs" : "inouts";
+        i -= i < work->n_outputs ? 0 : work->n_outputs;
+    }
+    return ptoi_fail(s, "submit work: %s: %s[%" PRIu64 "]%s", pto_work_opcode_name(work->opcode),
+                     list, i, rest);
+}
+
+/* `is_copy`: for pto_copy. */
+static pto_status submit_work(pto_runtime *rt, const pto_work *work, bool is_copy, pto_task *task,
                               const char *file, int line)
 {
-    if (!rt || !work) {
-        return ptoi_fail(PTO_NULL_ARGUMENT, "submit work: %s is NULL", rt ? "work" : "rt");
+    PTO_TRY(ptoi_runtime_enter(rt, "submit work"));
+    if (!work) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "submit work: work is NULL");
     }
-    if ((work->n_inputs && !work->inputs) || (work->n_outputs && !work->outputs) ||
-        (work->n_inouts && !work->inouts)) {
-        return ptoi_fail(PTO_NULL_ARGUMENT,
-                         "submit work: %s: inputs %p of %" PRIu32 ", outputs %p of %" PRIu32
-                         ", inouts %p of %" PRIu32,
-                         pto_work_opcode_name(work->opcode), (const void *)work->inputs,
-                         work->n_inputs, (const void *)work->outputs, work->n_outputs,
-                         (const void *)work->inouts, work->n_inouts);
-    }
+    PTO_TRY(check_list(work, "inputs", work->inputs, work->n_inputs));
+    PTO_TRY(check_list(work, "outputs", work->outputs, work->n_outputs));
+    PTO_TRY(check_list(work, "inouts", work->inouts, work->n_inouts));
     size_t n = (size_t)PTOI_WORK_TENSORS + work->n_inputs + work->n_outputs + work->n_inouts;
     pto_param few[FEW_PARAMS], *params = few;
+    if (n > rt->view.header->max_params) { /* before anything is allocated for it, or read */
+        return ptoi_fail(PTO_TOO_LARGE,
+                         "submit work: %s: %" PRIu32 " inputs, %" PRIu32 " outputs and %" PRIu32
+                         " inouts; with its params a request has at most %" PRIu32 " parameters",
+                         pto_work_opcode_name(work->opcode), work->n_inputs, work->n_outputs,
+                         work->n_inouts, rt->view.header->max_params);
+    }
+    PTO_TRY(check_opcode(work));
     if (n > FEW_PARAMS) {
         params = malloc(n * sizeof *params);
         if (!params) {
@@ -67,15 +156,68 @@ pto_status pto_submit_work_at(pto_runtime *rt, const pto_work *work, pto_task *t
     at = put_tensors(at, PTO_PARAM_INPUT, work->inputs, work->n_inputs);
     at = put_tensors(at, PTO_PARAM_OUTPUT, work->outputs, work->n_outputs);
     put_tensors(at, PTO_PARAM_INOUT, work->inouts, work->n_inouts);
-    pto_status s = pto_submit_task_at(rt, rt->work_kernel, PTO_ACCELERATOR, params, n, task, file,
-                                      line);
+    pto_status s = ptoi_submit_for(rt, rt->work_kernel, PTO_ACCELERATOR, params, n, task, file,
+                                   line);
     if (params != few) {
         free(params);
     }
-    return s;
+    return s ? name_parameter(work, is_copy, s) : PTO_OK;
+}
+
+pto_status pto_submit_work_at(pto_runtime *rt, const pto_work *work, pto_task *task,
+                              const char *file, int line)
+{
+    return ptoi_refusal_note(rt, submit_work(rt, work, false, task, file, line), "pto_submit_work",
+                             file, line);
+}
+
+static pto_status check_side(const char *name, const pto_tensor *t)
+{
+    const pto_status s = pto_tensor_check(t);
+    return s ? ptoi_fail(s, "copy: %s: %s", name, pto_error_detail()) : PTO_OK;
+}
+
+pto_status ptoi_copy_for(pto_runtime *rt, const pto_tensor *dst, const pto_tensor *src,
+                         const char *file, int line)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "copy"));
+    if (!dst || !src) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "copy: %s is NULL", dst ? "src" : "dst");
+    }
+    PTO_TRY(check_side("dst", dst));
+    PTO_TRY(check_side("src", src));
+    bool same = dst->ndim == src->ndim;
+    for (int32_t d = 0; same && d < dst->ndim; d++) {
+        same = dst->shape[d] == src->shape[d];
+    }
+    if (!same) {
+        char one[PTOI_DIMS_TEXT], other[PTOI_DIMS_TEXT];
+        return ptoi_fail(PTO_BAD_SHAPE, "copy: from %s to %s",
+                         ptoi_dims_text(src->ndim, src->shape, one),
+                         ptoi_dims_text(dst->ndim, dst->shape, other));
+    }
+    if (dst->dtype != src->dtype) {
+        return ptoi_fail(PTO_BAD_DTYPE, "copy: from %s to %s", pto_dtype_name(src->dtype),
+                         pto_dtype_name(dst->dtype));
+    }
+    const pto_work work = {.opcode = PTO_WORK_STRIDED_COPY,
+                           .inputs = src,
+                           .n_inputs = 1,
+                           .outputs = dst,
+                           .n_outputs = 1};
+    return submit_work(rt, &work, true, NULL, file, line);
+}
+
+pto_status pto_copy_at(pto_runtime *rt, const pto_tensor *dst, const pto_tensor *src,
+                       const char *file, int line)
+{
+    return ptoi_refusal_note(rt, ptoi_copy_for(rt, dst, src, file, line), "pto_copy", file, line);
 }
 
 pto_status ptoi_work_register(pto_runtime *rt, pto_kernel *kernel)
 {
-    return pto_kernel_register(rt, "work", PTO_ACCELERATOR, ptoi_kernel_work, NULL, kernel);
+    PTO_TRY(
+        pto_kernel_register(rt, PTOI_KERNEL_WORK, PTO_ACCELERATOR, ptoi_kernel_work, NULL, kernel));
+    ptoi_kernel_is_everywhere(rt, *kernel);
+    return pto_kernel_copies(rt, *kernel);
 }

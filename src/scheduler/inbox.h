@@ -4,10 +4,13 @@
 
 #include "scheduler/park.h"
 #include "scheduler/step.h"
+#include "window/sound.h"
+
+#define PTOI_BROKEN (PTOI_NONE - 1) /* instead of a task: it is not sound */
 
 /* Claims new tasks until one can run, and returns it; PTOI_NONE if there is none. The tasks that
- * cannot run yet join the list of a producer. *head caches inbox_head: it may be behind, never
- * ahead. *backoff is the pause before inbox_head is read again (ptoi_park_back_off). */
+ * cannot run yet join the list of a producer. PTOI_BROKEN: the window is damaged. *head caches
+ * inbox_head: it may be behind, never ahead. *backoff is the pause before inbox_head is read again (ptoi_park_back_off). */
 static inline uint32_t ptoi_inbox_claim(const ptoi_view *view, uint64_t *head, uint32_t *backoff)
 {
     ptoi_a64 *claimed = &view->sched->inbox_claimed;
@@ -25,11 +28,14 @@ static inline uint32_t ptoi_inbox_claim(const ptoi_view *view, uint64_t *head, u
         }
         /* The entry is read before it is claimed. If another thread claims it first, it may be
          * overwritten meanwhile, and the compare-and-swap fails. */
-        const uint32_t task = ptoi_get32(&view->inbox[(uint32_t)at & view->inbox_mask]);
+        const uint32_t index = ptoi_get32(&view->inbox[(uint32_t)at & view->inbox_mask]);
         if (ptoi_cas64(claimed, &at, at + 1)) {
-            ptoi_step_begin(view, task);
-            if (view->slots[task].fanin == 0 || ptoi_step_resolve(view, task, 0)) {
-                return task;
+            if (PTOI_UNLIKELY(view->checked) && !ptoi_task_is_sound(view, index)) {
+                return PTOI_BROKEN;
+            }
+            ptoi_step_begin(view, index);
+            if (view->slots[index].fanin == 0 || ptoi_step_resolve(view, index, 0)) {
+                return index;
             }
             at++;
         }

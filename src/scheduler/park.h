@@ -19,12 +19,14 @@
 #define PTOI_BACKOFF 12        /* pauses at first: the time of two or three submits */
 #define PTOI_BACKOFF_MOST 96   /* about a microsecond */
 #define PTOI_BACKOFF_ENOUGH 16 /* tasks that are worth a read */
+#define PTOI_UNSURE_US 1000    /* a nap of a sleeper that may have missed a wake-up */
 
 typedef struct ptoi_parker {
-    ptoi_worker_line *line; /* of its thread, in the window */
-    ptoi_a32 *idle;         /* number of threads of its group that sleep or are about to */
-    bool asymmetric;        /* work is published by store_asym: the sleeper makes the barrier */
-    bool unsure;            /* the barrier was refused; only its own thread uses this */
+    ptoi_wake_line *line; /* of its thread, in the window */
+    ptoi_a32 *idle;       /* number of threads of its group that sleep or are about to */
+    bool asymmetric;      /* work is published by store_asym: the sleeper makes the barrier */
+    bool shared;          /* threads of other processes publish work, too */
+    bool unsure;          /* the barrier was refused; only its own thread uses this */
 } ptoi_parker;
 
 /* Pauses after poll number `idle` that found no work. If there are more threads than cores, the
@@ -68,7 +70,7 @@ static inline void ptoi_park_announce(ptoi_parker *parker)
     ptoi_fetch_add32(parker->idle, 1); /* first, so that idle >= number of sleepers */
     ptoi_store_sc32(&parker->line->parked, PTOI_ASLEEP);
     if (parker->asymmetric && !PTOI_MUTANT(NO_BARRIER)) {
-        parker->unsure = !ptoi_os_barrier();
+        parker->unsure = !ptoi_os_barrier(parker->shared);
     }
 }
 
@@ -94,16 +96,29 @@ static inline void ptoi_park_withdraw(ptoi_parker *parker)
     }
 }
 
+static inline void ptoi_park_count(ptoi_parker *parker)
+{
+    ptoi_count64(&parker->line->parks, 1);
+    ptoi_set64(&parker->line->since, ptoi_os_clock());
+}
+
+/* Sleeps for `us` microseconds at most, and returns early after a signal. */
+static inline void ptoi_park_nap(ptoi_parker *parker, uint32_t us)
+{
+    ptoi_park_count(parker);
+    ptoi_os_nap(&parker->line->parked, PTOI_ASLEEP,
+                parker->unsure && us > PTOI_UNSURE_US ? PTOI_UNSURE_US : us);
+    ptoi_park_withdraw(parker);
+}
+
 static inline void ptoi_park_sleep(ptoi_parker *parker)
 {
-    ptoi_worker_line *line = parker->line;
-    ptoi_count64(&line->parks, 1);
-    ptoi_set64(&line->since, ptoi_os_clock());
+    ptoi_wake_line *line = parker->line;
     if (PTOI_UNLIKELY(parker->unsure) && !PTOI_MUTANT(NO_NAP)) {
-        ptoi_os_nap(&line->parked, PTOI_ASLEEP);
-        ptoi_park_withdraw(parker);
+        ptoi_park_nap(parker, PTOI_UNSURE_US);
         return;
     }
+    ptoi_park_count(parker);
     while (ptoi_acquire32(&line->parked) == PTOI_ASLEEP) {
         ptoi_os_sleep(&line->parked, PTOI_ASLEEP);
     }

@@ -13,38 +13,44 @@
 #ifndef PTOI_READY_H
 #define PTOI_READY_H
 
-#include <pto/status.h>
-
 #include "base/atomic.h"
 #include "window/window.h"
 
-typedef struct ptoi_queue_cell {
-    ptoi_a32 sequence;
-    uint32_t task; /* index of its slot */
-} ptoi_queue_cell;
-
+/* A queue in the window, as one process sees it. */
 typedef struct ptoi_queue {
-    _Alignas(PTOI_LINE) ptoi_a32 head; /* next to pop */
-    _Alignas(PTOI_LINE) ptoi_a32 tail; /* next to push */
-    _Alignas(PTOI_LINE) ptoi_queue_cell *cells;
+    ptoi_queue_ends *ends;
+    ptoi_queue_cell *cells;
     uint32_t mask;
-    bool asymmetric; /* a sleeper makes the barrier before its last check of the queue */
+    bool asymmetric;      /* a sleeper makes the barrier before its last check of the queue */
+    const ptoi_a32 *stop; /* header.stop, if other processes use the queue; else NULL */
 } ptoi_queue;
 
-/* Makes a queue with room for `count` tasks. Positions begin at `first`, so that tests can make
+/* Empties a queue that no other thread uses. Positions begin at `first`, so that tests can make
  * them wrap. */
-pto_status ptoi_queue_init(ptoi_queue *queue, uint32_t count, uint32_t first);
-void ptoi_queue_free(ptoi_queue *queue);
-
-static inline void ptoi_queue_push(ptoi_queue *queue, uint32_t task)
+static inline void ptoi_queue_reset(const ptoi_queue *queue, uint32_t first)
 {
-    uint32_t at = ptoi_get32(&queue->tail);
+    for (uint32_t i = 0; i <= queue->mask; i++) {
+        ptoi_set32(&queue->cells[(first + i) & queue->mask].sequence, first + i);
+    }
+    ptoi_set32(&queue->ends->head, first);
+    ptoi_set32(&queue->ends->tail, first);
+}
+
+/* The cell may belong to a process that died in the middle of a pop. Then the cell stays taken, and
+ * the push gives up once a rebuild is asked for (W12), which will find the task without a queue. */
+static inline void ptoi_queue_push(const ptoi_queue *queue, uint32_t index)
+{
+    uint32_t at = ptoi_get32(&queue->ends->tail);
     for (;;) {
         ptoi_queue_cell *cell = &queue->cells[at & queue->mask];
         if (ptoi_acquire32(&cell->sequence) != at) { /* pairs Q2: another pusher was faster */
-            at = ptoi_get32(&queue->tail);
-        } else if (ptoi_cas32(&queue->tail, &at, at + 1)) {
-            cell->task = task;
+            at = ptoi_get32(&queue->ends->tail);
+            if (queue->stop && ptoi_acquire32(queue->stop) == PTOI_PAUSE &&
+                !PTOI_MUTANT(NO_GIVE_UP)) {
+                return;
+            }
+        } else if (ptoi_cas32(&queue->ends->tail, &at, at + 1)) {
+            cell->index = index;
             ptoi_store_asym32(&cell->sequence, at + 1, queue->asymmetric); /* Q1 */
             return;
         }
@@ -52,9 +58,9 @@ static inline void ptoi_queue_push(ptoi_queue *queue, uint32_t task)
 }
 
 /* Pops a task; PTOI_NONE if the queue is empty. */
-static inline uint32_t ptoi_queue_pop(ptoi_queue *queue)
+static inline uint32_t ptoi_queue_pop(const ptoi_queue *queue)
 {
-    uint32_t at = ptoi_get32(&queue->head);
+    uint32_t at = ptoi_get32(&queue->ends->head);
     for (;;) {
         ptoi_queue_cell *cell = &queue->cells[at & queue->mask];
         uint32_t sequence = ptoi_acquire32(&cell->sequence); /* pairs Q1 */
@@ -62,11 +68,11 @@ static inline uint32_t ptoi_queue_pop(ptoi_queue *queue)
             return PTOI_NONE;
         }
         if (sequence != at + 1) {
-            at = ptoi_get32(&queue->head);
-        } else if (ptoi_cas32(&queue->head, &at, at + 1)) {
-            uint32_t task = cell->task;
+            at = ptoi_get32(&queue->ends->head);
+        } else if (ptoi_cas32(&queue->ends->head, &at, at + 1)) {
+            uint32_t index = cell->index;
             ptoi_release32(&cell->sequence, at + queue->mask + 1); /* Q2 */
-            return task;
+            return index;
         }
     }
 }
@@ -74,7 +80,7 @@ static inline uint32_t ptoi_queue_pop(ptoi_queue *queue)
 /* Whether there is a task to pop. The last check before sleeping (W10). */
 static inline bool ptoi_queue_has_task(const ptoi_queue *queue)
 {
-    uint32_t at = ptoi_load_sc32(&queue->head);
+    uint32_t at = ptoi_load_sc32(&queue->ends->head);
     return (int32_t)(ptoi_load_sc32(&queue->cells[at & queue->mask].sequence) - (at + 1)) >= 0;
 }
 

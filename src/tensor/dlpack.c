@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include <pto/pto.h>
+
 #include "base/error.h"
 #include "tensor.h"
 
@@ -137,16 +139,9 @@ static pto_status import_tensor(const char *op, const pto_dl_tensor *dl, pto_ten
     if (dl->ndim && !dl->shape) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "%s: shape is NULL with ndim %" PRId32, op, dl->ndim);
     }
-    pto_status s = import_dtype(op, dl->dtype, &made.dtype);
-    if (!s) {
-        s = import_device(op, dl->device, &made.device);
-    }
-    if (!s) {
-        s = ptoi_shape_numel(op, dl->ndim, dl->shape, &numel);
-    }
-    if (s) {
-        return s;
-    }
+    PTO_TRY(import_dtype(op, dl->dtype, &made.dtype));
+    PTO_TRY(import_device(op, dl->device, &made.device));
+    PTO_TRY(ptoi_shape_numel(op, dl->ndim, dl->shape, &numel));
     for (int32_t d = 0; d < dl->ndim; d++) {
         made.shape[d] = dl->shape[d];
         made.strides[d] = dl->strides ? dl->strides[d] : 0;
@@ -154,15 +149,11 @@ static pto_status import_tensor(const char *op, const pto_dl_tensor *dl, pto_ten
     if (!dl->strides) {
         ptoi_dense_strides(made.ndim, made.shape, made.strides);
     }
-    s = span_storage(op, dl, numel, &made);
     ptoi_extent extent;
-    if (!s) {
-        s = ptoi_tensor_extent(op, &made, &extent);
-    }
-    if (!s) {
-        *out = made;
-    }
-    return s;
+    PTO_TRY(span_storage(op, dl, numel, &made));
+    PTO_TRY(ptoi_tensor_extent(op, &made, &extent));
+    *out = made;
+    return PTO_OK;
 }
 
 pto_status pto_dlpack_import(const pto_dl_managed *managed, pto_tensor *out)
@@ -253,10 +244,7 @@ static pto_status export_tensor(const char *op, const pto_tensor *t, void (*done
                                 void *context, exported **out, pto_dl_tensor *dl)
 {
     ptoi_extent extent;
-    pto_status s = ptoi_tensor_extent(op, t, &extent);
-    if (s) {
-        return s;
-    }
+    PTO_TRY(ptoi_tensor_extent(op, t, &extent));
     if (t->device.type != PTO_DEVICE_CPU && t->device.type != PTO_DEVICE_NVIDIA) {
         return ptoi_fail(PTO_BAD_DEVICE, "%s: device %s:%" PRId32 " (type %u) has no DLPack type",
                          op, pto_device_name(t->device.type), t->device.index,

@@ -14,6 +14,8 @@
  */
 #include "layout.h"
 
+#include <pto/pto.h>
+
 #include "base/error.h"
 #include "base/likely.h"
 #include "progression.h"
@@ -80,10 +82,7 @@ static inline void place(ptoi_layout *out, const reach *r, const pto_tensor *t, 
 static __attribute__((noinline, cold)) pto_status refuse(const pto_tensor *t, bool *empty)
 {
     *empty = false;
-    pto_status status = pto_tensor_check(t);
-    if (status != PTO_OK) {
-        return status;
-    }
+    PTO_TRY(pto_tensor_check(t));
     for (int32_t d = 0; d < t->ndim; d++) {
         if (t->shape[d] == 0) {
             *empty = true;

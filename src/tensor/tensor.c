@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include <pto/pto.h>
+
 #include "base/error.h"
 
 /* ---- Text ------------------------------------------------------------------------------- */
@@ -207,15 +209,9 @@ pto_status ptoi_tensor_extent(const char *what, const pto_tensor *t, ptoi_extent
     if (!t) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "%s is NULL", what);
     }
-    pto_status s = check_fields(what, t);
-    if (s) {
-        return s;
-    }
+    PTO_TRY(check_fields(what, t));
     int64_t numel = 0;
-    s = ptoi_shape_numel(what, t->ndim, t->shape, &numel);
-    if (s) {
-        return s;
-    }
+    PTO_TRY(ptoi_shape_numel(what, t->ndim, t->shape, &numel));
     uint64_t size = pto_dtype_size(t->dtype);
     if (!numel) {
         uint64_t at;
@@ -298,6 +294,18 @@ pto_tensor ptoi_tensor_derive(const pto_tensor *src, pto_extraction kind)
     return t;
 }
 
+pto_tensor ptoi_tensor_derive_dense(const pto_tensor *src, pto_extraction kind, void *storage,
+                                    uint64_t storage_bytes)
+{
+    pto_tensor t = ptoi_tensor_derive(src, kind);
+    t.storage = storage;
+    t.storage_bytes = storage_bytes;
+    t.offset = 0;
+    t.owner = t.generation = t.version = 0;
+    ptoi_dense_strides(t.ndim, t.shape, t.strides);
+    return t;
+}
+
 pto_status pto_tensor_init(pto_tensor *t, void *storage, uint64_t storage_bytes, pto_dtype dtype,
                            int32_t ndim, const int64_t *shape, const int64_t *strides,
                            int64_t offset)
@@ -318,10 +326,7 @@ pto_status pto_tensor_init(pto_tensor *t, void *storage, uint64_t storage_bytes,
         return ptoi_fail(PTO_NULL_ARGUMENT, "init: shape is NULL with ndim %" PRId32, ndim);
     }
     int64_t numel = 0;
-    pto_status s = ptoi_shape_numel("init", ndim, shape, &numel);
-    if (s) {
-        return s;
-    }
+    PTO_TRY(ptoi_shape_numel("init", ndim, shape, &numel));
     for (int32_t d = 0; d < ndim; d++) {
         made.shape[d] = shape[d];
         made.strides[d] = strides ? strides[d] : 0;
@@ -330,11 +335,9 @@ pto_status pto_tensor_init(pto_tensor *t, void *storage, uint64_t storage_bytes,
         ptoi_dense_strides(ndim, made.shape, made.strides);
     }
     ptoi_extent extent;
-    s = ptoi_tensor_extent("init", &made, &extent);
-    if (!s) {
-        *t = made;
-    }
-    return s;
+    PTO_TRY(ptoi_tensor_extent("init", &made, &extent));
+    *t = made;
+    return PTO_OK;
 }
 
 /* ---- Questions -------------------------------------------------------------------------- */
@@ -348,10 +351,7 @@ int64_t pto_tensor_numel(const pto_tensor *t)
 pto_status pto_tensor_nbytes(const pto_tensor *t, uint64_t *bytes)
 {
     ptoi_extent extent;
-    pto_status s = ptoi_tensor_extent("nbytes: t", t, &extent);
-    if (s) {
-        return s;
-    }
+    PTO_TRY(ptoi_tensor_extent("nbytes: t", t, &extent));
     if (!bytes) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "nbytes: bytes is NULL");
     }
@@ -386,10 +386,8 @@ pto_status pto_tensor_byte_range(const pto_tensor *t, uint64_t *low, uint64_t *e
     if (!low || !end) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "byte_range: %s is NULL", low ? "end" : "low");
     }
-    pto_status s = ptoi_tensor_extent("byte_range: t", t, &extent);
-    if (!s) {
-        *low = extent.low;
-        *end = extent.end;
-    }
-    return s;
+    PTO_TRY(ptoi_tensor_extent("byte_range: t", t, &extent));
+    *low = extent.low;
+    *end = extent.end;
+    return PTO_OK;
 }

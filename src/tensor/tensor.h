@@ -12,6 +12,11 @@
 
 #include <pto/tensor.h>
 
+/* Device types count from 0 without gaps. */
+#define PTOI_DEVICE_ONE(name, value, text) +1
+enum { PTOI_DEVICE_TYPES = 0 PTO_DEVICE_MAP(PTOI_DEVICE_ONE) };
+#undef PTOI_DEVICE_ONE
+
 /* Bytes of one element of a valid tensor, without a call: four bits for each dtype. */
 #define PTOI_DTYPE_BITS(name, value, text, bytes) | (uint64_t)(bytes) << (4 * (value))
 static inline uint64_t ptoi_dtype_bytes(pto_dtype dtype)
@@ -44,6 +49,10 @@ pto_status ptoi_storage_check(const char *what, const void *storage, uint64_t st
 
 /* A copy of `src` with another kind. Fields past ndim are zero. */
 pto_tensor ptoi_tensor_derive(const pto_tensor *src, pto_extraction kind);
+
+/* The same, dense in new user memory: block and version of the source do not apply to it. */
+pto_tensor ptoi_tensor_derive_dense(const pto_tensor *src, pto_extraction kind, void *storage,
+                                    uint64_t storage_bytes);
 
 /* "[4, 8]", for error details. Returns `text`. */
 #define PTOI_DIMS_TEXT 192

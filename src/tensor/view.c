@@ -7,6 +7,8 @@
  */
 #include <inttypes.h>
 
+#include <pto/pto.h>
+
 #include "base/error.h"
 #include "tensor.h"
 
@@ -42,10 +44,7 @@ pto_status pto_tensor_view(const pto_tensor *src, const int64_t *start, const in
         return null_argument("view", "out");
     }
     ptoi_extent extent;
-    pto_status s = ptoi_tensor_extent("view: src", src, &extent);
-    if (s) {
-        return s;
-    }
+    PTO_TRY(ptoi_tensor_extent("view: src", src, &extent));
     if (src->ndim && (!start || !shape)) {
         return null_argument("view", start ? "shape" : "start");
     }
@@ -96,13 +95,8 @@ pto_status pto_tensor_slice(const pto_tensor *src, int32_t dim, int64_t start, i
         return null_argument("slice", "out");
     }
     ptoi_extent extent;
-    pto_status s = ptoi_tensor_extent("slice: src", src, &extent);
-    if (!s) {
-        s = check_dim("slice", "dim", dim, src->ndim);
-    }
-    if (s) {
-        return s;
-    }
+    PTO_TRY(ptoi_tensor_extent("slice: src", src, &extent));
+    PTO_TRY(check_dim("slice", "dim", dim, src->ndim));
     if (step == 0) {
         return ptoi_fail(PTO_BAD_STEP, "slice: step 0 of dim %" PRId32, dim);
     }
@@ -136,13 +130,8 @@ pto_status pto_tensor_select(const pto_tensor *src, int32_t dim, int64_t index, 
         return null_argument("select", "out");
     }
     ptoi_extent extent;
-    pto_status s = ptoi_tensor_extent("select: src", src, &extent);
-    if (!s) {
-        s = check_dim("select", "dim", dim, src->ndim);
-    }
-    if (s) {
-        return s;
-    }
+    PTO_TRY(ptoi_tensor_extent("select: src", src, &extent));
+    PTO_TRY(check_dim("select", "dim", dim, src->ndim));
     if (index < 0 || index >= src->shape[dim]) {
         return ptoi_fail(PTO_OUT_OF_BOUNDS,
                          "select: index %" PRId64 " of dim %" PRId32 ", which has %" PRId64
@@ -171,10 +160,7 @@ pto_status pto_tensor_permute(const pto_tensor *src, const int32_t *perm, pto_te
         return null_argument("permute", "out");
     }
     ptoi_extent extent;
-    pto_status s = ptoi_tensor_extent("permute: src", src, &extent);
-    if (s) {
-        return s;
-    }
+    PTO_TRY(ptoi_tensor_extent("permute: src", src, &extent));
     if (src->ndim && !perm) {
         return null_argument("permute", "perm");
     }
@@ -206,16 +192,9 @@ pto_status pto_tensor_transpose(const pto_tensor *src, int32_t d0, int32_t d1, p
         return null_argument("transpose", "out");
     }
     ptoi_extent extent;
-    pto_status s = ptoi_tensor_extent("transpose: src", src, &extent);
-    if (!s) {
-        s = check_dim("transpose", "d0", d0, src->ndim);
-    }
-    if (!s) {
-        s = check_dim("transpose", "d1", d1, src->ndim);
-    }
-    if (s) {
-        return s;
-    }
+    PTO_TRY(ptoi_tensor_extent("transpose: src", src, &extent));
+    PTO_TRY(check_dim("transpose", "d0", d0, src->ndim));
+    PTO_TRY(check_dim("transpose", "d1", d1, src->ndim));
     pto_tensor made = ptoi_tensor_derive(src, PTO_SHALLOW_TRANSPOSE);
     made.shape[d0] = src->shape[d1];
     made.shape[d1] = src->shape[d0];
@@ -246,10 +225,7 @@ static pto_status resolve_shape(int64_t numel, int32_t ndim, const int64_t *shap
         sizes[d] = 1;
     }
     int64_t product = 0;
-    pto_status s = ptoi_shape_numel("reshape", ndim, sizes, &product);
-    if (s) {
-        return s;
-    }
+    PTO_TRY(ptoi_shape_numel("reshape", ndim, sizes, &product));
     if (open >= 0) {
         if (!product) {
             return ptoi_fail(PTO_BAD_SHAPE,
@@ -331,29 +307,19 @@ pto_status pto_tensor_reshape(const pto_tensor *src, int32_t ndim, const int64_t
         return null_argument("reshape", "out");
     }
     ptoi_extent extent;
-    pto_status s = ptoi_tensor_extent("reshape: src", src, &extent);
-    if (!s) {
-        s = check_ndim("reshape", ndim, shape);
-    }
-    if (s) {
-        return s;
-    }
+    PTO_TRY(ptoi_tensor_extent("reshape: src", src, &extent));
+    PTO_TRY(check_ndim("reshape", ndim, shape));
     pto_tensor made = *src;
     made.ndim = ndim;
-    s = resolve_shape(extent.numel, ndim, shape, made.shape);
-    if (s) {
-        return s;
-    }
+    PTO_TRY(resolve_shape(extent.numel, ndim, shape, made.shape));
     made = ptoi_tensor_derive(&made, PTO_SHALLOW_RESHAPE);
     /* Right for no elements and for one, where strides may have any value. */
     ptoi_dense_strides(ndim, made.shape, made.strides);
     if (extent.numel > 1) {
-        s = cut_runs(src, &made);
+        PTO_TRY(cut_runs(src, &made));
     }
-    if (!s) {
-        *out = made;
-    }
-    return s;
+    *out = made;
+    return PTO_OK;
 }
 
 /* ---- Broadcast -------------------------------------------------------------------------- */
@@ -366,16 +332,9 @@ pto_status pto_tensor_broadcast(const pto_tensor *src, int32_t ndim, const int64
     }
     ptoi_extent extent;
     int64_t numel = 0;
-    pto_status s = ptoi_tensor_extent("broadcast: src", src, &extent);
-    if (!s) {
-        s = check_ndim("broadcast", ndim, shape);
-    }
-    if (!s) {
-        s = ptoi_shape_numel("broadcast", ndim, shape, &numel);
-    }
-    if (s) {
-        return s;
-    }
+    PTO_TRY(ptoi_tensor_extent("broadcast: src", src, &extent));
+    PTO_TRY(check_ndim("broadcast", ndim, shape));
+    PTO_TRY(ptoi_shape_numel("broadcast", ndim, shape, &numel));
     int32_t added = ndim - src->ndim;
     if (added < 0) {
         return ptoi_fail(PTO_NOT_BROADCASTABLE,

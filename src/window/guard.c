@@ -6,19 +6,18 @@
 #include "base/os.h"
 
 /* Not instrumented: it reads guards, which are poisoned for the address sanitizer. */
-PTOI_OS_SEES_HIDDEN bool ptoi_guard_broken(const ptoi_view *view, uint32_t level, uint64_t at,
-                                           ptoi_damage *damage)
+PTOI_OS_SEES_HIDDEN bool ptoi_guard_broken(uint64_t begin, uint64_t bytes, const char *before,
+                                           const char *behind, ptoi_damage *damage)
 {
-    const uint64_t bytes = ptoi_get64(&ptoi_guard_of(view, level, at)->size);
-    const uint64_t begin = ptoi_guard_place(true, at), end = begin + bytes;
-    const uint64_t last = ptoi_guard_end(begin, bytes);
-    const char *heap = view->level[level].heap;
+    const uint64_t end = begin + bytes, length = ptoi_guard_end(begin, bytes) - end;
     *damage = (ptoi_damage){0, 0};
-    for (uint64_t i = begin - PTOI_GUARD_LINE; i < begin && !damage->before; i++) {
-        damage->before = heap[i] == ptoi_guard_byte(i) ? 0 : begin - i;
+    for (uint64_t i = 0; i < PTOI_GUARD_LINE && !damage->before; i++) {
+        damage->before = before[i] == ptoi_guard_byte(begin - PTOI_GUARD_LINE + i)
+                             ? 0
+                             : PTOI_GUARD_LINE - i;
     }
-    for (uint64_t i = last; i-- > end && !damage->behind;) {
-        damage->behind = heap[i] == ptoi_guard_byte(i) ? 0 : i + 1 - end;
+    for (uint64_t i = length; i-- > 0 && !damage->behind;) {
+        damage->behind = behind[i] == ptoi_guard_byte(end + i) ? 0 : i + 1;
     }
     return damage->before || damage->behind;
 }

@@ -15,10 +15,16 @@
  * checks them again, and so does recycling, which then fills the memory with a pattern. The address
  * sanitizer reports any access to guards and to recycled memory.
  *
- * The window has three arrays for each level:
+ * On a device the host cannot touch them: they are written and read by copies of the device, and the
+ * thread that does so waits. So it must not be a thread that the copy needs. That is why the end of a
+ * pending task, which any thread may report, checks memory of the host only; pto_wait finds the rest.
+ * On a device with streams a task has written its memory when it is closed, not when its kernel
+ * returns. It is checked then, and nothing is launched behind it before (worker/launcher.h).
+ *
+ * Three arrays, the first and the last for each heap; those of the host lie in the window:
  *
  *   guards    [o] index at / 64: size of the buffer that begins there, and its arming number
- *   begins    [o] index of an argument unit: 1 + `at` of the argument's buffer; 0: no buffer
+ *   begins    [o] of a level, index of an argument unit: 1 + `at` of the argument's buffer; 0: none
  *   reported  [s] index at / 64: arming number whose damage a worker has reported, before W2
  */
 #ifndef PTOI_GUARD_H
@@ -31,7 +37,9 @@
 
 typedef struct ptoi_guard {
     ptoi_a64 size;
-    ptoi_a64 arming; /* unique number; PTOI_GUARD_SEEN: the orchestrator has reported damage */
+    ptoi_a64
+        arming; /* unique number; PTOI_GUARD_SEEN: the orchestrator has reported damage, or that
+                        it cannot be checked. Set while no task uses the buffer */
 } ptoi_guard;
 
 #define PTOI_GUARD_SEEN (UINT64_C(1) << 63)
@@ -54,12 +62,12 @@ static inline uint64_t ptoi_guard_unplace(bool guarded, uint64_t place)
 
 static inline bool ptoi_is_guarded(const ptoi_view *view)
 {
-    return view->level[0].guards != NULL;
+    return view->guards[0] != NULL;
 }
 
-static inline ptoi_guard *ptoi_guard_of(const ptoi_view *view, uint32_t level, uint64_t at)
+static inline ptoi_guard *ptoi_guard_of(const ptoi_view *view, uint32_t segment, uint64_t at)
 {
-    return &view->level[level].guards[at / PTOI_GUARD_LINE];
+    return &view->guards[segment][at / PTOI_GUARD_LINE];
 }
 
 /* End (one past the last byte) of the guard behind a buffer of `bytes` bytes at `begin`. */
@@ -75,15 +83,17 @@ static inline char ptoi_guard_byte(uint64_t i)
     return (char)(unsigned char)(0x5a + 37 * i);
 }
 
-/* Whether a guard of the buffer at `at` is damaged; *damage says how far. */
-bool ptoi_guard_broken(const ptoi_view *view, uint32_t level, uint64_t at, ptoi_damage *damage);
+/* Whether the guards of a buffer of `bytes` bytes at `begin` are damaged; *damage says how far. `before`
+ * and `behind` are their bytes: from `begin` - 64 on, and from the end of the buffer on. */
+bool ptoi_guard_broken(uint64_t begin, uint64_t bytes, const char *before, const char *behind,
+                       ptoi_damage *damage);
 
 /* Whether a worker or the orchestrator has reported the damage. */
-static inline bool ptoi_guard_is_reported(const ptoi_view *view, uint32_t level, uint64_t at)
+static inline bool ptoi_guard_is_reported(const ptoi_view *view, uint32_t segment, uint64_t at)
 {
-    const uint64_t arming = ptoi_get64(&ptoi_guard_of(view, level, at)->arming);
+    const uint64_t arming = ptoi_get64(&ptoi_guard_of(view, segment, at)->arming);
     return arming & PTOI_GUARD_SEEN ||
-           ptoi_get64(&view->level[level].reported[at / PTOI_GUARD_LINE]) == arming;
+           ptoi_get64(&view->reported[segment][at / PTOI_GUARD_LINE]) == arming;
 }
 
 /* "3 bytes behind its buffer of 100 bytes" */

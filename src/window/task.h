@@ -18,6 +18,14 @@
  * before the list is closed, and the thread that closes the list resolves it; or it finds the list
  * closed and does not wait. There is no count that could disagree with the list.
  *
+ * On a device with streams a task is *launched* before it is complete: its work is in a queue of the
+ * device. Then a later task of the same device need not wait for the end of it; the device keeps the
+ * order. The list of a launched task stays open for all others. So there are three states of a list,
+ * and each step forward is one exchange on the word:
+ *
+ *     open ──launch──> launched ──close──> closed        on a device with streams
+ *     open ──────────close───────────────> closed        everywhere else; pending, failed, skipped
+ *
  * The edges of the protocol are listed in window.h. This header compiles as C11 and as CUDA C++.
  */
 #ifndef PTOI_TASK_H
@@ -33,6 +41,59 @@
 #define PTOI_MAX_LEVELS 8 /* of rings: as many as a reference can name */
 
 #define PTOI_NONE UINT32_MAX
+
+/* Segments of memory: what the value of an argument is an offset in.
+ *
+ *     0 .. 7                      heaps of the levels, on the host
+ *     8                           all memory of the process: base NULL, the offset is an address
+ *     9                           memory of the program that worker processes share
+ *     16 + 9 * (d - 1) + l        heap of level l on device number d of the runtime, d from 1 on
+ *     16 + 9 * (d - 1) + 8        memory of the program there: the offset is the address on the host,
+ *                                 and the base of the scheduler's side is the shift of the device
+ */
+#define PTOI_SEGMENT_USER 8
+#define PTOI_SEGMENT_SHARED 9
+#define PTOI_SEGMENT_DEVICES 16
+#define PTOI_DEVICE_SEGMENTS 9 /* of each device but the host */
+#define PTOI_DEVICES 16        /* that one runtime can use, with the host */
+#define PTOI_SEGMENTS (PTOI_SEGMENT_DEVICES + PTOI_DEVICE_SEGMENTS * (PTOI_DEVICES - 1))
+
+PTOI_INLINE uint32_t ptoi_segment_heap(uint32_t device, uint32_t level)
+{
+    return device ? PTOI_SEGMENT_DEVICES + PTOI_DEVICE_SEGMENTS * (device - 1) + level : level;
+}
+
+PTOI_INLINE uint32_t ptoi_segment_user(uint32_t device)
+{
+    return device ? ptoi_segment_heap(device, PTOI_MAX_LEVELS) : PTOI_SEGMENT_USER;
+}
+
+/* The device number of a segment. */
+PTOI_INLINE uint32_t ptoi_segment_device(uint32_t segment)
+{
+    return segment < PTOI_SEGMENT_DEVICES
+               ? 0
+               : 1 + (segment - PTOI_SEGMENT_DEVICES) / PTOI_DEVICE_SEGMENTS;
+}
+
+/* A lane: the type of a worker on a device. There is a queue of ready tasks for each lane. */
+#define PTOI_LANES 64
+#define PTOI_LANE_ENGINE 3 /* the type PTO_ACCELERATOR: it uses no streams (worker/launcher.h) */
+
+PTOI_INLINE uint32_t ptoi_lane(uint32_t device, uint32_t type)
+{
+    return device << 2 | type;
+}
+
+PTOI_INLINE uint32_t ptoi_lane_type(uint32_t lane)
+{
+    return lane & 3;
+}
+
+PTOI_INLINE uint32_t ptoi_lane_device(uint32_t lane)
+{
+    return lane >> 2;
+}
 
 /* ---- References ---- */
 
@@ -75,7 +136,11 @@ PTOI_INLINE uint64_t ptoi_task_make(uint64_t seq, uint32_t level)
 #define PTOI_LIST_EMPTY UINT32_MAX            /* no waiters; never stored */
 #define PTOI_LIST_CLOSED (UINT32_MAX - 1)     /* complete */
 #define PTOI_LIST_CLOSED_BAD (UINT32_MAX - 2) /* complete: failed or skipped */
-#define PTOI_SLOTS_MAX (UINT32_MAX - 3)
+#define PTOI_LIST_BROKEN (UINT32_MAX - 3)     /* not a list: never stored */
+/* Launched: this bit and the first task in the list, or this bit and NOBODY. */
+#define PTOI_LIST_LAUNCHED (UINT32_C(1) << 31)
+#define PTOI_LIST_NOBODY UINT32_C(0x7ffffff0)
+#define PTOI_SLOTS_MAX PTOI_LIST_NOBODY
 
 PTOI_INLINE uint64_t ptoi_list_word(uint32_t lap, uint32_t first)
 {
@@ -103,6 +168,23 @@ PTOI_INLINE bool ptoi_list_bad(uint64_t waiters, uint32_t lap)
 PTOI_INLINE uint32_t ptoi_list_first(uint64_t waiters, uint32_t lap)
 {
     return (uint32_t)(waiters >> 32) == lap ? (uint32_t)waiters : PTOI_LIST_EMPTY;
+}
+
+/* Whether the task of this lap is launched and not complete. */
+PTOI_INLINE bool ptoi_list_launched(uint64_t waiters, uint32_t lap)
+{
+    return waiters - ptoi_list_word(lap, PTOI_LIST_LAUNCHED) <= PTOI_LIST_NOBODY;
+}
+
+/* The first waiter of a task that is launched, or may be: ptoi_list_first for any open list. */
+PTOI_INLINE uint32_t ptoi_list_first_of_any(uint64_t waiters, uint32_t lap)
+{
+    const uint32_t first = ptoi_list_first(waiters, lap);
+    if (!ptoi_list_launched(waiters, lap)) {
+        return first;
+    }
+    return first == (PTOI_LIST_LAUNCHED | PTOI_LIST_NOBODY) ? PTOI_LIST_EMPTY
+                                                            : first ^ PTOI_LIST_LAUNCHED;
 }
 
 /* ---- The phase ---- */
@@ -150,7 +232,7 @@ typedef struct ptoi_slot_header {
     uint16_t kernel;
     uint16_t site;    /* where it was submitted */
     uint8_t level;    /* ring level */
-    uint8_t type;     /* pto_worker_type */
+    uint8_t lane;     /* device number and pto_worker_type: ptoi_lane */
     uint8_t poisoned; /* it will be skipped, as submit knew already */
     uint8_t unused;
 } ptoi_slot_header;
@@ -163,7 +245,7 @@ typedef struct ptoi_state {
     ptoi_a32 phase;   /* W8 */
     uint8_t poisoned; /* it will be skipped: submit knew, or a producer failed or was skipped */
     uint8_t outcome;  /* ptoi_outcome */
-    uint16_t unused;
+    uint16_t worker;  /* that called its kernel, from RUNNING on */
 } ptoi_state;
 
 /* [s], by the thread that resolves the task, before W3. */
@@ -185,17 +267,16 @@ typedef struct ptoi_view_level {
     ptoi_state *states;
     uint64_t *deps;
     struct ptoi_arg_desc *args;
-    char *heap;
-    struct ptoi_guard *guards; /* window/guard.h; NULL: memory has no guards */
-    uint64_t *begins;
-    ptoi_a64 *reported;
+    uint64_t *begins; /* window/guard.h; NULL: memory has no guards */
     uint32_t mask;
-    uint32_t shift; /* log2 of the slots: seq >> shift counts laps */
+    uint32_t shift;          /* log2 of the slots: seq >> shift counts laps */
+    uint32_t n_deps, n_args; /* sizes of the rings: references, and units of arguments */
 } ptoi_view_level;
 
 typedef struct ptoi_view {
     struct ptoi_header *header;      /* [o] */
     struct ptoi_sched_header *sched; /* [s] */
+    struct ptoi_wakes *wakes;        /* [w] */
     ptoi_slot *slots;
     ptoi_state *states;
     ptoi_wait *waits;
@@ -208,8 +289,20 @@ typedef struct ptoi_view {
     char *descs;                       /* [o] records of layout descriptors: tensor/desc.h */
     struct ptoi_site *sites;           /* [o] */
     struct ptoi_kernel_entry *kernels; /* [o] */
+    struct ptoi_kernel_code *codes;    /* [o] one for each kernel */
     char *strings;                     /* [o] */
+    struct ptoi_label *labels;         /* [o] one for each slot */
+    struct ptoi_queue_cell *cells;     /* [s] of all queues */
+    struct ptoi_post *posts;           /* [o] a ring as large as the inbox */
+    char *base[PTOI_SEGMENTS];         /* where each segment begins; NULL: here it has no place */
+    uint64_t segment_bytes[PTOI_SEGMENTS];
+    struct ptoi_guard *guards[PTOI_SEGMENTS]; /* [o] window/guard.h; NULL: no guards there */
+    ptoi_a64 *reported[PTOI_SEGMENTS];        /* [s] */
     uint32_t inbox_mask;
+    uint32_t n_slots; /* of all levels */
+    uint32_t levels;
+    uint32_t max_params; /* of one task */
+    bool checked;        /* broken processes may write the window: check what is read (sound.h) */
     ptoi_view_level level[PTOI_MAX_LEVELS];
 } ptoi_view;
 
@@ -225,7 +318,8 @@ PTOI_INLINE ptoi_state *ptoi_state_of(const ptoi_view *view, uint32_t level, uin
     return &l->states[(uint32_t)seq & l->mask];
 }
 
-PTOI_INLINE uint32_t ptoi_slot_number(const ptoi_view *view, const ptoi_slot *slot)
+/* The index of a slot: also of its task's state, wait and order, and in the inbox and in queues. */
+PTOI_INLINE uint32_t ptoi_slot_index(const ptoi_view *view, const ptoi_slot *slot)
 {
     return (uint32_t)(slot - view->slots);
 }
@@ -243,15 +337,21 @@ PTOI_INLINE ptoi_slot_header ptoi_slot_header_of(const ptoi_slot *slot)
     return ptoi_slot_header_read(ptoi_acquire64(&slot->header));
 }
 
+/* The same for a thread of the scheduler's side that owns the task: nobody writes the slot. */
+PTOI_INLINE ptoi_slot_header ptoi_slot_header_own(const ptoi_slot *slot)
+{
+    return ptoi_slot_header_read(ptoi_own64(&slot->header));
+}
+
 /* A slot header as a word, built in registers. */
 PTOI_INLINE uint64_t ptoi_slot_header_word(uint32_t kernel, uint32_t site, uint32_t level,
-                                           uint32_t type, bool poisoned)
+                                           uint32_t lane, bool poisoned)
 {
     _Static_assert(
         offsetof(ptoi_slot_header, site) == 2 && offsetof(ptoi_slot_header, level) == 4 &&
-            offsetof(ptoi_slot_header, type) == 5 && offsetof(ptoi_slot_header, poisoned) == 6,
+            offsetof(ptoi_slot_header, lane) == 5 && offsetof(ptoi_slot_header, poisoned) == 6,
         "the word is the struct");
-    return kernel | (uint64_t)site << 16 | (uint64_t)level << 32 | (uint64_t)type << 40 |
+    return kernel | (uint64_t)site << 16 | (uint64_t)level << 32 | (uint64_t)lane << 40 |
            (uint64_t)poisoned << 48;
 }
 
@@ -272,12 +372,12 @@ PTOI_INLINE uint64_t ptoi_order_word(uint64_t order, bool complete)
 /* Pairs W5. */
 PTOI_INLINE uint64_t ptoi_order_of(const ptoi_view *view, const ptoi_slot *slot)
 {
-    return ptoi_acquire64(&view->orders[ptoi_slot_number(view, slot)]) >> 1;
+    return ptoi_acquire64(&view->orders[ptoi_slot_index(view, slot)]) >> 1;
 }
 
 PTOI_INLINE bool ptoi_is_marked_complete(const ptoi_view *view, const ptoi_slot *slot)
 {
-    return ptoi_acquire64(&view->orders[ptoi_slot_number(view, slot)]) & 1;
+    return ptoi_acquire64(&view->orders[ptoi_slot_index(view, slot)]) & 1;
 }
 
 /* Laps of the ring, counted from 1. The count wraps after 2^32 laps, so `seq` is compared as well.

@@ -10,10 +10,13 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "device/device.h"
+#include "device/engines.h"
 #include "op/rearrange/plan.h"
 #include "tensor/tensor.h"
 #include "window/builtin.h"
 #include "worker/arg.h"
+#include "worker/engine.h"
 
 /* ---- Arguments ---------------------------------------------------------------------------- */
 
@@ -266,7 +269,11 @@ pto_status ptoi_kernel_work(const pto_call *call)
                              i < PTOI_WORK_TENSORS ? "tensor" : "scalar");
         }
     }
-    uint64_t opcode = args[PTOI_WORK_OPCODE].u64;
+    const uint64_t opcode = args[PTOI_WORK_OPCODE].u64;
+    const pto_engine *engine = ptoi_engine_find(call->device, (uint32_t)opcode);
+    if (engine && opcode <= UINT32_MAX) {
+        return ptoi_work_start(call, engine);
+    }
     if (opcode >= OPCODES || !operations[opcode]) {
         return ptoi_fail(PTO_BAD_OPCODE, "work: opcode %" PRIu64 " is not in 1 .. %d", opcode,
                          OPCODES - 1);
@@ -285,6 +292,9 @@ pto_status ptoi_kernel_work(const pto_call *call)
                          name, n_inputs, n_outputs, n_inouts, n_tensors, inputs, outputs, inouts);
     }
     const pto_arg *tensors = args + PTOI_WORK_TENSORS;
+    if (!ptoi_device_is_host(call->device)) {
+        return ptoi_work_elsewhere(call, (uint32_t)opcode, tensors);
+    }
     return operations[opcode](&(request){.name = name,
                                          .inputs = tensors,
                                          .outputs = tensors + inputs,

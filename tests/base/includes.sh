@@ -23,7 +23,8 @@ file base/os.h '#include <stddef.h>'
 file base/thread.h '#include <pthread.h>' 'int ptoi_thread_start(void);'
 file base/os.c '#include "base/os.h"' '#include "thread.h"' 'int ptoi_thread_start(void)' '{' '}'
 file tensor/tensor.h '#include <pto/tensor.h>' '#include "base/os.h"'
-file op/op.h '#include "tensor/tensor.h"'
+file device/device.h '#include "tensor/tensor.h"'
+file op/op.h '#include "tensor/tensor.h"' '#include "device/device.h"'
 file window/window.h '#include "tensor/tensor.h"' '#include "base/os.h"'
 file observe/log.h '#include "window/window.h"'
 file observe/export.h '#include "observe/log.h"'
@@ -48,6 +49,8 @@ planted() {
 
 planted base/os.h '"tensor/tensor.h"' "base must not include tensor/tensor.h (the rule: base: base)"
 planted tensor/tensor.h '"window/window.h"' 'tensor must not include window/window.h'
+planted device/device.h '"op/op.h"' 'device must not include op/op.h'
+planted scheduler/ready.c '"device/device.h"' 'scheduler must not include device/device.h'
 planted op/op.h '"window/window.h"' 'op must not include window/window.h'
 planted observe/export.h '"op/op.h"' 'observe must not include op/op.h'
 planted orchestrator/side.c '"scheduler/step.h"' 'orchestrator must not include scheduler/step.h'

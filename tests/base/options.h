@@ -23,7 +23,7 @@ typedef struct number {
 } number;
 
 #ifdef PTO_DEBUG_CHECKS
-#define GUARD 1
+#define GUARD 2
 #else
 #define GUARD 0
 #endif
@@ -45,11 +45,19 @@ static const number numbers[] = {
     {"PTO_TRACE_LIMIT", AT(trace_limit), 0, 1, 67108864, 1048576, AS_IS},
     {"PTO_FIRST_TASK", AT(first_task), 0, 0, 576460752303423488, 0, AS_IS},
     {"PTO_MAP_TWICE", AT(map_twice), 0, 0, 1, 0, AS_IS},
-    {"PTO_GUARD", AT(guard), 0, 0, 1, GUARD, AS_IS},
+    {"PTO_GUARD", AT(guard), 0, 0, 2, GUARD, AS_IS},
+    {"PTO_CRASH_REPORT", AT(crash_report), 0, 0, 1, 1, AS_IS},
+    {"PTO_PROCESS_THREADS", AT(process_threads), 0, 1, 1024, 1, AS_IS},
+    {"PTO_GRACE_MS", AT(grace_ms), 0, 0, 1073741824, 0, AS_IS},
+    {"PTO_SHARED", AT(shared_bytes), 0, 64, 70368744177664, 68719476736, LINES},
+    {"PTO_DEVICE_HEAP", AT(device_heap_bytes), 0, 64, 70368744177664, 67108864, LINES},
+    {"PTO_GPU_IDLE_US", AT(gpu_idle_us), 0, 1, 2147483648, 1000, AS_IS},
+    {"PTO_GPU_WORKERS", AT(gpu_workers), 0, 0, 768, 0, AS_IS},
 };
 static const size_t n_numbers = sizeof numbers / sizeof *numbers;
 
-static const char *const words[] = {"PTO_WORKERS", "PTO_CALLER", "PTO_SCHEDULER", "PTO_TRACE"};
+static const char *const words[] = {"PTO_WORKERS", "PTO_CALLER", "PTO_SCHEDULER",
+                                    "PTO_TRACE",   "PTO_ATTACH", "PTO_DEVICE"};
 static const size_t n_words = sizeof words / sizeof *words;
 
 static inline int forget(void **state)

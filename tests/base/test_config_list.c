@@ -72,6 +72,86 @@ static void test_nonsense(void **state)
     assert_false(find("PTO_LEVELS")->from_environment);
 }
 
+/* A variable that is no option is named, with the one that was probably meant. */
+static void test_unknown(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variable, *meant;
+    } cases[] = {
+        {"PTO_WORKER", "PTO_WORKERS"},
+        {"PTO_WROKERS", "PTO_WORKERS"},
+        {"PTO_RINGTASKS", "PTO_RING_TASKS"},
+        {"PTO_RING", "PTO_RING_TASKS"},
+        {"PTO_HEAP_BYTES", "PTO_HEAP"},
+        {"PTO_CALLER_TYPES", "PTO_CALLER"},
+        {"PTO_PLACE", "PTO_SCHEDULER"},
+        {"PTO_Spin", "PTO_SPIN"},
+        {"PTO_TRACELIMT", "PTO_TRACE_LIMIT"},
+        {"PTO_WINDW", NULL},
+        {"PTO_", NULL},
+        {"PTO_X", NULL},
+        {"PTO_A_NAME_THAT_IS_FAR_TOO_LONG_TO_BE_ANY_OPTION_OF_THIS_LIBRARY_OR_OF_ANOTHER_ONE",
+         NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char suggestion[64];
+        snprintf(suggestion, sizeof suggestion, "did you mean %s?",
+                 cases[i].meant ? cases[i].meant : "");
+        set(cases[i].variable, "1");
+        set("PTO_LEVELS", "2");
+        assert_int_equal(pto_options_list(listed, MOST, &n_listed), PTO_UNKNOWN_OPTION);
+        if (strlen(cases[i].variable) < 70) {
+            assert_non_null(strstr(pto_error_detail(), cases[i].variable));
+        }
+        assert_int_equal(strstr(pto_error_detail(), suggestion) != NULL, cases[i].meant != NULL);
+        assert_int_equal(strstr(pto_error_detail(), "did you mean") != NULL,
+                         cases[i].meant != NULL);
+        assert_string_equal(find("PTO_LEVELS")->value, "2"); /* the list is right */
+        unsetenv(cases[i].variable);
+    }
+    set("PTO_TEST_SOMETHING", "1"); /* of the tests */
+    set("OPTO_SPIN", "1");
+    assert_int_equal(pto_options_list(listed, MOST, &n_listed), PTO_OK);
+    set("PTO_ONE", "1");
+    set("PTO_TWO", "1");
+    assert_int_equal(pto_options_list(listed, MOST, &n_listed), PTO_UNKNOWN_OPTION);
+    assert_string_equal(pto_error_detail(),
+                        "options: PTO_ONE=1 is no option; PTO_TWO=1 is no option");
+    set("PTO_WORKER", "1"); /* those with a suggestion come first */
+    set("PTO_HEAPS", "1");
+    assert_int_equal(pto_options_list(listed, MOST, &n_listed), PTO_UNKNOWN_OPTION);
+    assert_string_equal(pto_error_detail(),
+                        "options: PTO_WORKER=1 is no option: did you mean PTO_WORKERS? PTO_HEAPS=1 "
+                        "is no option: did you mean PTO_HEAP? PTO_ONE=1 is no option; PTO_TWO=1 is "
+                        "no option");
+    for (int i = 0; i < 30; i++) {
+        char many[32];
+        snprintf(many, sizeof many, "PTO_NUMBER_%d", i);
+        set(many, "1");
+    }
+    assert_int_equal(pto_options_list(listed, MOST, &n_listed), PTO_UNKNOWN_OPTION);
+    const char *rest = strstr(pto_error_detail(), " (and "); /* those that no detail has room for */
+    assert_non_null(rest);
+    int named = 0;
+    for (const char *s = pto_error_detail(); (s = strstr(s, "is no option")) != NULL; s++) {
+        named++;
+    }
+    assert_int_equal(named + atoi(rest + 6), 34);
+    for (int i = 0; i < 30; i++) {
+        char many[32];
+        snprintf(many, sizeof many, "PTO_NUMBER_%d", i);
+        unsetenv(many);
+    }
+    unsetenv("PTO_WORKER");
+    unsetenv("PTO_HEAPS");
+    set("PTO_LEVELS", "99"); /* a value that cannot be read comes first */
+    assert_int_equal(pto_options_list(listed, MOST, &n_listed), PTO_BAD_CONFIG);
+    unsetenv("PTO_ONE");
+    unsetenv("PTO_TWO");
+    unsetenv("PTO_TEST_SOMETHING");
+}
+
 static void test_arguments(void **state)
 {
     (void)state;
@@ -89,10 +169,8 @@ static void test_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OPTION_TEST(test_defaults),
-        OPTION_TEST(test_the_environment),
-        OPTION_TEST(test_nonsense),
-        OPTION_TEST(test_arguments),
+        OPTION_TEST(test_defaults), OPTION_TEST(test_the_environment), OPTION_TEST(test_nonsense),
+        OPTION_TEST(test_unknown),  OPTION_TEST(test_arguments),
     };
     return cmocka_run_group_tests_name("config list", tests, NULL, NULL);
 }

@@ -88,7 +88,15 @@ static void options_are_printed(void **state)
     for (const char *at = text; (at = strstr(at, "\n  PTO_")); at++) {
         rows++;
     }
-    assert_int_equal(rows, n_numbers + n_words);
+    static const char *const sims[][2] = {{"PTO_SIM_MEMORY", "1g"},
+                                          {"PTO_SIM_BANDWIDTH", "none"},
+                                          {"PTO_SIM_LATENCY_NS", "none"},
+                                          {"PTO_SIM_WORKERS", "1"}};
+    const size_t n_sims = sizeof sims / sizeof *sims;
+    assert_int_equal(rows, n_numbers + n_words + n_sims);
+    for (size_t i = 0; i < n_sims; i++) {
+        has_value(text, sims[i][0], sims[i][1]);
+    }
     has_value(text, "PTO_LEVELS", "4");
     has_value(text, "PTO_RING_TASKS", "1024");
     has_value(text, "PTO_HEAP", "256m");
@@ -106,7 +114,8 @@ static void options_are_printed(void **state)
     has_value(text, "PTO_TRACE_LIMIT", "1048576");
     has_value(text, "PTO_FIRST_TASK", "0");
     has_value(text, "PTO_MAP_TWICE", "0");
-    has_value(text, "PTO_GUARD", GUARD ? "1" : "none");
+    has_value(text, "PTO_GUARD", GUARD ? "2" : "none");
+    has_value(text, "PTO_CRASH_REPORT", "1");
     assert_non_null(strstr(text, " 64 .. 64t bytes"));
     assert_non_null(strstr(text, " 2 .. 4194304 tasks"));
     assert_null(strstr(text, "environment"));

@@ -294,10 +294,20 @@ static void the_scheduler_has_its_place(void **state)
     assert_int_equal(accepted(&config)->config.place, PTO_PLACE_THREAD);
     static const char *const bad[] = {"garbage", "inlin", "inline,thread", "1", "none", "default"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        refused_variable("PTO_SCHEDULER", bad[i], "inline or thread");
+        refused_variable("PTO_SCHEDULER", bad[i], "inline or thread or process or gpu");
     }
-    config.place = (pto_place)3;
-    refused(&config, "place = 3: must be 0 to 2");
+    config.place = (pto_place)5;
+    refused(&config, "place = 5: must be 0 to 4");
+    /* A device that schedules for itself has to be named, and knows rings of a limited size. */
+    config.place = PTO_PLACE_GPU;
+    refused(&config, "needs a device");
+    config.device = (pto_device){PTO_DEVICE_SIM, 0};
+    assert_int_equal(accepted(&config)->caller_types, 0);
+    config.level_ring_tasks[1] = 1u << 20;
+    refused(&config, "level 1 has 1048576 tasks");
+    config.level_ring_tasks[1] = 0;
+    config.guard = 1;
+    refused(&config, "PTO_GUARD");
 }
 
 int main(void)

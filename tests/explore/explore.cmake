@@ -34,6 +34,11 @@ foreach(name memcpy memmove memset malloc calloc realloc free
     target_link_options(explore INTERFACE "LINKER:--wrap=${name}")
 endforeach()
 
+# Worker processes are threads of a world: tests/explore/scenario_death.c starts them.
+foreach(name ptoi_process_create ptoi_process_lost ptoi_process_is_lost)
+    target_link_options(explore INTERFACE "LINKER:--wrap=${name}")
+endforeach()
+
 pto_program(explore_main "${explore_folder}/explore.c" tests/explore explore)
 foreach(name model scenarios mutants)
     pto_program(test_explore_${name} "${explore_folder}/test_${name}.c" tests/explore explore

@@ -178,21 +178,29 @@ void ptoi_os_want_large_pages(void *memory, size_t bytes)
     (void)bytes;
 }
 
-static void *file_memory;
+static void *file_memory[4]; /* of the files created last: a window has three */
 
 pto_status ptoi_os_file_create(const char *name, size_t bytes, int *file)
 {
+    static int next;
     (void)name;
-    file_memory = ptoi_os_reserve(bytes);
-    *file = 0;
+    next = (next + 1) % 4;
+    file_memory[next] = ptoi_os_reserve(bytes);
+    *file = next;
     return PTO_OK;
 }
 
 pto_status ptoi_os_file_map(int file, size_t bytes, void **memory)
 {
-    (void)file;
     (void)bytes;
-    *memory = file_memory;
+    *memory = file_memory[file];
+    return PTO_OK;
+}
+
+pto_status ptoi_os_forbid(void *memory, size_t bytes)
+{
+    (void)memory;
+    (void)bytes;
     return PTO_OK;
 }
 
@@ -213,14 +221,31 @@ void ptoi_os_sleep(ptoi_a32 *word, uint32_t value)
     model_sleep(word, value);
 }
 
-void ptoi_os_nap(ptoi_a32 *word, uint32_t value)
+void ptoi_os_nap(ptoi_a32 *word, uint32_t value, uint32_t us)
 {
+    (void)us;
     model_nap(word, value);
 }
 
 void ptoi_os_wake(ptoi_a32 *word)
 {
     model_wake(word);
+}
+
+void ptoi_os_wake_all(ptoi_a32 *word)
+{
+    for (uint32_t i = 0; i < WORLD_THREADS; i++) {
+        model_wake(word);
+    }
+}
+
+void *ptoi_os_reserve_shared(size_t bytes)
+{
+    return ptoi_os_reserve(bytes); /* all processes are threads of one here */
+}
+
+void ptoi_os_block_signals(void)
+{
 }
 
 uint64_t ptoi_os_clock(void)
@@ -245,17 +270,24 @@ void ptoi_os_yield(void)
 
 bool world_has_barrier = true, world_makes_barrier = true;
 
-bool ptoi_os_has_barrier(void)
+bool ptoi_os_has_barrier(bool shared)
 {
+    (void)shared;
     return world_has_barrier;
 }
 
-bool ptoi_os_barrier(void)
+bool ptoi_os_barrier(bool shared)
 {
+    (void)shared;
     if (world_makes_barrier) {
         model_barrier();
     }
     return world_makes_barrier;
+}
+
+const char *ptoi_os_program(void)
+{
+    return "explore";
 }
 
 uint64_t ptoi_os_cores(void)
@@ -371,9 +403,11 @@ void __wrap_free(void *memory)
     }
 }
 
+/* A lock on the stack of a thread, and those of sources that are not instrumented: no other thread runs
+ * while they are held. */
 int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
 {
-    if (here.active) {
+    if (here.active && memory_has(lock)) {
         model_lock(lock);
     }
     return 0;
@@ -381,7 +415,7 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
 
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
 {
-    if (here.active) {
+    if (here.active && memory_has(lock)) {
         model_unlock(lock);
     }
     return 0;

@@ -15,8 +15,8 @@
 #include "world.h"
 
 #define BASE ((char *)(uintptr_t)(UINT64_C(1) << 36))
-#define WATCHED_BYTES (UINT64_C(32) << 20) /* the first part of the range */
-#define BYTES (UINT64_C(2) << 30)
+#define WATCHED_BYTES (UINT64_C(64) << 20) /* the first part of the range */
+#define BYTES (UINT64_C(64) << 30)         /* address space: maps reserve room to grow */
 #define PAGE UINT64_C(4096)
 
 enum { MAX_PAGES = 8192, MAX_BLOCKS = 256 };

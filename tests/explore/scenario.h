@@ -41,6 +41,8 @@
     X(pending_thread)                                                                              \
     X(pending_twice)                                                                               \
     X(pending_bad)                                                                                 \
+    X(copy)                                                                                        \
+    X(copy_bad)                                                                                    \
     X(failure)                                                                                     \
     X(failure_window)                                                                              \
     X(failure_thread)                                                                              \
@@ -49,7 +51,31 @@
     X(stats)                                                                                       \
     X(attach)                                                                                      \
     X(attach_inline)                                                                               \
-    X(info)
+    X(info)                                                                                        \
+    X(death)                                                                                       \
+    X(death_alone)                                                                                 \
+    X(death_wake)                                                                                  \
+    X(death_pause)                                                                                 \
+    X(death_guest)                                                                                 \
+    X(death_post)                                                                                  \
+    X(death_queue)                                                                                 \
+    X(detach)                                                                                      \
+    X(detach_wake)                                                                                 \
+    X(streams)                                                                                     \
+    X(streams_overwrite)                                                                           \
+    X(streams_skip)                                                                                \
+    X(streams_pend)                                                                                \
+    X(grid)                                                                                        \
+    X(grid_workers)                                                                                \
+    X(grid_lanes)                                                                                  \
+    X(grid_levels)                                                                                 \
+    X(grid_window)                                                                                 \
+    X(grid_window_workers)                                                                         \
+    X(grid_host)                                                                                   \
+    X(grid_again)                                                                                  \
+    X(grid_leave)                                                                                  \
+    X(grid_letter)                                                                                 \
+    X(grid_fail)
 
 #define SCENARIO_DECLARE(name) extern const scenario scenario_##name;
 SCENARIO_MAP(SCENARIO_DECLARE)

@@ -9,6 +9,8 @@
 enum { QUEUE_TASKS = 2 }; /* pushed by each of two threads, through a queue of two */
 
 static struct {
+    ptoi_queue_ends ends;
+    ptoi_queue_cell cells[4];
     ptoi_queue queue;
     ptoi_a32 left;    /* to pop */
     ptoi_a32 pushed;  /* no more than fit: a queue has room for every slot */
@@ -19,13 +21,13 @@ static struct {
 static void queue_prepare(void)
 {
     q = world_memory(sizeof *q);
-    (void)ptoi_queue_init(&q->queue, 4, UINT32_MAX - 1); /* counters wrap */
+    q->queue = (ptoi_queue){.ends = &q->ends, .cells = q->cells, .mask = 3};
+    ptoi_queue_reset(&q->queue, UINT32_MAX - 1); /* counters wrap */
     ptoi_set32(&q->left, 2 * QUEUE_TASKS);
-    world_name(&q->queue.head, 4, 1, 4, "queue.head");
-    world_name(&q->queue.tail, 4, 1, 4, "queue.tail");
-    world_name(&q->queue.cells[0].sequence, sizeof(ptoi_queue_cell), 4, 4,
-               "queue.cell[%u].sequence");
-    world_name(&q->queue.cells[0].task, sizeof(ptoi_queue_cell), 4, 4, "queue.cell[%u].task");
+    world_name(&q->ends.head, 4, 1, 4, "queue.head");
+    world_name(&q->ends.tail, 4, 1, 4, "queue.tail");
+    world_name(&q->cells[0].sequence, sizeof(ptoi_queue_cell), 4, 4, "queue.cell[%u].sequence");
+    world_name(&q->cells[0].index, sizeof(ptoi_queue_cell), 4, 4, "queue.cell[%u].task");
     world_name(q->data, 4, 4, 4, "data[%u]");
     world_name(&q->left, 4, 1, 4, "left");
     world_name(q->popped, 4, 4, 4, "popped[%u]");
@@ -79,13 +81,13 @@ const scenario scenario_queue = {
 static void round_prepare(void)
 {
     q = world_memory(sizeof *q);
-    (void)ptoi_queue_init(&q->queue, 2, UINT32_MAX);
+    q->queue = (ptoi_queue){.ends = &q->ends, .cells = q->cells, .mask = 1};
+    ptoi_queue_reset(&q->queue, UINT32_MAX);
     ptoi_set32(&q->left, 4);
-    world_name(&q->queue.head, 4, 1, 4, "queue.head");
-    world_name(&q->queue.tail, 4, 1, 4, "queue.tail");
-    world_name(&q->queue.cells[0].sequence, sizeof(ptoi_queue_cell), 2, 4,
-               "queue.cell[%u].sequence");
-    world_name(&q->queue.cells[0].task, sizeof(ptoi_queue_cell), 2, 4, "queue.cell[%u].task");
+    world_name(&q->ends.head, 4, 1, 4, "queue.head");
+    world_name(&q->ends.tail, 4, 1, 4, "queue.tail");
+    world_name(&q->cells[0].sequence, sizeof(ptoi_queue_cell), 2, 4, "queue.cell[%u].sequence");
+    world_name(&q->cells[0].index, sizeof(ptoi_queue_cell), 2, 4, "queue.cell[%u].task");
     world_name(q->data, 4, 4, 4, "data[%u]");
     world_name(&q->left, 4, 1, 4, "left");
     world_name(&q->pushed, 4, 1, 4, "pushed");
@@ -115,7 +117,7 @@ const scenario scenario_queue_round = {
 /* ---- Park against wake ---- */
 
 static struct {
-    ptoi_worker_line line[2];
+    ptoi_wake_line line[2];
     ptoi_parker parker[2];
     ptoi_a32 idle;
     ptoi_a32 work; /* units of work to take */

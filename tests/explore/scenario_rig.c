@@ -68,10 +68,10 @@ static void name_window(const ptoi_view *v)
     NAME(h, 1, 1, era, "era");
     NAME(h, 1, 1, stop, "stop");
     NAME(v->sched, 1, 1, inbox_claimed, "inbox_claimed");
-    NAME(v->sched, 1, 1, idle, "idle");
+    NAME(v->wakes, 1, 1, idle, "idle");
     NAME(v->sched, 1, 1, ready_epoch, "ready_epoch");
-    NAME(v->sched, 1, 1, awaited, "awaited");
-    NAME(v->sched, 1, 1, resting, "resting");
+    NAME(v->wakes, 1, 1, awaited, "awaited");
+    NAME(v->wakes, 1, 1, resting, "resting");
     NAME(v->sched, 1, 1, cancel, "worker_cancelled");
     NAME(h, 1, 1, orchestrator_done, "orchestrator_done");
     world_name(h->edges, sizeof h->edges[0], 4, sizeof h->edges[0], "edges[%u]");
@@ -108,7 +108,7 @@ static void name_window(const ptoi_view *v)
                    l ? "level 1 deps[%u]" : "level 0 deps[%u]");
         world_name(level->args, sizeof *level->args, h->level[l].arg_units, sizeof *level->args,
                    l ? "level 1 args[%u]" : "level 0 args[%u]");
-        world_name(level->heap, 8, (uint32_t)(h->level[l].heap_bytes / 8), 8,
+        world_name(v->base[l], 8, (uint32_t)(h->level[l].heap_bytes / 8), 8,
                    l ? "level 1 heap[%u]" : "level 0 heap[%u]");
     }
 }
@@ -116,10 +116,10 @@ static void name_window(const ptoi_view *v)
 static void name_queue(const ptoi_queue *queue, const char *head, const char *tail,
                        const char *sequence, const char *task)
 {
-    NAME(queue, 1, 1, head, head);
-    NAME(queue, 1, 1, tail, tail);
+    NAME(queue->ends, 1, 1, head, head);
+    NAME(queue->ends, 1, 1, tail, tail);
     NAME(queue->cells, sizeof *queue->cells, queue->mask + 1, sequence, sequence);
-    NAME(queue->cells, sizeof *queue->cells, queue->mask + 1, task, task);
+    NAME(queue->cells, sizeof *queue->cells, queue->mask + 1, index, task);
 }
 
 static void name_worker(const ptoi_worker *worker, uint32_t count, const char *state,
@@ -127,10 +127,10 @@ static void name_worker(const ptoi_worker *worker, uint32_t count, const char *s
                         const char *whole)
 {
     world_name(worker, sizeof *worker, count, sizeof *worker, whole);
-    NAME(worker->line, sizeof *worker->line, count, parked, state);
-    NAME(worker->line, sizeof *worker->line, count, parks, parks);
-    NAME(worker->line, sizeof *worker->line, count, tally.completed, completed);
-    NAME(worker->line, sizeof *worker->line, count, task, task);
+    NAME(worker->parker.line, sizeof *worker->parker.line, count, parked, state);
+    NAME(worker->parker.line, sizeof *worker->parker.line, count, parks, parks);
+    NAME(worker->calls.line, sizeof *worker->calls.line, count, tally.completed, completed);
+    NAME(worker->calls.line, sizeof *worker->calls.line, count, task, task);
 }
 
 static void name_sched(const ptoi_scheduler *sched)
@@ -138,14 +138,15 @@ static void name_sched(const ptoi_scheduler *sched)
     world_name(sched, 1, 1, sizeof *sched, "sched");
     NAME(sched, 1, 1, guests, "guests");
     NAME(sched, 1, 1, lock, "lock");
-    name_queue(&sched->ready[PTO_VECTOR], "ready.head", "ready.tail", "ready[%u].sequence",
+    name_queue(&sched->queue[PTO_VECTOR], "ready.head", "ready.tail", "ready[%u].sequence",
                "ready[%u].task");
-    name_queue(&sched->ready[PTO_CUBE], "cube.head", "cube.tail", "cube[%u].sequence",
+    name_queue(&sched->queue[PTO_CUBE], "cube.head", "cube.tail", "cube[%u].sequence",
                "cube[%u].task");
     name_worker(sched->workers, sched->n_workers + 1, "worker[%u].state", "worker[%u].parks",
                 "worker[%u].completed", "worker[%u].task", "worker[%u]");
     if (sched->place == PTO_PLACE_THREAD) {
-        name_queue(&sched->done, "done.head", "done.tail", "done[%u].sequence", "done[%u].task");
+        name_queue(&sched->queue[PTOI_QUEUE_DONE], "done.head", "done.tail", "done[%u].sequence",
+                   "done[%u].task");
     }
     name_worker(&sched->own, 1, "scheduler.state", "scheduler.parks", "scheduler.completed",
                 "scheduler.task", "scheduler");
@@ -195,8 +196,10 @@ void rig_create(const pto_config *config)
                    {"pend", PTO_VECTOR, pend_fn, offsetof(rig, pend)},
                    {"signal", PTO_VECTOR, signal_fn, offsetof(rig, signal)}};
     pto_runtime *rt;
+    pto_config quiet = *config;
+    quiet.crash_report = PTO_NO_CRASH_REPORT; /* signals and their lock are the explorer's */
     r = world_memory(sizeof *r);
-    world_check(pto_runtime_create(&rt, config) == PTO_OK);
+    world_check(pto_runtime_create(&rt, &quiet) == PTO_OK);
     r->rt = rt;
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
         pto_kernel made;

@@ -101,6 +101,7 @@ static void held_run(void)
         world_check(pto_temp(r->rt, PTO_INT64, 1, (int64_t[]){1}, &y) == PTO_OK);
         rig_submit(r->set, pto_output(&x), pto_scalar(3));
         world_check(pto_submit(r->rt, r->set, pto_output(&y), pto_scalar(4)) == PTO_STALLED);
+        world_check(pto_refused(r->rt, NULL));
         rig_submit(r->add, pto_input(&x), pto_output(&r->t[0]));
     }
     world_check(pto_wait(r->rt) == PTO_OK);
@@ -121,6 +122,7 @@ static void nested_run(void)
         }
         world_check(pto_temp(r->rt, PTO_INT64, 1, (int64_t[]){1}, &y) == PTO_OK);
         world_check(pto_submit(r->rt, r->set, pto_output(&y), pto_scalar(4)) == PTO_STALLED);
+        world_check(pto_refused(r->rt, NULL));
         rig_submit(r->add, pto_input(&x), pto_output(&r->t[0]));
     }
     world_check(pto_wait(r->rt) == PTO_OK);

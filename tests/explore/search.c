@@ -529,8 +529,9 @@ static void print_value(uint64_t value)
 
 void search_print(void)
 {
-    static const char *const kinds[] = {"load",  "store", "swap", "add",    "cas",   "cas fails",
-                                        "sleep", "wake",  "lock", "unlock", "yield", "join"};
+    static const char *const kinds[] = {"load",      "store", "swap", "add",  "cas",
+                                        "cas fails", "sleep", "wake", "lock", "unlock",
+                                        "yield",     "join",  "kill"};
     static const char *const orders[] = {"relaxed", "acquire", "release", "acq_rel", "seq_cst"};
     uint32_t n, before = WORLD_THREADS;
     const op *trace = model_trace(&n);
@@ -565,6 +566,7 @@ void search_print(void)
             printf("%s", o->wrote < WORLD_THREADS ? here.threads[o->wrote].name : "nobody");
             break;
         case OP_JOIN:
+        case OP_KILL:
             printf("%s", here.threads[o->read].name);
             break;
         case OP_LOCK:

@@ -35,7 +35,7 @@ static void test_scenario(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[64];
+    struct CMUnitTest tests[96];
     size_t n = 0;
     for (const scenario *const *s = scenarios; *s; s++) {
         tests[n++] = (struct CMUnitTest){

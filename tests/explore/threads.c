@@ -82,18 +82,28 @@ void world_join(uint32_t thread)
     model_join(thread);
 }
 
+void world_kill(uint32_t thread)
+{
+    model_kill(thread);
+}
+
+void threads_end(uint32_t thread)
+{
+    here.threads[thread].state = THREAD_DONE;
+    for (uint32_t t = 0; t < here.n_threads; t++) {
+        if (here.threads[t].state == THREAD_JOIN && here.threads[t].joins == thread) {
+            here.threads[t].state = THREAD_READY;
+        }
+    }
+}
+
 /* ---- Switching ---- */
 
 static void begin(void)
 {
     fiber *me = threads_now();
     me->run(me->context);
-    me->state = THREAD_DONE;
-    for (uint32_t t = 0; t < here.n_threads; t++) {
-        if (here.threads[t].state == THREAD_JOIN && here.threads[t].joins == here.current) {
-            here.threads[t].state = THREAD_READY;
-        }
-    }
+    threads_end(here.current);
     threads_block(THREAD_DONE, NULL);
 }
 

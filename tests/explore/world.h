@@ -71,6 +71,11 @@ extern bool world_has_barrier, world_makes_barrier;
 uint32_t world_thread(const char *name, void (*run)(void *), void *context);
 void world_join(uint32_t thread);
 
+/* Ends a thread where it stands, like a signal that kills its process: what it has executed is
+ * visible to the caller, and nothing follows. The search chooses when the caller runs, so it also
+ * chooses where the other one stands. */
+void world_kill(uint32_t thread);
+
 /* Names thread number `thread`. */
 void world_name_thread(uint32_t thread, const char *name);
 
@@ -112,6 +117,7 @@ typedef enum op_kind {
     OP_UNLOCK,
     OP_YIELD,
     OP_JOIN,
+    OP_KILL,
 } op_kind;
 
 typedef enum op_order {
@@ -195,7 +201,8 @@ uint32_t threads_add(void (*run)(void *), void *context);
 world_ending threads_run(void (*run)(void *), void *context); /* one schedule */
 void threads_point(bool point); /* before an operation: another thread may run first */
 void threads_block(thread_state state, const void *waits_for); /* until made ready */
-void threads_stir(const void *address);                        /* wakes threads that yielded */
+void threads_end(uint32_t thread);      /* it has ended: those that join it can go on */
+void threads_stir(const void *address); /* wakes threads that yielded */
 _Noreturn void threads_leave(world_ending how);
 uint32_t threads_candidates(uint32_t *list); /* can run; the current one first */
 
@@ -220,6 +227,7 @@ void model_sleep(const void *address, uint32_t value);
 void model_wake(const void *address);
 void model_yield(void);
 void model_join(uint32_t other);
+void model_kill(uint32_t other);
 void model_check_last_uses(const char *begin, size_t bytes); /* before memory is freed */
 const char *model_place_name(uint32_t id);
 

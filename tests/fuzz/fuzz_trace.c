@@ -12,6 +12,7 @@
 
 #include "commands.h"
 #include "observe/ptrace_read.h"
+#include "replay.h"
 
 enum { GOOD_BEGINNING = 1, HTML = 2 };
 
@@ -87,8 +88,8 @@ static void write_all(const char *from, bool html, const ptoi_ptrace *trace)
     ptoi_ptrace_close(&again);
 }
 
-/* Runs a command, which must succeed. */
-static void call(int (*command)(int argc, char **argv), const char *const *words)
+/* Runs a command, which must end with this status. */
+static void expect(int want, int (*command)(int argc, char **argv), const char *const *words)
 {
     char copies[6][128], *argv[7] = {NULL};
     int argc = 0;
@@ -97,9 +98,14 @@ static void call(int (*command)(int argc, char **argv), const char *const *words
         argv[argc] = copies[argc];
     }
     const int status = command(argc, argv);
-    if (status != 0) {
-        fuzz_wrong("%s %s ends with %d", words[0], words[1], status);
+    if (status != want) {
+        fuzz_wrong("%s %s ends with %d, not %d", words[0], words[1], status, want);
     }
+}
+
+static void call(int (*command)(int argc, char **argv), const char *const *words)
+{
+    expect(0, command, words);
 }
 
 static void use(const char *path, const ptoi_ptrace *trace, uint8_t how)
@@ -108,9 +114,10 @@ static void use(const char *path, const ptoi_ptrace *trace, uint8_t how)
     write_all(path, how & HTML, trace);
     call(command_trace, (const char *[]){"trace", "report", path, NULL});
     call(command_trace, (const char *[]){"trace", "diff", path, path, NULL});
-    call(command_replay, (const char *[]){"replay", "--rings", path, NULL});
-    call(command_replay,
-         (const char *[]){"replay", "--json", "--workers", "0,1,3,cube=1", path, NULL});
+    const int refused = replay_is_outdated(trace);
+    expect(refused, command_replay, (const char *[]){"replay", "--rings", path, NULL});
+    expect(refused, command_replay,
+           (const char *[]){"replay", "--json", "--workers", "0,1,3,cube=1", path, NULL});
     if (trace->n_tasks > 1) {
         snprintf(a, sizeof a, "%u", (how >> 2) % (unsigned)(trace->n_tasks - 1));
         snprintf(b, sizeof b, "%u", (unsigned)trace->n_tasks - 1);

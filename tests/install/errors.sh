@@ -30,7 +30,8 @@ END
 
 # Addresses, places in the test and sizes of structures are not for the page.
 "$provoke" 2>&1 | sed -n 's/^  \(PTO_[A-Z_]*\): "\(.*\)"$/\1\t\2/p' |
-    sed -E 's,[^ ]*test_provoke\.c:[0-9]+,app.c:12,g; s/0x[0-9a-f]+/0x.../g
+    sed -E 's,[^ ]*test_provoke\.c:[0-9]+,app.c:12,g; s/0x[0-9a-f]+/0x.../g; s/(worker process) [0-9]+/\1 4242/
+        s/(memfd_create for) [0-9]+/\1 .../
         s/9223372036854775807/LARGEST/g; s/[0-9]{10,}/.../g; s/LARGEST/9223372036854775807/g' \
         >"$work/words"
 

@@ -30,6 +30,7 @@ expect 0 "usage: ./dev run rearrange" "$examples/rearrange" --help
 expect 2 "--height takes a number from 1 to" "$examples/rearrange" --height 0
 expect 2 "unknown option" "$examples/rearrange" --bad
 expect 0 "share a byte" "$examples/overlap"
+expect 0 "values: 0 1 (lost) 9" "$examples/survive"
 expect 2 "unknown dtype" "$examples/overlap" float3:1 float32:1
 expect 0 "1229 primes below 10000" "$examples/interrupt" 1
 expect 0 "usage: ./dev run interrupt" "$examples/interrupt" --help

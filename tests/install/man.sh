@@ -29,7 +29,15 @@ cat "$source"/include/pto/*.h >"$work/headers"
         grep -v -e '_MAP$' -e '_ENUM$' -e '^PTO_PRINTF$'
 } | grep -v '_$' | sort -u >"$work/functions"
 [ "$(wc -l <"$work/functions")" -gt 100 ]
+# pto_fail returns the status that it is given.
+tr '\n' ' ' <"$work/headers" | grep -o 'PTO_API [A-Z_ ]*pto_status  *pto_[a-z0-9_]*(' |
+    sed 's/.*[ *]\(pto_[a-z0-9_]*\)($/\1/' | grep -vx pto_fail | sort -u >"$work/fallible"
+[ "$(wc -l <"$work/fallible")" -gt 80 ]
 awk -v man="$man/" '
+    FNR == NR {
+        fallible[$1] = 1
+        next
+    }
     # read_page FILE: its sections into text[]; a link leads on
     function read_page(file,    line, title, status) {
         split("", text)
@@ -57,18 +65,50 @@ awk -v man="$man/" '
             complain("no page")
             next
         }
-        n = split("NAME SYNOPSIS DESCRIPTION SEE_ALSO", titles, " ")
+        n = split("NAME SYNOPSIS DESCRIPTION RETURN_VALUE ERRORS EXAMPLE SEE_ALSO", titles, " ")
         for (i = 1; i <= n; i++) {
             sub(/_/, " ", titles[i])
             if (text[titles[i]] !~ /[a-z]/)
                 complain("nothing under " titles[i])
         }
+        # A function that returns a status says when it returns which error.
+        if (name in fallible && text["ERRORS"] !~ /PTO_/)
+            complain("returns a pto_status, and its page names no error: see docs/man/errors.txt")
         if (("\n" text["NAME"]) !~ ("\n" name ",?\n"))
             complain("its page does not name it")
         if (text["SYNOPSIS"] !~ ("[ *B]" name "\\("))
             complain("its page does not show how it is called")
     }
-    END { exit bad }' "$work/functions" || bad=1
+    END { exit bad }' "$work/fallible" "$work/functions" || bad=1
+
+# The codes that the pages name exist.
+sed -n 's/^    X(\([A-Z_]*\), [0-9]*,.*/PTO_\1/p' "$source/include/pto/status.h" | sort >"$work/codes"
+[ "$(wc -l <"$work/codes")" -gt 50 ]
+for page in "$man"/man3/*.3; do
+    sed -n '/^\.SH ERRORS/,/^\.SH /p' "$page" | grep -A 1 '^\.TP' | grep -o 'PTO_[A-Z_]*' || true
+done | sort -u >"$work/named"
+[ "$(wc -l <"$work/named")" -gt 40 ]
+comm -13 "$work/codes" "$work/named" >"$work/unknown"
+[ ! -s "$work/unknown" ] || complain "there is no such status: $(tr '\n' ' ' <"$work/unknown")"
+
+# Mistakes in errors.txt, and what it lacks, are found. A macro has the errors of its function.
+refused() { # WORDS SED-SCRIPT
+    sed "$2" "$source/docs/man/errors.txt" >"$work/errors.txt"
+    mkdir -p "$work/broken/man3"
+    if awk -v out="$work/broken" -v version=1 -v date=2001-01-01 -v errors="$work/errors.txt" \
+        -v examples="$(echo "$source"/docs/man/examples/*.c)" -f "$source/docs/man/text.awk" \
+        -f "$source/docs/man/headers.awk" -f "$source/docs/man/errors.awk" -f "$source/docs/man/pages.awk" \
+        "$source"/include/pto/*.h \
+        >"$work/said" 2>&1; then
+        complain "errors.txt is taken after: $2"
+    fi
+    grep -q -- "$1" "$work/said" || complain "no '$1': $(cat "$work/said")"
+}
+refused 'there is no status PTO_BAD_DIMM' 's/PTO_BAD_DIM /PTO_BAD_DIMM /'
+refused 'there is no pto_tensor_slize' 's/^pto_tensor_slice:/pto_tensor_slize:/'
+refused 'pto_stats: which errors, and when' '/^pto_stats:/,/^$/d'
+refused 'pto_submit: which errors, and when' 's/^pto_submit_task_at pto_submit:/pto_submit_task_at:/'
+refused 'pto_last_task: what does it return' '/^pto_last_task:/,/^$/d'
 
 [ ! -s "$man/complaints" ] || complain "$(cat "$man/complaints")"
 
@@ -83,7 +123,7 @@ mkdir "$work/out" "$work/out/man3"
 printf '/* hole.h - a test. */\n\n/* Says so. */\nPTO_API int pto_said(void);\n\nPTO_API int pto_mute(int x);\n' \
     >"$work/hole.h"
 if awk -v out="$work/out" -v version=1 -v date=2001-01-01 -f "$source/docs/man/text.awk" \
-    -f "$source/docs/man/headers.awk" -f "$source/docs/man/pages.awk" "$work/hole.h" >"$work/said" 2>&1; then
+    -f "$source/docs/man/headers.awk" -f "$source/docs/man/errors.awk" -f "$source/docs/man/pages.awk" "$work/hole.h" >"$work/said" 2>&1; then
     complain "a function without a comment is taken"
 fi
 grep -q 'hole.h:6: pto_mute has no comment' "$work/said" || complain "$(cat "$work/said")"

@@ -38,7 +38,7 @@ cp "$packages"/*.deb "$root/packages"
 say install
 inside sh -c 'apt-get -q install -y --no-install-recommends /packages/*.deb' >"$root/log" 2>&1 ||
     { cat "$root/log"; exit 1; }
-inside dpkg -l libpto0.1 libpto-dev pto-tools | tail -n 3
+inside dpkg -l libpto0.1 libpto-dev pto-tools python3-pto | tail -n 4
 
 say the command
 inside pto run vector --small | grep '^result  *right'
@@ -71,8 +71,25 @@ for page in '1 pto' '1 pto-run' '3 pto_submit' '3 pto_inout' '7 pto'; do
     inside man $page | head -n 5 | sed -n 4,5p | grep pto
 done
 
+say guide
+for page in guide.md errors.md CHANGELOG.md examples/hello.c; do
+    [ -s "$root/usr/share/doc/libpto-dev/$page" ] || { echo "missing: $page"; exit 1; }
+done
+
+say Python
+inside python3 -c 'import array, pto
+@pto.kernel
+def twice(a: pto.In, b: pto.Out):
+    for i in range(len(a)):
+        b[i] = 2 * a[i]
+x, y = array.array("d", [1, 2]), array.array("d", [0, 0])
+with pto.Runtime() as rt:
+    rt.submit(twice, x, y)
+assert list(y) == [2, 4]
+print(pto.__file__, "works")'
+
 say purge
-inside apt-get -q purge -y libpto0.1 libpto-dev pto-tools >"$root/log" 2>&1
+inside apt-get -q purge -y libpto0.1 libpto-dev pto-tools python3-pto >"$root/log" 2>&1
 inside apt-get -q autoremove --purge -y >"$root/log" 2>&1
 snapshot | diff "$root/before" - || {
     echo "something stays"

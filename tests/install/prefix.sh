@@ -34,3 +34,15 @@ if grep -rlF -e "$source" -e "$build" -e "$stage" -e /opt/pto "$libs/pkgconfig" 
     echo "these files name the place where they were built or installed"
     exit 1
 fi
+
+# The guide, with what it links to: every link of an installed page leads to a file or a page.
+[ -s share/doc/pto/guide.md ]
+for page in "$source"/docs/*.md; do
+    [ -s "share/doc/pto/$(basename "$page")" ] || { echo "missing: $page"; exit 1; }
+done
+cd share/doc/pto
+grep -o '](\([A-Za-z.][^):#]*\)[^):]*)' ./*.md | sed 's/:](/ /; s/[#)].*$//' | sort -u >"$stage/links"
+[ "$(wc -l <"$stage/links")" -gt 10 ]
+while read -r page link; do
+    [ -e "$link" ] || { echo "share/doc/pto/$page links to $link, which is not installed"; exit 1; }
+done <"$stage/links"

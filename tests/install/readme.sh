@@ -79,9 +79,10 @@ fi
 sed 's# /[^ ]*/# #g' "$out/printed" | diff -u "$out/shown" -
 
 # Every linked file exists.
-grep -o '](\([A-Za-z][^):]*\))' "$readme" | sed 's/^](//; s/)$//' >"$out/links"
+cat "$readme" "$source/CONTRIBUTING.md" "$source/CHANGELOG.md" |
+    grep -o '](\([A-Za-z][^):]*\))' | sed 's/^](//; s/)$//' >"$out/links"
 [ -s "$out/links" ]
 while read -r link; do
-    [ -e "$source/$link" ] || { echo "README.md names $link, which is not there"; exit 1; }
+    [ -e "$source/$link" ] || { echo "README.md, CONTRIBUTING.md or CHANGELOG.md names $link, which is not there"; exit 1; }
 done <"$out/links"
 echo "the README is true"

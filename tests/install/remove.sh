@@ -30,6 +30,7 @@ install_into "$root"
 prefix=$root/opt/pto
 for file in bin/pto include/pto/pto.h share/man/man1/pto.1 share/man/man1/pto-run.1 \
     share/man/man3/pto_submit.3 share/man/man7/pto.7 \
+    share/doc/pto/guide.md share/doc/pto/CHANGELOG.md share/doc/pto/examples/hello.c \
     share/bash-completion/completions/pto share/zsh/site-functions/_pto \
     share/fish/vendor_completions.d/pto.fish; do
     [ -s "$prefix/$file" ] || { echo "missing: $file"; exit 1; }

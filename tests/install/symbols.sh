@@ -2,7 +2,7 @@
 # symbols.sh SOURCE SHARED STATIC
 #
 # What the public headers declare is what the shared library exports and what is global in the
-# static one: no more, no less.
+# static one: no more, no less. Exported symbols have the version of the soname.
 set -eu
 
 source=$1
@@ -14,7 +14,11 @@ trap 'rm -rf "$work"' EXIT
 
 sed -n 's/^PTO_API .*[ *]\(pto_[a-z0-9_]*\)(.*/\1/p' "$source"/include/pto/*.h |
     sort -u >"$work/declared"
-nm -D --defined-only "$shared" | awk '{ print $NF }' | sort -u >"$work/exported"
+soname=$(readelf -d "$shared" | sed -n 's/.*(SONAME).*\[libpto\.so\.\(.*\)\]/\1/p')
+[ -n "$soname" ]
+nm -D --defined-only "$shared" | awk -v node="PTO_$soname" '$NF != node { print $NF }' |
+    sort -u >"$work/versioned"
+sed "s/@@PTO_$soname\$//" "$work/versioned" >"$work/exported"
 nm -g --defined-only "$static" | awk 'NF == 3 { print $3 }' | sort -u >"$work/global"
 
 bad=0

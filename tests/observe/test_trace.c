@@ -1,7 +1,10 @@
 /* test_trace.c - a fixed program is recorded and read back, field by field. */
-#define _GNU_SOURCE /* setenv, mkdtemp */
+#define _GNU_SOURCE /* setenv, mkdtemp, program_invocation_short_name */
 #include "traces.h"
 
+#include <pto/trace.h>
+
+#include <errno.h>
 #include <sys/stat.h>
 
 typedef struct edge {
@@ -71,11 +74,14 @@ static void test_every_edge_and_every_field(void **state)
 {
     const rig_setup *setup = *state;
     rig r;
-    char path[128], x[8], y[8], z[8];
+    char path[128];
     const pto_config config = recorded(path);
     rig_start(&r, state, &config);
+    char *x = rig_memory(&r, 8);
+    char *y = rig_memory(&r, 8);
+    char *z = rig_memory(&r, 8);
     pto_tensor tx = rig_bytes(&r, x, 8), ty = rig_bytes(&r, y, 8), tz = rig_bytes(&r, z, 8);
-    const pto_tensor low = rig_slice(&tx, 0, 4);
+    const pto_tensor part = rig_slice(&tx, 2, 6);
     pto_tensor even;
     expect_ok(pto_tensor_slice(&tx, 0, 0, 8, 2, &even));
     pto_task task[9];
@@ -86,7 +92,7 @@ static void test_every_edge_and_every_field(void **state)
     task[3] = RIG_SUBMIT(&r, r.quick, pto_input(&ty), pto_input(&tz));
     task[4] = RIG_SUBMIT(&r, r.quick, pto_output(&tx));
     task[5] = RIG_SUBMIT(&r, r.quick, pto_after(task[3]), pto_after(task[0]));
-    task[6] = RIG_SUBMIT(&r, r.quick, pto_inout(&low));
+    task[6] = RIG_SUBMIT(&r, r.quick, pto_inout(&part));
     task[7] = RIG_SUBMIT(&r, r.quick, pto_input(&even), pto_output(&ty));
     task[8] = RIG_SUBMIT(&r, r.quick, pto_nodep(pto_inout(&tx)));
     const pto_runtime_stats stats = rig_stats(&r);
@@ -140,7 +146,9 @@ static void test_every_edge_and_every_field(void **state)
     expect_arg(&t, 0, 0, x, 8, 8, 1, PTO_PARAM_OUTPUT);
     expect_arg(&t, 1, 1, x, 8, 8, 1, PTO_PARAM_INPUT);
     expect_arg(&t, 1, 2, y, 8, 8, 1, PTO_PARAM_OUTPUT);
-    expect_arg(&t, 6, 0, x, 8, 4, 1, PTO_PARAM_INOUT);
+    expect_arg(&t, 6, 0, x + 2, 8, 4, 1, PTO_PARAM_INOUT);
+    assert_int_equal(t.args[t.tasks[0].first_arg].offset, 1);
+    assert_int_equal(t.args[t.tasks[6].first_arg].offset, 3);
     expect_arg(&t, 7, 0, x, 8, 4, 2, PTO_PARAM_INPUT);
     expect_arg(&t, 8, 0, x, 8, 8, 1, PTO_PARAM_INOUT | PTRACE_NODEP);
     const ptrace_arg *scalar = &t.args[t.tasks[1].first_arg];
@@ -153,14 +161,38 @@ static void test_every_edge_and_every_field(void **state)
     ptoi_ptrace_close(&t);
 }
 
+/* The name of a process (comm) has at most 15 letters; that of a program may have more. */
+static void test_the_whole_name_of_the_program(void **state)
+{
+    rig r;
+    char path[128], *was = program_invocation_short_name;
+    const pto_config config = recorded(path);
+    program_invocation_short_name = "a_program_with_a_long_name";
+    rig_start(&r, state, &config);
+    char *x = rig_memory(&r, 8);
+    pto_tensor tx = rig_bytes(&r, x, 8);
+    RIG_SUBMIT(&r, r.quick, pto_output(&tx));
+    stop(&r, PTO_OK);
+    program_invocation_short_name = was;
+    ptoi_ptrace t;
+    static const char want[] = "program=a_program_with_a_long_name\n";
+    expect_ok(ptoi_ptrace_open(path, &t));
+    assert_true(t.n_meta > sizeof want - 1);
+    assert_memory_equal(t.meta, want, sizeof want - 1);
+    ptoi_ptrace_close(&t);
+}
+
 /* ---- Failures ---- */
 
 static void test_failed_and_skipped(void **state)
 {
     rig r;
-    char path[128], x[8], y[8], z[8];
+    char path[128];
     const pto_config config = recorded(path);
     rig_start(&r, state, &config);
+    char *x = rig_memory(&r, 8);
+    char *y = rig_memory(&r, 8);
+    char *z = rig_memory(&r, 8);
     pto_tensor tx = rig_bytes(&r, x, 8), ty = rig_bytes(&r, y, 8), tz = rig_bytes(&r, z, 8);
     RIG_SUBMIT(&r, r.fails, pto_output(&tx));
     RIG_SUBMIT(&r, r.quick, pto_input(&tx), pto_output(&ty));
@@ -179,6 +211,123 @@ static void test_failed_and_skipped(void **state)
         assert_int_equal(t.tasks[i].start != PTRACE_UNKNOWN, ran);
         assert_int_equal(t.tasks[i].lane != PTRACE_NONE, ran);
     }
+    assert_int_equal(t.n_failures, 3);
+    const ptrace_failure *f = t.failures;
+    assert_int_equal(f[0].task, 0);
+    assert_int_equal(f[0].cause, 0);
+    assert_int_equal(f[0].edge, PTRACE_NONE);
+    assert_string_equal(ptoi_ptrace_string(&t, f[0].words), "no luck");
+    assert_string_equal(ptoi_ptrace_string(&t, f[0].name), pto_status_name(f[0].status));
+    for (uint32_t i = 1; i < 3; i++) {
+        assert_int_equal(f[i].task, i);
+        assert_int_equal(f[i].cause, 0);
+        assert_int_equal(t.edges[f[i].edge].from, i - 1);
+        assert_int_equal(t.edges[f[i].edge].to, i);
+        assert_int_equal(f[i].status, PTO_OK);
+        assert_string_equal(ptoi_ptrace_string(&t, f[i].words), "");
+    }
+    assert_ptr_equal(ptoi_ptrace_failure(&t, 2), &f[2]);
+    assert_null(ptoi_ptrace_failure(&t, 3));
+    ptoi_ptrace_close(&t);
+}
+
+static pto_status returns_its_scalar(const pto_call *call)
+{
+    return (pto_status)pto_arg_i64(&call->args[1]);
+}
+
+/* A status that is none of the library's keeps its number, in the trace and in what is made of it.
+ * The longest words have room, however many tasks fail. */
+static void test_unknown_status(void **state)
+{
+    enum { TASKS = 60 };
+    static const int numbers[] = {INT32_MIN, INT32_MIN + 1};
+    rig r;
+    char path[128], other[128], want[64];
+    const pto_config config = recorded(path);
+    pto_kernel kernel;
+    rig_start(&r, state, &config);
+    char *x = rig_memory(&r, 8);
+    expect_ok(pto_kernel_register(r.rt, "odd", PTO_VECTOR, returns_its_scalar, NULL, &kernel));
+    pto_tensor tx = rig_bytes(&r, x, 8);
+    for (int i = 0; i < TASKS; i++) {
+        RIG_SUBMIT(&r, kernel, pto_output(&tx), pto_scalar(numbers[i % 2]));
+    }
+    stop(&r, PTO_TASK_FAILED);
+
+    ptoi_ptrace t;
+    expect_ok(ptoi_ptrace_open(path, &t));
+    assert_int_equal(t.n_failures, TASKS);
+    for (int i = 0; i < TASKS; i++) {
+        snprintf(want, sizeof want, "status %d, which is none of PTO's", numbers[i % 2]);
+        assert_int_equal((int)t.failures[i].status, numbers[i % 2]);
+        assert_string_equal(ptoi_ptrace_string(&t, t.failures[i].name), want);
+    }
+    ptoi_ptrace_close(&t);
+    expect_ok(pto_trace_convert(path, traces_path("odd.json", other)));
+    size_t n;
+    char *json = traces_bytes(other, &n);
+    assert_non_null(strstr(json, want));
+    free(json);
+}
+
+/* Two failures reach one task: the first in order of submission is the cause. Poison does not
+ * follow WAR and WAW edges. Words of pto_task_complete are recorded, too. */
+static void test_causes(void **state)
+{
+    rig r;
+    char path[128];
+    const pto_config config = recorded(path);
+    rig_start(&r, state, &config);
+    char *x = rig_memory(&r, 8);
+    char *y = rig_memory(&r, 8);
+    char *z = rig_memory(&r, 8);
+    pto_tensor tx = rig_bytes(&r, x, 8), ty = rig_bytes(&r, y, 8), tz = rig_bytes(&r, z, 8);
+    pto_task held = RIG_SUBMIT(&r, r.hold, pto_output(&tx));
+    pto_task last = RIG_SUBMIT(&r, r.fails, pto_output(&ty));
+    RIG_SUBMIT(&r, r.quick, pto_input(&ty), pto_input(&tx), pto_output(&tz));
+    RIG_SUBMIT(&r, r.quick, pto_output(&tx)); /* WAW after the first, WAR after the skipped task */
+    RIG_SUBMIT(&r, r.quick, pto_input(&tx), pto_after(last));
+    rig_finish(&r, held, PTO_SYSTEM);
+    stop(&r, PTO_TASK_FAILED);
+
+    ptoi_ptrace t;
+    static const uint32_t causes[] = {0, 1, 0, PTRACE_NONE, 1};
+    expect_ok(ptoi_ptrace_open(path, &t));
+    assert_int_equal(t.n_tasks, 5);
+    assert_int_equal(t.n_failures, 4);
+    for (uint32_t i = 0; i < 5; i++) {
+        const ptrace_failure *f = ptoi_ptrace_failure(&t, i);
+        assert_int_equal(f ? f->cause : PTRACE_NONE, causes[i]);
+    }
+    assert_int_equal(t.failures[0].status, PTO_SYSTEM);
+    assert_string_equal(ptoi_ptrace_string(&t, t.failures[0].name), "PTO_SYSTEM");
+    assert_int_equal(t.edges[t.failures[3].edge].kind, PTRACE_AFTER);
+    ptoi_ptrace_close(&t);
+}
+
+/* Tasks that a cancel skips have no cause. */
+static void test_cancelled(void **state)
+{
+    rig r;
+    char path[128];
+    const pto_config config = recorded(path);
+    rig_start(&r, state, &config);
+    char *x = rig_memory(&r, 8);
+    pto_tensor tx = rig_bytes(&r, x, 8);
+    pto_task held = RIG_SUBMIT(&r, r.hold, pto_output(&tx));
+    RIG_SUBMIT(&r, r.quick, pto_input(&tx));
+    rig_until(&r, held, PTO_TASK_RUNNING);
+    pto_cancel(r.rt);
+    rig_finish(&r, held, PTO_OK);
+    stop(&r, PTO_CANCELLED);
+
+    ptoi_ptrace t;
+    expect_ok(ptoi_ptrace_open(path, &t));
+    assert_int_equal(t.n_failures, 1);
+    assert_int_equal(t.failures[0].task, 1);
+    assert_int_equal(t.failures[0].cause, PTRACE_NONE);
+    assert_int_equal(t.failures[0].edge, PTRACE_NONE);
     ptoi_ptrace_close(&t);
 }
 
@@ -187,11 +336,12 @@ static void test_failed_and_skipped(void **state)
 static void test_waits_for_room_and_tasks(void **state)
 {
     rig r;
-    char path[128], x[8];
+    char path[128];
     pto_config config = recorded(path);
     config.ring_tasks = 4;
     config.workers = PTO_NO_WORKERS;
     rig_start(&r, state, &config);
+    char *x = rig_memory(&r, 8);
     pto_tensor tx = rig_bytes(&r, x, 8);
     pto_task last = 0;
     for (int i = 0; i < 40; i++) {
@@ -246,11 +396,12 @@ static void test_waits_for_room_and_tasks(void **state)
 static void test_buffers_are_told_apart(void **state)
 {
     rig r;
-    char path[128], x[64];
+    char path[128];
     pto_config config = recorded(path);
     config.level_heap_bytes[1] = 128;
     config.guard = PTO_NO_GUARD; /* it would move them */
     rig_start(&r, state, &config);
+    char *x = rig_memory(&r, 64);
     pto_tensor tx = rig_bytes(&r, x, 64);
     enum { ROUNDS = 20 };
     for (int i = 0; i < ROUNDS; i++) {
@@ -276,7 +427,8 @@ static void test_buffers_are_told_apart(void **state)
         assert_int_equal(e->to, 2 * i + 1);
         assert_int_equal(e->kind, PTRACE_RAW);
         assert_int_equal(whole->segment, 1);
-        assert_true(whole->where < 128); /* room for two of the twenty */
+        assert_int_equal(whole->offset, 0); /* not known of managed memory */
+        assert_true(whole->where < 128);    /* room for two of the twenty */
         assert_int_equal(half->buffer, whole->buffer);
         assert_int_equal(half->where, whole->where + 32);
         assert_int_equal(half->bytes, 64);
@@ -343,49 +495,49 @@ static void test_lifetimes_are_recorded(void **state)
     const pto_config config = recorded(path);
     rig_start(&r, state, &config);
     enum { ROUNDS = 2 };
-    pto_task outer[2] = {0}, inner[ROUNDS][2] = {{0}};
-    RIG_SUBMIT(&r, r.quick, pto_scalar(0)); /* held by no scope: nothing is recorded */
+    RIG_SUBMIT(&r, r.quick, pto_scalar(0)); /* in no scope: nothing is recorded */
     PTO_SCOPE(r.rt) {
         pto_tensor kept;
-        outer[0] = RIG_SUBMIT(&r, r.quick, pto_scalar(1));
+        RIG_SUBMIT(&r, r.quick, pto_scalar(1));
         expect_ok(pto_alloc(r.rt, PTO_UINT8, 1, (int64_t[]){192}, &kept));
-        outer[1] = RIG_SUBMIT(&r, r.quick, pto_output(&kept));
+        RIG_SUBMIT(&r, r.quick, pto_output(&kept));
         for (int i = 0; i < ROUNDS; i++) {
             PTO_BOUNDARY(r.rt) {
                 const pto_tensor temp = rig_temp(&r, 64);
-                inner[i][0] = RIG_SUBMIT(&r, r.quick, pto_output(&temp));
+                RIG_SUBMIT(&r, r.quick, pto_output(&temp));
                 PTO_SCOPE(r.rt) { /* ends with the boundary: nothing is recorded, either */
-                    inner[i][1] = RIG_SUBMIT(&r, r.quick, pto_inout(&temp));
+                    RIG_SUBMIT(&r, r.quick, pto_inout(&temp));
                 }
+                expect_ok(pto_release(r.rt, &temp));
             }
         }
+        expect_ok(pto_release(r.rt, &kept));
     }
     stop(&r, PTO_OK);
 
     ptoi_ptrace t;
     expect_ok(ptoi_ptrace_open(path, &t));
-    assert_int_equal(t.n_lives, 6);
-    expect_life(&t, 0, PTRACE_SCOPED, 0);
+    assert_int_equal(t.n_lives, 4 + 3 * ROUNDS);
+    expect_life(&t, 0, PTRACE_BEGUN, 0);
     assert_true(t.tasks[0].submitted <= t.lives[0].at && t.lives[0].at <= t.tasks[1].called);
     expect_life(&t, 1, PTRACE_MEMORY, 0);
     assert_int_equal(t.lives[1].bytes, 192);
     assert_int_equal(t.lives[1].buffer, t.args[t.tasks[2].first_arg].buffer);
     assert_int_not_equal(t.lives[1].buffer, 0);
-    assert_true(outer[0] < t.lives[1].task && t.lives[1].task < outer[1]);
+    assert_int_equal(t.lives[1].task, 1); /* the outermost lifetime */
     assert_true(t.tasks[1].submitted <= t.lives[1].at && t.lives[1].at <= t.tasks[2].called);
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        const ptrace_life *life = &t.lives[2 + i];
-        const ptrace_task *last = &t.tasks[4 + 2 * i];
-        expect_life(&t, 2 + i, PTRACE_RELEASED, 1);
-        assert_int_equal(last->task, inner[i][1]);
-        assert_true(inner[i][0] < life->task && inner[i][1] < life->task);
-        assert_true(i + 1 == ROUNDS || life->task <= inner[i + 1][0]);
-        assert_true(last->submitted <= life->at);
-        assert_true(i + 1 == ROUNDS || life->at <= t.tasks[5 + 2 * i].called);
+        const ptrace_life *life = &t.lives[2 + 3 * i];
+        const ptrace_task *first = &t.tasks[3 + 2 * i];
+        expect_life(&t, 2 + 3 * i, PTRACE_BEGUN, 1);
+        expect_life(&t, 3 + 3 * i, PTRACE_GIVEN_UP, 1);
+        expect_life(&t, 4 + 3 * i, PTRACE_ENDED, 1);
+        assert_int_equal(life[1].buffer, t.args[first->first_arg].buffer);
+        assert_true(life[0].at <= first->called && first[1].submitted <= life[1].at);
     }
-    expect_life(&t, 4, PTRACE_RELEASED, 0);
-    assert_true(outer[1] < t.lives[4].task);
-    expect_life(&t, 5, PTRACE_UNSCOPED, 0);
+    expect_life(&t, 2 + 3 * ROUNDS, PTRACE_GIVEN_UP, 0);
+    assert_int_equal(t.lives[2 + 3 * ROUNDS].buffer, t.lives[1].buffer);
+    expect_life(&t, 3 + 3 * ROUNDS, PTRACE_ENDED, 0);
     ptoi_ptrace_close(&t);
 }
 
@@ -412,11 +564,12 @@ static void test_many_tasks_as_a_model_says(void **state)
     static tile tiles[TILES];
     static uint8_t want[TASKS][TASKS];
     rig r;
-    char path[128], memory[TILES][16];
+    char path[128];
     pto_config config = recorded(path);
     config.workers = 3;
     config.ring_tasks = 32;
     rig_start(&r, state, &config);
+    char(*memory)[16] = rig_memory(&r, sizeof(char[TILES][16]));
     memset(tiles, 0, sizeof tiles);
     memset(want, 0, sizeof want);
     test_rng rng = test_rng_make(801);
@@ -476,13 +629,131 @@ static void test_many_tasks_as_a_model_says(void **state)
 
 /* ---- Limits ---- */
 
+/* Whether both tasks touch a byte of the array, and one of them writes it. */
+static bool in_conflict(const ptoi_ptrace *t, uint32_t a, uint32_t b)
+{
+    const ptrace_task *x = &t->tasks[a], *y = &t->tasks[b];
+    for (uint32_t i = x->first_arg; i < x->first_arg + x->args; i++) {
+        for (uint32_t j = y->first_arg; j < y->first_arg + y->args; j++) {
+            pto_tensor p, q;
+            assert_true(ptoi_ptrace_tensor(t, &t->args[i], &p));
+            assert_true(ptoi_ptrace_tensor(t, &t->args[j], &q));
+            if ((t->args[i].access != PTO_PARAM_INPUT || t->args[j].access != PTO_PARAM_INPUT) &&
+                pto_tensor_overlaps(&p, &q)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Views that overlap in part, so that no single write covers a read: the edges order every pair of
+ * tasks in conflict, and no edge is between tasks that are not. */
+static void test_partial_overlaps(void **state)
+{
+    enum { TASKS = 160, BYTES = 24 };
+    static bool before[TASKS][TASKS]; /* before[j][i]: there is a path from i to j */
+    rig r;
+    char path[128];
+    const pto_config config = recorded(path);
+    test_rng rng = test_rng_make(test_seed());
+    rig_start(&r, state, &config);
+    char *x = rig_memory(&r, BYTES);
+    const pto_tensor tx = rig_bytes(&r, x, BYTES);
+    for (uint32_t i = 0; i < TASKS; i++) {
+        pto_tensor views[2];
+        for (uint32_t k = 0; k < 2; k++) {
+            const int64_t from = test_between(&rng, 0, BYTES - 2);
+            const int64_t to = test_between(&rng, from + 1, BYTES);
+            expect_ok(pto_tensor_slice(&tx, 0, from, to, test_between(&rng, 1, 3), &views[k]));
+        }
+        switch (test_between(&rng, 0, 3)) {
+        case 0:
+            RIG_SUBMIT(&r, r.quick, pto_inout(&views[0]));
+            break;
+        case 1:
+            RIG_SUBMIT(&r, r.quick, pto_input(&views[0]), pto_output(&views[1]));
+            break;
+        default:
+            RIG_SUBMIT(&r, r.quick, pto_input(&views[0]), pto_input(&views[1]));
+            break;
+        }
+    }
+    stop(&r, PTO_OK);
+
+    ptoi_ptrace t;
+    expect_ok(ptoi_ptrace_open(path, &t));
+    assert_int_equal(t.n_tasks, TASKS);
+    memset(before, 0, sizeof before);
+    for (uint32_t j = 0; j < TASKS; j++) {
+        for (uint32_t e = t.tasks[j].first_edge; e < t.tasks[j].first_edge + t.tasks[j].edges;
+             e++) {
+            const uint32_t i = t.edges[e].from;
+            assert_true(in_conflict(&t, i, j));
+            before[j][i] = true;
+            for (uint32_t k = 0; k < i; k++) {
+                before[j][k] |= before[i][k];
+            }
+        }
+        for (uint32_t i = 0; i < j; i++) {
+            if (!before[j][i] && in_conflict(&t, i, j)) {
+                fail_msg("no path from task %u to %u", i, j);
+            }
+        }
+    }
+    ptoi_ptrace_close(&t);
+}
+
+/* A stencil: each read of a tile and its neighbours is overwritten tile by tile. Every step has the
+ * same number of edges, however many came before. */
+static void test_a_stencil_has_each_edge_once(void **state)
+{
+    enum { TILES = 6, STEPS = 24, WIDTH = 4 };
+    rig r;
+    char path[128];
+    const pto_config config = recorded(path);
+    rig_start(&r, state, &config);
+    char(*x)[TILES * WIDTH] = rig_memory(&r, sizeof(char[2][TILES * WIDTH]));
+    char *rhs = rig_memory(&r, 8);
+    pto_tensor plane[2] = {rig_bytes(&r, x[0], sizeof x[0]), rig_bytes(&r, x[1], sizeof x[1])};
+    const pto_tensor constant = rig_bytes(&r, rhs, 8); /* read by all, and never written */
+    for (int step = 0; step < STEPS; step++) {
+        for (int i = 0; i < TILES; i++) {
+            const int64_t low = i ? i * WIDTH - 1 : 0;
+            const int64_t high = i + 1 < TILES ? (i + 1) * WIDTH + 1 : TILES * WIDTH;
+            const pto_tensor around = rig_slice(&plane[step % 2], low, high);
+            const pto_tensor inside = rig_slice(&plane[1 - step % 2], i * WIDTH, (i + 1) * WIDTH);
+            RIG_SUBMIT(&r, r.quick, pto_input(&around), pto_input(&constant), pto_output(&inside));
+            /* One more reader, so that there are WAR edges at all. */
+            RIG_SUBMIT(&r, r.quick, pto_input(&around));
+        }
+    }
+    stop(&r, PTO_OK);
+
+    ptoi_ptrace t;
+    uint64_t steps[STEPS] = {0}, wars = 0;
+    expect_ok(ptoi_ptrace_open(path, &t));
+    for (uint64_t i = 0; i < t.n_tasks; i++) {
+        steps[i / (2 * TILES)] += t.tasks[i].edges;
+    }
+    for (uint64_t i = 0; i < t.n_edges; i++) {
+        wars += t.edges[i].kind == PTRACE_WAR;
+    }
+    assert_int_not_equal(wars, 0);
+    for (int step = 4; step < STEPS; step++) {
+        assert_int_equal(steps[step], steps[3]);
+    }
+    ptoi_ptrace_close(&t);
+}
+
 static void test_a_full_log_counts_what_it_loses(void **state)
 {
     rig r;
-    char path[128], x[8];
+    char path[128];
     pto_config config = recorded(path);
     config.trace_limit = 4;
     rig_start(&r, state, &config);
+    char *x = rig_memory(&r, 8);
     pto_tensor tx = rig_bytes(&r, x, 8);
     for (int i = 0; i < 10; i++) {
         RIG_SUBMIT(&r, r.quick, pto_inout(&tx));
@@ -509,11 +780,12 @@ static void count_start(void *user, pto_task task, uint32_t worker)
 static void test_watched_and_traced(void **state)
 {
     rig r;
-    char path[128], x[8];
+    char path[128];
     atomic_int started;
     const pto_config config = recorded(path);
     atomic_init(&started, 0);
     rig_start(&r, state, &config);
+    char *x = rig_memory(&r, 8);
     pto_tensor tx = rig_bytes(&r, x, 8);
     RIG_SUBMIT(&r, r.quick, pto_inout(&tx));
     pto_watcher watcher = {.size = sizeof watcher, .user = &started, .started = count_start};
@@ -595,7 +867,7 @@ static void test_inline_tasks_are_traced(void **state)
 static void test_a_trace_that_cannot_be_written(void **state)
 {
     rig r;
-    char path[128], x[8], full[128];
+    char path[128], full[128];
     pto_config config = recorded(path);
     /* Errors that can be detected at creation are reported then. */
     pto_runtime *rt = NULL;
@@ -623,7 +895,7 @@ static void test_a_trace_that_cannot_be_written(void **state)
     (void)unlink(full);
     assert_int_equal(symlink("/dev/full", full), 0);
     rig_start(&r, state, &config);
-    pto_tensor tx = rig_bytes(&r, x, 8);
+    pto_tensor tx = rig_bytes(&r, rig_memory(&r, 8), 8);
     RIG_SUBMIT(&r, r.fails, pto_inout(&tx));
     expect_fail(pto_runtime_destroy(&r.rt, PTO_WAIT), PTO_TASK_FAILED, "no luck", "full.dot",
                 "No space left");
@@ -667,21 +939,56 @@ static void test_runtimes_of_a_process_are_told_apart(void **state)
     }
 }
 
+/* Shared memory begins at an address, not at 0. */
+static void test_the_first_shared_memory(void **state)
+{
+    const rig_setup *setup = *state;
+    pto_runtime *rt = NULL;
+    pto_kernel quick;
+    pto_tensor x;
+    void *memory = NULL;
+    char path[128];
+    pto_config config = recorded(path);
+    config.place = setup->place;
+    expect_ok(pto_runtime_create(&rt, &config));
+    expect_ok(pto_kernel_register(rt, "quick", PTO_VECTOR, rig_quick, NULL, &quick));
+    expect_ok(pto_shared_alloc(rt, 8, &memory));
+    expect_ok(pto_external_tensor(rt, memory, PTO_UINT8, 1, DIMS(8), &x));
+    expect_ok(pto_submit(rt, quick, pto_output(&x)));
+    expect_ok(pto_runtime_destroy(&rt, PTO_WAIT));
+
+    ptoi_ptrace t;
+    expect_ok(ptoi_ptrace_open(path, &t));
+    assert_int_equal(t.args[0].where, (uintptr_t)memory);
+    ptoi_ptrace_close(&t);
+}
+
 int main(void)
 {
     const rig_case cases[] = {
-        RIG_CASE(test_every_edge_and_every_field),
+        RIG_CASE_ONE_PROCESS(test_every_edge_and_every_field,
+                             "the orchestrating thread runs the tasks"),
+        RIG_CASE(test_the_whole_name_of_the_program),
         RIG_CASE(test_failed_and_skipped),
-        RIG_CASE(test_waits_for_room_and_tasks),
+        RIG_CASE(test_unknown_status),
+        RIG_CASE(test_causes),
+        RIG_CASE(test_cancelled),
+        RIG_CASE(test_the_first_shared_memory),
+        RIG_CASE_ONE_PROCESS(test_waits_for_room_and_tasks,
+                             "the orchestrating thread runs the tasks"),
         RIG_CASE(test_buffers_are_told_apart),
-        RIG_CASE(test_rings_until_they_are_empty),
+        RIG_CASE_ONE_PROCESS(test_rings_until_they_are_empty,
+                             "the orchestrating thread runs the tasks"),
         RIG_CASE(test_lifetimes_are_recorded),
         RIG_CASE(test_many_tasks_as_a_model_says),
+        RIG_CASE(test_partial_overlaps),
+        RIG_CASE(test_a_stencil_has_each_edge_once),
         RIG_CASE_SLOW(test_a_full_log_counts_what_it_loses),
-        RIG_CASE_SLOW(test_watched_and_traced),
-        RIG_CASE(test_inline_tasks_are_traced),
+        RIG_CASE_SLOW_ONE_PROCESS(test_watched_and_traced, "watchers are called by workers"),
+        RIG_CASE_ONE_PROCESS(test_inline_tasks_are_traced, "inline execution"),
         RIG_CASE_SLOW(test_a_trace_that_cannot_be_written),
-        {"test_runtimes_of_a_process_are_told_apart", test_runtimes_of_a_process_are_told_apart, 1},
+        {"test_runtimes_of_a_process_are_told_apart", test_runtimes_of_a_process_are_told_apart, 1,
+         NULL},
     };
     return rig_run("trace", cases, sizeof cases / sizeof *cases);
 }

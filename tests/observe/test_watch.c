@@ -46,8 +46,8 @@ static void ended(void *user, pto_task task, uint32_t worker, pto_status status)
 static void test_hears_of_every_task(void **state)
 {
     rig r;
-    char bytes[8];
     rig_start(&r, state, NULL);
+    char *bytes = rig_memory(&r, 8);
     static heard h;
     memset(&h, 0, sizeof h);
     pto_watcher watcher = {.size = sizeof watcher,
@@ -83,10 +83,86 @@ static void test_hears_of_every_task(void **state)
     rig_stop(&r);
 }
 
+/* A watcher that does what it must not: it calls the runtime. */
+typedef struct meddler {
+    rig *r;
+    const pto_tensor *x;
+    uint32_t calls[3], refused[3]; /* by callback; one worker and one task at a time */
+    bool last;                     /* pto_last_task was not 0 */
+} meddler;
+
+static void meddle(meddler *m, int callback)
+{
+    char byte;
+    m->calls[callback]++;
+    m->refused[callback] += pto_submit(m->r->rt, m->r->quick, pto_inout(m->x)) ==
+                                PTO_WRONG_THREAD &&
+                            pto_wait(m->r->rt) == PTO_WRONG_THREAD &&
+                            pto_read(m->r->rt, m->x, &byte, 1) == PTO_WRONG_THREAD &&
+                            pto_scope_begin(m->r->rt) == PTO_WRONG_THREAD &&
+                            pto_watch(m->r->rt, NULL) == PTO_WRONG_THREAD;
+    m->last |= pto_last_task(m->r->rt) != 0;
+}
+
+static void meddle_submitted(void *user, pto_task task, const char *kernel, const pto_param *params,
+                             size_t n)
+{
+    (void)task, (void)kernel, (void)params, (void)n;
+    meddle(user, 0);
+}
+
+static void meddle_started(void *user, pto_task task, uint32_t worker)
+{
+    (void)task, (void)worker;
+    meddle(user, 1);
+}
+
+static void meddle_ended(void *user, pto_task task, uint32_t worker, pto_status status)
+{
+    (void)task, (void)worker, (void)status;
+    meddle(user, 2);
+}
+
+/* Tasks of both kinds: offloaded and inline, new tensors and known ones. */
+static void test_must_not_orchestrate(void **state)
+{
+    for (int inline_ns = 0; inline_ns < 2; inline_ns++) {
+        rig r;
+        char bytes[8];
+        pto_config config = PTO_CONFIG_INIT;
+        config.inline_ns = inline_ns ? 1000000 : PTO_NO_INLINE;
+        config.guard = PTO_NO_GUARD; /* with guards there is no inline execution */
+        rig_start(&r, state, &config);
+        pto_tensor x = rig_bytes(&r, bytes, 1);
+        meddler m = {.r = &r, .x = &x};
+        pto_watcher watcher = {.size = sizeof watcher,
+                               .user = &m,
+                               .submitted = meddle_submitted,
+                               .started = meddle_started,
+                               .ended = meddle_ended};
+        expect_ok(pto_watch(r.rt, &watcher));
+        for (int i = 0; i < 20; i++) {
+            const pto_task task = RIG_SUBMIT(&r, r.quick, pto_inout(&x));
+            assert_int_equal(pto_last_task(r.rt), task);
+            expect_ok(pto_wait(r.rt));
+        }
+        for (int callback = 0; callback < 3; callback++) {
+            assert_int_equal(m.calls[callback], 20);
+            assert_int_equal(m.refused[callback], 20);
+        }
+        assert_false(m.last);
+        assert_int_equal(rig_stats(&r).submitted, 20);
+        assert_int_equal(pto_get_scope_depth(r.rt), 0);
+        expect_ok(pto_watch(r.rt, NULL));
+        rig_stop(&r);
+    }
+}
+
 int main(void)
 {
     const rig_case cases[] = {
-        RIG_CASE(test_hears_of_every_task),
+        RIG_CASE_ONE_PROCESS(test_hears_of_every_task, "watchers are called by workers"),
+        RIG_CASE_ONE_PROCESS(test_must_not_orchestrate, "watchers are called by workers"),
     };
     return rig_run("watch", cases, sizeof cases / sizeof *cases);
 }

@@ -8,8 +8,8 @@
 
 #include <pto/kernel.h>
 
+#include "device/device.h"
 #include "op/cache.h"
-#include "op/device.h"
 
 static const pto_device cpu = {PTO_DEVICE_CPU, 0};
 

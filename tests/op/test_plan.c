@@ -11,7 +11,7 @@
 #include "op/rearrange/plan.h"
 #include "support.h"
 
-enum { PAGE = 4096, PAGES = 192, ROOM = PAGES * PAGE, SETS = 3, SIZES = 5, WAYS = 5 };
+enum { PAGE = 4096, PAGES = 192, ROOM = PAGES * PAGE, SETS = 4, SIZES = 5, WAYS = 5 };
 
 /* Memory with a page before and after it that nobody may touch. */
 static unsigned char *fenced(void)

@@ -7,13 +7,13 @@
 #include <time.h>
 
 #include <pto/execute.h>
+#include <pto/sim.h>
 
 #include "../worker/requests.h"
-#include "fake_device.h"
 
 /* ---- Where --------------------------------------------------------------------------------- */
 
-static const pto_device fake_place = {PTO_DEVICE_ASCEND, 1};
+static const pto_device sim_place = {PTO_DEVICE_SIM, 0}, inner_place = {PTO_DEVICE_SIM, 1};
 
 static inline pto_execute_options on(pto_device device, pto_orchestrator orchestrator)
 {
@@ -21,11 +21,11 @@ static inline pto_execute_options on(pto_device device, pto_orchestrator orchest
         .size = sizeof(pto_execute_options), .device = device, .orchestrator = orchestrator};
 }
 
-static inline pto_execute_options on_fake(fake_device *fake, pto_orchestrator orchestrator)
+static inline pto_sim_stats sim_stats(pto_device device)
 {
-    pto_device_ops ops = fake_ops(fake);
-    expect_ok(pto_device_register(runtime, fake_place, &ops));
-    return on(fake_place, orchestrator);
+    pto_sim_stats stats;
+    expect_ok(pto_sim_stats_get(device.index, &stats));
+    return stats;
 }
 
 static const pto_orchestrator both[] = {PTO_ON_CALLER, PTO_ON_THREAD};
@@ -48,7 +48,9 @@ static inline pto_status slow_add_fn(const pto_call *call)
 static inline int create_to_add(void **state)
 {
     return create(state) ||
-           pto_kernel_register(runtime, "slow add", PTO_VECTOR, slow_add_fn, NULL, &slow_add);
+           pto_kernel_register(runtime, "slow add", PTO_VECTOR, slow_add_fn, NULL, &slow_add) ||
+           pto_kernel_variant(runtime, slow_add, PTO_DEVICE_SIM, slow_add_fn, NULL) ||
+           pto_kernel_variant(runtime, slow_add, PTO_DEVICE_ASCEND, slow_add_fn, NULL);
 }
 
 /* Counts how often it is run, if `params` is there to count in. */

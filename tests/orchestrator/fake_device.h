@@ -1,5 +1,6 @@
-/* fake_device.h - a device that records all calls. It allocates host memory, detects every wrong
- * use of it, fails at a chosen call, and can delay its copies as long as the rules allow. */
+/* fake_device.h - a device without a copy function: dense bytes in and out. It allocates host memory,
+ * detects every wrong use of it, and can delay its copies as long as the rules allow. One thread at a
+ * time copies: that of its ACCELERATOR worker, or one that waits for it. */
 #ifndef PTO_TEST_FAKE_DEVICE_H
 #define PTO_TEST_FAKE_DEVICE_H
 
@@ -13,17 +14,10 @@ enum { FAKE_BLOCKS = 64, FAKE_COPIES = 64 };
 
 typedef struct fake_device {
     /* what the test wants */
-    uint64_t fail_at; /* the call that fails, counted from 1; 0: none does */
-    bool silent;      /* it fails without a message */
-    bool late;        /* copies are carried out by synchronize */
-    bool gives_null;  /* alloc says PTO_OK and gives nothing */
-    bool gives_small; /* alloc gives 64 bytes, whatever is asked for */
-    bool chatty;      /* free sets the detail */
+    bool late; /* copies are carried out by synchronize */
 
     /* what has happened */
-    uint64_t calls; /* that could have failed */
-    uint64_t allocs, frees, copies_in, copies_out, currents, synchronizes;
-    char failed[16]; /* the function that failed */
+    uint64_t allocs, frees, copies_in, copies_out, synchronizes;
     uint32_t n_blocks, n_copies;
     struct {
         void *memory;
@@ -36,37 +30,29 @@ typedef struct fake_device {
     } copies[FAKE_COPIES]; /* not carried out yet */
 } fake_device;
 
+static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER; /* of all fakes */
+
 /* The device that set_current last named, on this thread. */
 static _Thread_local fake_device *fake_current;
 
-static inline pto_status fake_call(fake_device *fake, const char *name)
-{
-    if (++fake->calls != fake->fail_at) {
-        return PTO_OK;
-    }
-    snprintf(fake->failed, sizeof fake->failed, "%s", name);
-    return fake->silent ? PTO_SYSTEM
-                        : pto_fail(PTO_SYSTEM, "the fake gave up in call %d", (int)fake->calls);
-}
-
 static inline pto_status fake_set_current(void *self)
 {
-    fake_device *fake = self;
-    fake->currents++;
-    fake_current = fake;
-    return fake_call(fake, "set_current");
+    fake_current = self;
+    return PTO_OK;
 }
 
 static inline pto_status fake_synchronize(void *self)
 {
     fake_device *fake = self;
     assert_ptr_equal(fake_current, fake);
+    pthread_mutex_lock(&fake_lock);
     fake->synchronizes++;
     for (uint32_t i = 0; i < fake->n_copies; i++) {
         memcpy(fake->copies[i].to, fake->copies[i].from, fake->copies[i].bytes);
     }
     fake->n_copies = 0;
-    return fake_call(fake, "synchronize");
+    pthread_mutex_unlock(&fake_lock);
+    return PTO_OK;
 }
 
 static inline pto_status fake_alloc(void *self, uint64_t bytes, void **memory)
@@ -74,19 +60,15 @@ static inline pto_status fake_alloc(void *self, uint64_t bytes, void **memory)
     fake_device *fake = self;
     assert_ptr_equal(fake_current, fake);
     assert_true(bytes > 0);
-    pto_status s = fake_call(fake, "alloc");
-    if (s || fake->gives_null) {
-        *memory = s ? (void *)fake : NULL; /* must not be used after a failure */
-        return s;
-    }
-    uint64_t given = fake->gives_small ? 64 : bytes;
+    pthread_mutex_lock(&fake_lock);
     fake->allocs++;
     assert_true(fake->n_blocks < FAKE_BLOCKS);
-    *memory = aligned_alloc(64, (given + 63) & ~UINT64_C(63));
+    *memory = aligned_alloc(64, (bytes + 63) & ~UINT64_C(63));
     assert_non_null(*memory);
-    memset(*memory, 0xee, given);
+    memset(*memory, 0xee, bytes < 4096 ? bytes : 4096);
     fake->blocks[fake->n_blocks].memory = *memory;
     fake->blocks[fake->n_blocks++].bytes = bytes;
+    pthread_mutex_unlock(&fake_lock);
     return PTO_OK;
 }
 
@@ -95,6 +77,7 @@ static inline void fake_free(void *self, void *memory, uint64_t bytes)
     fake_device *fake = self;
     uint32_t i = 0;
     assert_ptr_equal(fake_current, fake);
+    pthread_mutex_lock(&fake_lock);
     assert_int_equal(fake->n_copies, 0); /* no copy to or from it is outstanding */
     while (i < fake->n_blocks && fake->blocks[i].memory != memory) {
         i++;
@@ -103,10 +86,8 @@ static inline void fake_free(void *self, void *memory, uint64_t bytes)
     assert_int_equal(fake->blocks[i].bytes, bytes);
     fake->blocks[i] = fake->blocks[--fake->n_blocks];
     fake->frees++;
+    pthread_mutex_unlock(&fake_lock);
     free(memory);
-    if (fake->chatty) {
-        (void)pto_fail(PTO_SYSTEM, "nobody asked");
-    }
 }
 
 /* Whether `bytes` from `at` on are in memory of the device. */
@@ -138,19 +119,23 @@ static inline void fake_copy(fake_device *fake, void *to, const void *from, uint
 static inline pto_status fake_copy_in(void *self, void *to, const void *from, uint64_t bytes)
 {
     fake_device *fake = self;
+    pthread_mutex_lock(&fake_lock);
     fake->copies_in++;
     assert_true(fake_owns(fake, to, bytes) && !fake_owns(fake, from, 1));
     fake_copy(fake, to, from, bytes);
-    return fake_call(fake, "copy_in");
+    pthread_mutex_unlock(&fake_lock);
+    return PTO_OK;
 }
 
 static inline pto_status fake_copy_out(void *self, void *to, const void *from, uint64_t bytes)
 {
     fake_device *fake = self;
+    pthread_mutex_lock(&fake_lock);
     fake->copies_out++;
     assert_true(fake_owns(fake, from, bytes) && !fake_owns(fake, to, 1));
     fake_copy(fake, to, from, bytes);
-    return fake_call(fake, "copy_out");
+    pthread_mutex_unlock(&fake_lock);
+    return PTO_OK;
 }
 
 static inline pto_device_ops fake_ops(fake_device *fake)

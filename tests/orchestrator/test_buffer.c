@@ -81,8 +81,9 @@ static void test_a_consumer_counts_once(void **state)
 static void bgemm(void **state, bool fresh)
 {
     rig r;
-    static float a[2][16], b[2][16], c0[16];
     rig_start(&r, state, NULL);
+    float(*a)[16] = rig_memory(&r, sizeof(float[2][16])),
+    (*b)[16] = rig_memory(&r, sizeof(float[2][16])), *c0 = rig_memory(&r, sizeof(float[16]));
     pto_task gemm[2], add[2];
     pto_tensor c;
     expect_ok(pto_external_tensor(r.rt, c0, PTO_FLOAT32, 2, DIMS(4, 4), &c));
@@ -101,11 +102,11 @@ static void bgemm(void **state, bool fresh)
         }
         c = next;
     }
-    uint32_t of_add = fresh ? 2 : 1; /* a task that only waits for it does not hold its memory */
+    /* A task that only waits for it does not hold its memory. In place it has none. */
     RIG_FANOUT(&r, gemm[0], 2, 2);
     RIG_FANOUT(&r, gemm[1], 2, 2);
-    RIG_FANOUT(&r, add[0], of_add, of_add);
-    RIG_FANOUT(&r, add[1], 1, 1);
+    RIG_FANOUT(&r, add[0], fresh ? 2 : 0, fresh ? 2 : 0);
+    RIG_FANOUT(&r, add[1], fresh, fresh);
     assert_int_equal(rig_info(&r, gemm[0]).fanin_count, 0);
     assert_int_equal(rig_info(&r, gemm[1]).fanin_count, 0);
     assert_int_equal(rig_info(&r, add[0]).fanin_count, 1);
@@ -350,7 +351,7 @@ static void test_a_refused_submit_begins_no_version(void **state)
     RIG_SUBMIT(&r, r.quick, pto_output(&next));
     RIG_SUBMIT(&r, r.quick, pto_input(&next));
     /* The version of user memory means nothing. */
-    char memory[4];
+    char *memory = rig_memory(&r, 4);
     pto_tensor user = rig_bytes(&r, memory, 4);
     user.version = 17;
     RIG_SUBMIT(&r, r.quick, pto_input(&user));
@@ -404,6 +405,95 @@ static void test_stale_handles_stay_stale(void **state)
     rig_stop(&r);
 }
 
+/* What a task has brought is the same tensor after the task is recycled, with strides that have no
+ * meaning, too. */
+static void test_outputs_of_a_recycled_task(void **state)
+{
+    static const int64_t shapes[][3] = {{1, 4, 1}, {2, 0, 3}, {2, 3, 4}};
+    rig r;
+    rig_start(&r, state, NULL);
+    expect_ok(pto_scope_begin(r.rt));
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        pto_tensor t, turned, got;
+        expect_ok(pto_temp(r.rt, PTO_INT32, 3, shapes[i], &t));
+        turned = t;
+        if (i < 2) {
+            expect_ok(pto_tensor_transpose(&t, 0, 1, &turned));
+        }
+        pto_task task = RIG_SUBMIT(&r, r.quick, pto_output(&turned));
+        for (int recycled = 0; recycled < 2; recycled++) {
+            expect_ok(pto_task_get_output(r.rt, task, 0, &got));
+            assert_int_equal(got.owner, turned.owner);
+            assert_int_equal(got.ndim, 3);
+            assert_memory_equal(got.shape, turned.shape, 3 * sizeof *got.shape);
+            assert_memory_equal(got.strides, turned.strides, 3 * sizeof *got.strides);
+            expect_ok(pto_wait(r.rt));
+        }
+    }
+    expect_ok(pto_scope_end(r.rt));
+    rig_stop(&r);
+}
+
+/* The task is not complete, so its arguments are still known. What they named may be gone. */
+static void test_outputs_that_were_given_up(void **state)
+{
+    rig r;
+    rig_start(&r, state, NULL);
+    expect_ok(pto_scope_begin(r.rt));
+    pto_tensor x = rig_temp(&r, 64), last = rig_temp(&r, 64), got;
+    pto_task task = RIG_SUBMIT(&r, r.hold, pto_output(&x), pto_output(&last));
+    expect_ok(pto_release(r.rt, &x));
+    expect_fail(pto_task_get_output(r.rt, task, 0, &got), PTO_STALE, "output 0");
+    pto_tensor y = rig_temp(&r, 64); /* in the record of x */
+    assert_int_equal((uint32_t)y.owner, (uint32_t)x.owner);
+    expect_fail(pto_task_get_output(r.rt, task, 0, &got), PTO_STALE, "output 0");
+    expect_ok(pto_task_get_output(r.rt, task, 1, &got));
+    assert_int_equal(got.generation, last.generation);
+    rig_finish(&r, task, PTO_OK);
+    expect_ok(pto_scope_end(r.rt));
+    rig_stop(&r);
+}
+
+/* Blocks are numbered on each level: the same number on another one is another block. */
+static void test_outputs_on_two_levels(void **state)
+{
+    rig r;
+    rig_start(&r, state, NULL);
+    expect_ok(pto_scope_begin(r.rt));
+    pto_tensor outer = rig_temp(&r, 64), got;
+    pto_task a = RIG_SUBMIT(&r, r.quick, pto_output(&outer));
+    expect_ok(pto_scope_begin_ex(r.rt, PTO_SCOPE_BOUNDARY));
+    pto_tensor inner = rig_temp(&r, 64);
+    pto_task b = RIG_SUBMIT(&r, r.quick, pto_output(&inner));
+    expect_ok(pto_wait(r.rt));
+    rig_until(&r, a, PTO_TASK_COMPLETED); /* and both are recycled */
+    rig_until(&r, b, PTO_TASK_COMPLETED);
+    expect_ok(pto_task_get_output(r.rt, a, 0, &got));
+    assert_int_equal(got.generation, outer.generation);
+    expect_ok(pto_task_get_output(r.rt, b, 0, &got));
+    assert_int_equal(got.generation, inner.generation);
+    expect_ok(pto_scope_end(r.rt));
+    expect_ok(pto_scope_end(r.rt));
+    rig_stop(&r);
+}
+
+/* Memory that pto_alloc took after a task is not that of the task. */
+static void test_memory_behind_that_of_a_task(void **state)
+{
+    rig r;
+    rig_start(&r, state, NULL);
+    expect_ok(pto_scope_begin(r.rt));
+    pto_tensor x = rig_temp(&r, 64), behind, got;
+    pto_task task = RIG_SUBMIT(&r, r.quick, pto_output(&x));
+    expect_ok(pto_alloc(r.rt, PTO_UINT8, 1, DIMS(64), &behind));
+    expect_ok(pto_release(r.rt, &x));
+    rig_until(&r, task, PTO_TASK_CONSUMED);
+    assert_int_equal(rig_info(&r, task).heap_bytes, 0);
+    expect_fail(pto_task_get_output(r.rt, task, 0, &got), PTO_BAD_TASK, "recycled");
+    expect_ok(pto_scope_end(r.rt));
+    rig_stop(&r);
+}
+
 /* Handles that were never issued. */
 static void test_forged_handles(void **state)
 {
@@ -430,9 +520,19 @@ static void test_forged_handles(void **state)
     forged = t;
     forged.storage_bytes = 128;
     forged.shape[0] = 128;
-    assert_int_not_equal(pto_submit(r.rt, r.quick, pto_input(&forged)), PTO_OK);
-    assert_int_not_equal(pto_submit(r.rt, r.quick, pto_output(&forged)), PTO_OK);
+    expect_fail(pto_submit(r.rt, r.quick, pto_input(&forged)), PTO_OUT_OF_BOUNDS, "128", "64");
+    expect_fail(pto_submit(r.rt, r.quick, pto_output(&forged)), PTO_OUT_OF_BOUNDS, "128", "64");
     assert_int_equal(rig_stats(&r).submitted, 1);
+    /* The record of a tensor that was given up is free: it has no generation, not even 0. */
+    pto_tensor gone = rig_temp(&r, 0), other = rig_temp(&r, 0);
+    expect_ok(pto_release(r.rt, &gone));
+    gone.owner = (uint32_t)gone.owner;
+    gone.generation = 0;
+    for (gone.version = 0; gone.version < 64; gone.version++) {
+        expect_fail(pto_submit(r.rt, r.quick, pto_output(&gone)), PTO_STALE, "not alive");
+        expect_fail(pto_release(r.rt, &gone), PTO_STALE, "another runtime");
+    }
+    RIG_SUBMIT(&r, r.quick, pto_output(&other));
     expect_ok(pto_scope_end(r.rt));
     rig_stop(&r);
 }
@@ -442,9 +542,10 @@ static void test_forged_handles(void **state)
 static void test_read_waits_for_writers_only(void **state)
 {
     rig r;
-    unsigned char memory[64], got[64];
+    unsigned char got[64];
     rig_start(&r, state, NULL);
-    memset(memory, 0, sizeof memory);
+    unsigned char *memory = rig_memory(&r, 64);
+    memset(memory, 0, sizeof(unsigned char[64]));
     pto_tensor t = rig_bytes(&r, memory, 64);
     pto_tensor left = rig_slice(&t, 0, 32), right = rig_slice(&t, 32, 64);
     pto_task reader = RIG_SUBMIT(&r, r.hold, pto_input(&t));
@@ -469,9 +570,10 @@ static void test_read_waits_for_writers_only(void **state)
 static void test_write_waits_for_everybody(void **state)
 {
     rig r;
-    unsigned char memory[64], ones[64];
+    unsigned char ones[64];
     rig_start(&r, state, NULL);
-    memset(memory, 0, sizeof memory);
+    unsigned char *memory = rig_memory(&r, 64);
+    memset(memory, 0, sizeof(unsigned char[64]));
     memset(ones, 1, sizeof ones);
     pto_tensor t = rig_bytes(&r, memory, 64);
     pto_tensor left = rig_slice(&t, 0, 32), right = rig_slice(&t, 32, 64);
@@ -538,6 +640,10 @@ int main(void)
         RIG_CASE(test_versions),
         RIG_CASE(test_a_refused_submit_begins_no_version),
         RIG_CASE(test_stale_handles_stay_stale),
+        RIG_CASE(test_outputs_of_a_recycled_task),
+        RIG_CASE(test_outputs_that_were_given_up),
+        RIG_CASE(test_outputs_on_two_levels),
+        RIG_CASE(test_memory_behind_that_of_a_task),
         RIG_CASE(test_forged_handles),
         RIG_CASE(test_read_waits_for_writers_only),
         RIG_CASE(test_write_waits_for_everybody),

@@ -7,18 +7,18 @@ enum { CELLS = 16 };
 /* Words for user memory: cell 0, cell 1, ... each 8 bytes. */
 typedef struct field {
     rig r;
-    unsigned char bytes[CELLS][8];
+    unsigned char (*bytes)[8]; /* CELLS */
     pto_tensor cell[CELLS], all;
 } field;
 
 static void field_start(field *f, void **state, const pto_config *config)
 {
     rig_start(&f->r, state, config);
-    memset(f->bytes, 0, sizeof f->bytes);
+    f->bytes = rig_memory(&f->r, CELLS * 8);
     for (int i = 0; i < CELLS; i++) {
         f->cell[i] = rig_bytes(&f->r, f->bytes[i], 8);
     }
-    f->all = rig_bytes(&f->r, f->bytes, sizeof f->bytes);
+    f->all = rig_bytes(&f->r, f->bytes, CELLS * 8);
     /* Keeps reports of tasks that are complete. */
     expect_ok(pto_scope_begin(f->r.rt));
 }
@@ -44,7 +44,7 @@ static void has_fate(field *f, pto_task task, fate want, const char *file, int l
     pto_task_report report = rig_info(&f->r, task);
     fate got = report.skipped ? SKIPPED : (report.failed ? FAILED : RAN);
     static const char *const names[] = {"ran", "failed", "was skipped"};
-    if (report.state != PTO_TASK_COMPLETED || got != want) {
+    if (report.state < PTO_TASK_COMPLETED || got != want) {
         print_error("task %" PRIu64 " (%s) is %s and %s, want %s\n", report.order, report.kernel,
                     pto_task_state_name(report.state), names[got], names[want]);
         _fail(file, line);
@@ -55,7 +55,7 @@ static void has_fate(field *f, pto_task task, fate want, const char *file, int l
 
 static void is_poisoned(field *f, const pto_tensor *t, bool want, const char *file, int line)
 {
-    unsigned char got[sizeof f->bytes];
+    unsigned char got[CELLS * 8];
     expect_status(pto_read(f->r.rt, t, got, sizeof got), want ? PTO_POISONED : PTO_OK,
                   (const char *const[]){NULL}, "read", file, line);
 }
@@ -341,7 +341,7 @@ static void test_poison_and_versions(void **state)
 static void test_pto_write_heals(void **state)
 {
     field f;
-    static const unsigned char ones[sizeof f.bytes] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const unsigned char ones[CELLS * 8] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     field_start(&f, state, NULL);
     rig *r = &f.r;
     pto_tensor pair = rig_bytes(r, f.bytes[0], 16);
@@ -353,6 +353,25 @@ static void test_pto_write_heals(void **state)
     assert_int_equal(f.bytes[0][0], 1);
     pto_task reader = RIG_SUBMIT(r, r->quick, pto_input(&pair));
     expect_ok(pto_wait_task(r->rt, reader));
+    field_stop(&f);
+}
+
+/* A kernel may return any number: it is not translated into words that say less. */
+static pto_status returns_1234(const pto_call *call)
+{
+    (void)call;
+    return (pto_status)1234;
+}
+
+static void test_a_status_of_the_user(void **state)
+{
+    field f;
+    pto_kernel strange;
+    field_start(&f, state, NULL);
+    expect_ok(pto_kernel_register(f.r.rt, "strange", PTO_VECTOR, returns_1234, NULL, &strange));
+    pto_task task = RIG_SUBMIT(&f.r, strange, pto_output(&f.cell[0]));
+    expect_fail(pto_wait(f.r.rt), PTO_TASK_FAILED, "'strange'", "status 1234");
+    expect_fail(pto_wait_task(f.r.rt, task), PTO_TASK_FAILED, "status 1234");
     field_stop(&f);
 }
 
@@ -422,7 +441,7 @@ static pto_status no_words(const pto_call *call)
 static pto_status grumbles(const pto_call *call)
 {
     (void)call;
-    (void)pto_fail(PTO_BAD_INDEX, "that did not work, so another way");
+    PTO_IGNORE(pto_fail(PTO_BAD_INDEX, "that did not work, so another way"));
     return PTO_OK;
 }
 
@@ -512,7 +531,7 @@ static void test_clear_error_waits(void **state)
     expect_ok(pto_clear_error(r->rt));
     assert_true(atomic_load(&later.ending));
     rig_later_join(&later);
-    FATE(&f, reader, SKIPPED); /* that is history, and stays so */
+    FATE(&f, reader, RAN); /* it is recycled, and that it was skipped is forgotten */
     expect_ok(pto_wait(r->rt));
     SOUND(&f, &f.all);
     pto_task after = RIG_SUBMIT(r, r->quick, pto_after(held), pto_input(&f.cell[0]));
@@ -528,9 +547,9 @@ static void test_many_failures(void **state)
     rig r;
     pto_config config = PTO_CONFIG_INIT;
     config.ring_tasks = 64;
-    static unsigned char bytes[MANY][8];
     rig_start(&r, state, &config);
-    memset(bytes, 0, sizeof bytes);
+    unsigned char(*bytes)[8] = rig_memory(&r, sizeof(unsigned char[MANY][8]));
+    memset(bytes, 0, sizeof(unsigned char[MANY][8]));
     for (int i = 0; i < MANY; i++) {
         pto_tensor t = rig_bytes(&r, bytes[i], 8);
         RIG_SUBMIT(&r, i % 3 == 1 ? r.fails : r.fill, pto_output(&t), pto_scalar(1));
@@ -568,6 +587,7 @@ int main(void)
         RIG_CASE(test_pto_write_heals),
         RIG_CASE(test_the_first_failure_is_the_first_in_order),
         RIG_CASE(test_the_words_arrive),
+        RIG_CASE(test_a_status_of_the_user),
         RIG_CASE(test_skipped_tasks_wait_for_their_fan_in),
         RIG_CASE(test_clear_error_waits),
         RIG_CASE(test_many_failures),

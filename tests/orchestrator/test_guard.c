@@ -73,9 +73,9 @@ static void overrun(void **state, pto_kernel_fn fn, int64_t bytes, int64_t befor
 {
     rig r;
     pto_kernel kernel;
-    char elsewhere[8], line[32];
+    char line[32];
     start(&r, state, fn, &kernel);
-    pto_tensor other = rig_bytes(&r, elsewhere, sizeof elsewhere);
+    pto_tensor other = rig_bytes(&r, rig_memory(&r, 8), 8);
     expect_ok(pto_scope_begin(r.rt));
     pto_tensor x = rig_temp(&r, bytes), y = rig_temp(&r, bytes);
     const int at = __LINE__ + 1;
@@ -185,6 +185,33 @@ static void test_damage_by_another_task(void **state)
                 "written by a task without write access: 2 bytes before its buffer of 100 bytes");
     expect_ok(pto_clear_error(r.rt));
     expect_ok(pto_wait(r.rt)); /* reported once */
+    expect_ok(pto_scope_end(r.rt));
+    rig_stop(&r);
+}
+
+/* Memory of pto_alloc has no task of its own: the line that asked for it is named, and no task. */
+static void test_damage_of_memory_without_a_task(void **state)
+{
+    rig r;
+    pto_kernel kernel;
+    pto_tensor x;
+    char line[256];
+    start(&r, state, wild_reader, &kernel);
+    expect_ok(pto_scope_begin(r.rt));
+    snprintf(line, sizeof line, "the memory that was asked for at %s:%d failed", __FILE__,
+             __LINE__ + 1);
+    expect_ok(pto_alloc(r.rt, PTO_UINT8, 1, DIMS(100), &x));
+    pto_tensor y = rig_temp(&r, 1);
+    RIG_SUBMIT(&r, kernel, pto_input(&x), pto_scalar(2), pto_scalar(0), pto_output(&y));
+    expect_fail(pto_wait(r.rt), PTO_TASK_FAILED, line, "PTO_OUT_OF_BOUNDS",
+                "written by a task without write access: 2 bytes before its buffer of 100 bytes");
+    bool failed = false;
+    pto_failure failure;
+    expect_ok(pto_get_failure(r.rt, &failed, &failure));
+    assert_true(failed);
+    assert_int_equal(failure.task, 0);
+    expect_ok(pto_clear_error(r.rt));
+    expect_ok(pto_release(r.rt, &x));
     expect_ok(pto_scope_end(r.rt));
     rig_stop(&r);
 }
@@ -308,6 +335,7 @@ int main(void)
         RIG_CASE(test_a_pending_kernel),
         RIG_CASE(test_the_right_argument),
         RIG_CASE(test_damage_by_another_task),
+        RIG_CASE(test_damage_of_memory_without_a_task),
         RIG_CASE(test_as_memory_is_recycled),
         RIG_CASE(test_nothing_is_wrong),
         RIG_CASE(test_off),

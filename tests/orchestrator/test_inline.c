@@ -507,18 +507,18 @@ static void test_long(void **state)
 int main(void)
 {
     const rig_case cases[] = {
-        RIG_CASE(test_runs_inside_of_submit),
-        RIG_CASE(test_around_the_task_ring),
-        RIG_CASE(test_waits_for_others),
-        RIG_CASE(test_reads_beside_readers),
-        RIG_CASE(test_scalars),
-        RIG_CASE(test_how_many),
-        RIG_CASE(test_nodep_and_after),
-        RIG_CASE(test_views),
-        RIG_CASE(test_nothing_and_nonsense),
-        RIG_CASE(test_never),
-        RIG_CASE(test_watched),
-        RIG_CASE_SLOW(test_long),
+        RIG_CASE_ONE_PROCESS(test_runs_inside_of_submit, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_around_the_task_ring, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_waits_for_others, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_reads_beside_readers, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_scalars, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_how_many, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_nodep_and_after, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_views, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_nothing_and_nonsense, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_never, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_watched, "inline execution"),
+        RIG_CASE_SLOW_ONE_PROCESS(test_long, "inline execution"),
     };
     return rig_run("inlined", cases, sizeof cases / sizeof *cases);
 }

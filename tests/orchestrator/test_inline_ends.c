@@ -432,7 +432,7 @@ static void test_its_handle(void **state)
     rig_stop(&b.r);
 }
 
-/* Its outputs can be queried as long as it is not recycled. */
+/* The memory that it brought can be queried until its scope ends; it is recycled itself. */
 static void test_its_outputs(void **state)
 {
     bench b;
@@ -451,12 +451,14 @@ static void test_its_outputs(void **state)
         is_done(&b, task);
         expect_ok(pto_task_get_output(b.r.rt, task, 0, &got));
         assert_memory_equal(&got, &t, sizeof t);
-        expect_ok(pto_task_get_output(b.r.rt, task, 1, &got));
-        assert_ptr_equal(got.storage, x.byte[i % 8]);
-        assert_int_equal(got.shape[0], BYTES);
-        expect_fail(pto_task_get_output(b.r.rt, task, 2, &got), PTO_BAD_INDEX, "2 outputs");
-        expect_ok(pto_task_get_output(b.r.rt, INLINE(&b, b.bump, pto_inout(&u)), 0, &got));
-        assert_memory_equal(&got, &u, sizeof u);
+        if (b.can) {
+            expect_fail(pto_task_get_output(b.r.rt, task, 1, &got), PTO_BAD_TASK, "recycled");
+            expect_fail(pto_task_get_output(b.r.rt, task, 2, &got), PTO_BAD_TASK, "recycled");
+        }
+        const pto_task bumped = INLINE(&b, b.bump, pto_inout(&u));
+        if (b.can) {
+            expect_fail(pto_task_get_output(b.r.rt, bumped, 0, &got), PTO_BAD_TASK, "recycled");
+        }
         expect_ok(pto_check(b.r.rt));
         expect_ok(pto_scope_end(b.r.rt));
         finish(&b);
@@ -467,16 +469,16 @@ static void test_its_outputs(void **state)
 int main(void)
 {
     const rig_case cases[] = {
-        RIG_CASE(test_fails),
-        RIG_CASE(test_fails_with_managed_memory),
-        RIG_CASE(test_pending),
-        RIG_CASE(test_completed_before_it_returned),
-        RIG_CASE(test_completed_as_it_returns),
-        RIG_CASE(test_pending_brings),
-        RIG_CASE(test_cancels),
-        RIG_CASE(test_must_not_submit),
-        RIG_CASE(test_its_handle),
-        RIG_CASE(test_its_outputs),
+        RIG_CASE_ONE_PROCESS(test_fails, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_fails_with_managed_memory, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_pending, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_completed_before_it_returned, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_completed_as_it_returns, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_pending_brings, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_cancels, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_must_not_submit, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_its_handle, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_its_outputs, "inline execution"),
     };
     return rig_run("inline_ends", cases, sizeof cases / sizeof *cases);
 }

@@ -287,15 +287,11 @@ static void test_too_little_room(void **state)
         }
         expect_ok(pto_scope_end(b.r.rt));
         finish(&b);
-        /* Live tasks in a scope. */
+        /* A scope holds no task without managed memory: many times the ring pass through it. */
         expect_ok(pto_scope_begin(b.r.rt));
-        pto_status status = PTO_OK;
-        int n = 0;
-        while ((status = pto_submit(b.r.rt, b.act, pto_scalar(NOTHING))) == PTO_OK) {
-            n++;
+        for (int i = 0; i < 1000; i++) {
+            expect_ok(pto_submit(b.r.rt, b.act, pto_scalar(NOTHING)));
         }
-        assert_int_equal(status, PTO_STALLED);
-        assert_int_equal(n, 64);
         expect_ok(pto_scope_end(b.r.rt));
         finish(&b);
         /* A task still uses the memory: submit waits for it. */
@@ -510,13 +506,13 @@ static void test_serial_equivalence(void **state)
 int main(void)
 {
     const rig_case cases[] = {
-        RIG_CASE(test_a_temp_and_its_parts),
-        RIG_CASE(test_a_temp_with_a_reader),
-        RIG_CASE(test_several_temps),
-        RIG_CASE(test_scopes),
-        RIG_CASE(test_recycling),
-        RIG_CASE(test_too_little_room),
-        RIG_CASE(test_serial_equivalence),
+        RIG_CASE_ONE_PROCESS(test_a_temp_and_its_parts, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_a_temp_with_a_reader, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_several_temps, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_scopes, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_recycling, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_too_little_room, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_serial_equivalence, "inline execution"),
     };
     return rig_run("inline_memory", cases, sizeof cases / sizeof *cases);
 }

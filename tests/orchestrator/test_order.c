@@ -3,7 +3,9 @@
 #include "../runtime/rig.h"
 
 /* A 16 x 16 matrix of floats, in bytes of its own. */
-static _Alignas(64) unsigned char memory[1024];
+static unsigned char *memory; /* of the current test */
+
+enum { MEMORY = 1024 };
 
 static pto_tensor matrix(rig *r)
 {
@@ -25,6 +27,7 @@ static void test_raw_war_waw(void **state)
 {
     rig r;
     rig_start(&r, state, NULL);
+    memory = rig_memory(&r, MEMORY);
     pto_tensor x = matrix(&r);
     pto_task w1 = RIG_SUBMIT(&r, r.hold, pto_output(&x));
     pto_task r1 = RIG_SUBMIT(&r, r.hold, pto_input(&x));
@@ -63,8 +66,9 @@ static void test_raw_war_waw(void **state)
 static void test_complete_producers_do_not_count(void **state)
 {
     rig r;
-    char other[8];
     rig_start(&r, state, NULL);
+    memory = rig_memory(&r, MEMORY);
+    char *other = rig_memory(&r, 8);
     pto_tensor x = matrix(&r), y = rig_bytes(&r, other, 8);
     for (int older = 0; older < 2; older++) {
         pto_task held = older ? RIG_SUBMIT(&r, r.hold, pto_inout(&y)) : 0;
@@ -96,6 +100,7 @@ static void test_a_task_never_waits_for_itself(void **state)
 {
     rig r;
     rig_start(&r, state, NULL);
+    memory = rig_memory(&r, MEMORY);
     pto_tensor x = matrix(&r), top = tile(&x, 0, 0, 8, 16), turned;
     expect_ok(pto_tensor_transpose(&x, 0, 1, &turned));
     pto_task first = RIG_SUBMIT(&r, r.hold, pto_input(&x), pto_output(&x), pto_inout(&top),
@@ -117,6 +122,7 @@ static void test_column_tiles_do_not_meet(void **state)
 {
     rig r;
     rig_start(&r, state, NULL);
+    memory = rig_memory(&r, MEMORY);
     pto_tensor x = matrix(&r);
     pto_task task[4];
     for (int i = 0; i < 4; i++) {
@@ -160,8 +166,8 @@ typedef struct view_of_bytes {
 static pto_tensor make_view(const view_of_bytes *v)
 {
     pto_tensor t;
-    expect_ok(pto_tensor_init(&t, memory + v->base, sizeof memory - (uint64_t)v->base, v->dtype, 2,
-                              v->shape, v->strides, v->offset));
+    expect_ok(pto_tensor_init(&t, memory + v->base, (uint64_t)MEMORY - (uint64_t)v->base, v->dtype,
+                              2, v->shape, v->strides, v->offset));
     return t;
 }
 
@@ -231,6 +237,7 @@ static void test_views_meet_by_bytes(void **state)
     };
     rig r;
     rig_start(&r, state, NULL);
+    memory = rig_memory(&r, MEMORY);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         pto_tensor a = make_view(&pairs[i].a), b = make_view(&pairs[i].b);
         for (int order = 0; order < 8; order++) {
@@ -270,6 +277,7 @@ static void test_a_bridge_over_two_memories(void **state)
 {
     rig r;
     rig_start(&r, state, NULL);
+    memory = rig_memory(&r, MEMORY);
     pto_tensor a = rig_bytes(&r, memory, 100), b = rig_bytes(&r, memory + 200, 100);
     pto_tensor c = rig_bytes(&r, memory + 50, 200), gap = rig_bytes(&r, memory + 100, 100);
     pto_task ta = RIG_SUBMIT(&r, r.hold, pto_output(&a));
@@ -332,6 +340,7 @@ static void test_fan_in_and_fan_out_are_not_cut_off(void **state)
     pto_config config = PTO_CONFIG_INIT;
     config.deps = 64; /* fewer edges than the writer has: it waits until they fit */
     rig_start(&r, state, &config);
+    memory = rig_memory(&r, MEMORY);
     pto_tensor x = matrix(&r);
     pto_task writer = RIG_SUBMIT(&r, r.hold, pto_output(&x));
     RIG_WAITS_FOR(&r, RIG_SUBMIT(&r, r.hold, pto_input(&x)), 1);
@@ -351,6 +360,7 @@ static void test_fan_in_and_fan_out_are_not_cut_off(void **state)
     /* With room for all of them each is counted. */
     config.deps = 4096;
     rig_start(&r, state, &config);
+    memory = rig_memory(&r, MEMORY);
     x = matrix(&r);
     pto_task reader[MANY];
     for (int i = 0; i < MANY; i++) {
@@ -385,13 +395,14 @@ static void test_a_map_that_is_too_small(void **state)
     for (uint32_t entries = 1; entries <= 64; entries *= 4) {
         rig r;
         pto_kernel kernel;
-        static unsigned char cells[CELLS], expected[CELLS];
+        unsigned char expected[CELLS];
         pto_config config = PTO_CONFIG_INIT;
         config.map_entries = entries;
         config.deps = 4;
         rig_start(&r, state, &config);
         expect_ok(pto_kernel_register(r.rt, "add", PTO_VECTOR, add_to_all, NULL, &kernel));
-        memset(cells, 1, sizeof cells);
+        unsigned char *cells = rig_memory(&r, CELLS);
+        memset(cells, 1, CELLS);
         memset(expected, 1, sizeof expected);
         test_rng rng = test_rng_make(test_seed() + entries);
         for (int n = 0; n < TASKS; n++) {
@@ -410,7 +421,7 @@ static void test_a_map_that_is_too_small(void **state)
             expect_ok(pto_submit_task(r.rt, kernel, PTO_KERNEL_TYPE, params, count, NULL));
         }
         expect_ok(pto_wait(r.rt));
-        assert_memory_equal(cells, expected, sizeof cells);
+        assert_memory_equal(cells, expected, CELLS);
         rig_stop(&r);
     }
 }
@@ -448,6 +459,7 @@ static void test_order_across_levels(void **state)
 {
     rig r;
     rig_start(&r, state, NULL);
+    memory = rig_memory(&r, MEMORY);
     pto_tensor x = matrix(&r);
     pto_task outer = RIG_SUBMIT(&r, r.hold, pto_output(&x));
     expect_ok(pto_scope_begin_ex(r.rt, PTO_SCOPE_BOUNDARY));
@@ -473,6 +485,7 @@ static void test_nodep(void **state)
 {
     rig r;
     rig_start(&r, state, NULL);
+    memory = rig_memory(&r, MEMORY);
     pto_tensor x = matrix(&r), top = tile(&x, 0, 0, 8, 16), bottom = tile(&x, 8, 0, 8, 16);
     pto_task writer = RIG_SUBMIT(&r, r.hold, pto_output(&x));
     pto_task free_reader = RIG_SUBMIT(&r, r.hold, pto_nodep(pto_input(&x)));

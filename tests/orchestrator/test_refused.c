@@ -30,9 +30,9 @@ static void test_an_unsure_sleeper_naps(void **state)
 {
     (void)state;
     ptoi_a32 idle = {0};
-    ptoi_worker_line line = {0};
+    ptoi_wake_line line = {0};
     ptoi_parker parker = {.line = &line, .idle = &idle, .asymmetric = true};
-    assert_false(ptoi_os_barrier());
+    assert_false(ptoi_os_barrier(false));
     for (uint32_t i = 1; i <= 3; i++) {
         ptoi_park_announce(&parker);
         assert_true(parker.unsure);
@@ -53,9 +53,9 @@ static void test_barriers_are_trusted_again(void **state)
 {
     (void)state;
     ptoi_a32 idle = {0};
-    ptoi_worker_line line = {0};
+    ptoi_wake_line line = {0};
     ptoi_parker parker = {.line = &line, .idle = &idle, .asymmetric = true, .unsure = true};
-    if (!ptoi_os_has_barrier()) {
+    if (!ptoi_os_has_barrier(false)) {
         skip();
     }
     ptoi_park_announce(&parker);
@@ -91,7 +91,7 @@ static void test_runtimes_go_on(void **state)
         rig_start(&r[i], (void **)&setup, &config);
         work(&r[i]);
     }
-    const bool forbidden = ptoi_os_barrier() && forbid_barriers();
+    const bool forbidden = ptoi_os_barrier(false) && forbid_barriers();
     for (size_t i = 0; i < RIGS; i++) {
         work(&r[i]);
         /* Idle: a thread that may have missed a wake-up checks again and again. */
@@ -107,7 +107,7 @@ static void test_runtimes_go_on(void **state)
     if (!forbidden) {
         skip();
     }
-    assert_false(ptoi_os_barrier());
+    assert_false(ptoi_os_barrier(false));
 }
 
 int main(void)

@@ -67,26 +67,26 @@ static void test_the_last_scope_takes_what_is_complete(void **state)
     rig_stop(&r);
 }
 
-/* Scopes also hold tasks without managed memory; without a scope they are not held. */
-static void test_external_tasks_count_scopes_too(void **state)
+/* Scopes hold memory: a task without managed memory is consumed once it and all before it on its
+ * level are complete. */
+static void test_scopes_do_not_hold_tasks(void **state)
 {
     rig r;
-    char memory[8];
     rig_start(&r, state, NULL);
+    char *memory = rig_memory(&r, 8);
     pto_tensor t = rig_bytes(&r, memory, 8);
     pto_task free_one = RIG_SUBMIT(&r, r.hold, pto_output(&t));
     RIG_FANOUT(&r, free_one, 0, 0);
     expect_ok(pto_scope_begin(r.rt));
     pto_task held = RIG_SUBMIT(&r, r.quick, pto_inout(&t));
     pto_task reader = RIG_SUBMIT(&r, r.quick, pto_input(&t));
-    RIG_FANOUT(&r, held, 1, 1); /* the reader waits for it, and holds no memory of it */
+    RIG_FANOUT(&r, held, 0, 0); /* the reader waits for it, and holds no memory of it */
     rig_finish(&r, free_one, PTO_OK);
     rig_until(&r, free_one, PTO_TASK_CONSUMED);
     expect_ok(pto_wait(r.rt));
-    assert_int_equal(rig_info(&r, held).state, PTO_TASK_COMPLETED);
+    assert_int_equal(rig_info(&r, held).state, PTO_TASK_CONSUMED);
+    assert_int_equal(rig_info(&r, reader).state, PTO_TASK_CONSUMED);
     expect_ok(pto_scope_end(r.rt));
-    rig_until(&r, held, PTO_TASK_CONSUMED);
-    rig_until(&r, reader, PTO_TASK_CONSUMED);
     rig_stop(&r);
 }
 
@@ -327,9 +327,13 @@ static void test_the_block(void **state)
     }
 out:
     assert_int_equal(pto_get_scope_depth(r.rt), 0);
+    const int line = __LINE__ + 1;
     PTO_SCOPE_EX(r.rt, 99) {
         fail();
     }
+    pto_refusal kept; /* a block that was skipped is not forgotten */
+    assert_true(pto_refused(r.rt, &kept));
+    assert_int_equal(kept.line, line);
     PTO_SCOPE(NULL) {
         fail();
     }
@@ -342,7 +346,7 @@ int main(void)
     const rig_case cases[] = {
         RIG_CASE(test_each_scope_gives_back_one),
         RIG_CASE(test_the_last_scope_takes_what_is_complete),
-        RIG_CASE(test_external_tasks_count_scopes_too),
+        RIG_CASE(test_scopes_do_not_hold_tasks),
         RIG_CASE(test_a_boundary_counts_from_itself),
         RIG_CASE(test_deep_nests),
         RIG_CASE(test_memory_dies_with_its_lifetime),

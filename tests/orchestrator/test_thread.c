@@ -15,6 +15,7 @@ typedef struct outsider {
     pto_buffer buffer;
     pto_tensor user, managed;
     char memory[64];
+    bool in_kernel;
     const char *wrong; /* a call that was not refused */
     pto_status status;
 } outsider;
@@ -49,7 +50,6 @@ static void try_everything(outsider *o)
     bool failed = false;
     pto_failure failure;
     pto_task_report report;
-    pto_device_ops ops = {.size = sizeof ops};
     pto_work work = {.opcode = PTO_WORK_FILL, .outputs = &o->user, .n_outputs = 1};
     const pto_param param = pto_input(&o->user);
     MUST_REFUSE(o, pto_kernel_register(rt, "late", PTO_CUBE, rig_quick, NULL, &kernel));
@@ -73,11 +73,11 @@ static void try_everything(outsider *o)
     MUST_REFUSE(o, pto_clear_error(rt));
     MUST_REFUSE(o, pto_task_info(rt, o->task, &report));
     MUST_REFUSE(o, pto_check(rt));
-    MUST_REFUSE(o, pto_device_register(rt, (pto_device){PTO_DEVICE_NVIDIA, 1}, &ops));
-    MUST_REFUSE(o, pto_device_find(rt, (pto_device){PTO_DEVICE_CPU, 0}, &ops));
     MUST_REFUSE(o, pto_execute(rt, never_called, NULL, 0, NULL, 0, NULL));
     MUST_REFUSE(o, pto_runtime_destroy(&rt, PTO_WAIT));
-    MUST_REFUSE(o, pto_runtime_destroy(&rt, PTO_CANCEL));
+    if (o->in_kernel) { /* another thread may: test_embed.c */
+        MUST_REFUSE(o, pto_runtime_destroy(&rt, PTO_CANCEL));
+    }
     PTO_SCOPE(rt) {
         o->wrong = "PTO_SCOPE";
     }
@@ -125,6 +125,7 @@ static void test_only_one_thread_orchestrates(void **state)
         }
         assert_int_equal(rig_stats(&r).submitted, before.submitted);
 
+        o.in_kernel = true;
         expect_ok(pto_kernel_register(r.rt, "outsider", PTO_CUBE, try_in_a_kernel, &o, &kernel));
         RIG_SUBMIT_BARE(&r, kernel);
         expect_ok(pto_wait(r.rt));
@@ -175,25 +176,24 @@ static void test_what_any_thread_may_do(void **state)
         rig r;
         pthread_t thread;
         pto_kernel kernel;
-        guest g;
-        memset(&g, 0, sizeof g);
         rig_start(&r, state, NULL);
-        expect_ok(pto_kernel_register(r.rt, "guest", PTO_VECTOR, use_in_a_kernel, &g, &kernel));
-        g.rt = r.rt;
-        g.task = RIG_SUBMIT_BARE(&r, r.hold);
-        rig_until(&r, g.task, PTO_TASK_RUNNING);
+        guest *g = rig_memory(&r, sizeof *g);
+        expect_ok(pto_kernel_register(r.rt, "guest", PTO_VECTOR, use_in_a_kernel, g, &kernel));
+        g->rt = r.rt;
+        g->task = RIG_SUBMIT_BARE(&r, r.hold);
+        rig_until(&r, g->task, PTO_TASK_RUNNING);
         if (in_kernel) {
             RIG_SUBMIT_BARE(&r, kernel);
         } else {
-            assert_int_equal(pthread_create(&thread, NULL, use_what_is_free, &g), 0);
+            assert_int_equal(pthread_create(&thread, NULL, use_what_is_free, g), 0);
             assert_int_equal(pthread_join(thread, NULL), 0);
         }
         expect_fail(pto_wait(r.rt), PTO_CANCELLED, "cancel");
-        assert_false(g.before);
-        assert_true(g.after);
-        assert_int_equal(g.stats, PTO_OK);
-        assert_int_equal(g.seen.submitted, in_kernel ? 2 : 1);
-        assert_int_equal(g.complete, PTO_OK);
+        assert_false(g->before);
+        assert_true(g->after);
+        assert_int_equal(g->stats, PTO_OK);
+        assert_int_equal(g->seen.submitted, in_kernel ? 2 : 1);
+        assert_int_equal(g->complete, PTO_OK);
         expect_ok(pto_clear_error(r.rt));
         rig_stop(&r);
     }
@@ -202,7 +202,8 @@ static void test_what_any_thread_may_do(void **state)
 int main(void)
 {
     const rig_case cases[] = {
-        RIG_CASE(test_only_one_thread_orchestrates),
+        RIG_CASE_ONE_PROCESS(test_only_one_thread_orchestrates,
+                             "the orchestrating thread runs the tasks"),
         RIG_CASE(test_what_any_thread_may_do),
     };
     return rig_run("thread", cases, sizeof cases / sizeof *cases);

@@ -81,6 +81,43 @@ static inline void config_rings(test_rng *rng, pto_config *c, program_profile pr
     }
 }
 
+/* The thread sanitizer identifies memory by address, and does not see what another process orders:
+ * it would report a race between two threads of this process that synchronize through a third
+ * one. An emulator would take minutes: see cmake/cross_tests.cmake. */
+#if defined(__SANITIZE_THREAD__)
+#define PROGRAM_TSAN 1
+#else
+#define PROGRAM_TSAN 0
+#endif
+
+/* The same program with worker processes. What is drawn does not change. */
+static inline void config_use_processes(program *p)
+{
+    pto_config *c = &p->config;
+    if (PROGRAM_TSAN || getenv("PTO_TEST_EMULATED")) {
+        return;
+    }
+    c->place = PTO_PLACE_PROCESS;
+    if (c->workers == PTO_NO_WORKERS) {
+        c->workers = 1;
+    }
+    c->process_threads = p->seed / 21 % 3 == 1 ? 2 : 1;
+}
+
+/* The same program on a device that schedules for itself. What is drawn does not change. */
+static inline void config_use_grid(program *p)
+{
+    pto_config *c = &p->config;
+    c->place = PTO_PLACE_GPU;
+    c->device = program_device(1);
+    c->guard = PTO_NO_GUARD;
+    c->gpu_workers = 1 + (uint32_t)(p->seed / 4 % 3);
+    c->gpu_idle_us = p->seed / 12 % 2 ? 1 : 200; /* it leaves again and again, or now and then */
+    if (c->workers == PTO_NO_WORKERS) {
+        c->workers = 1;
+    }
+}
+
 /* All settings in all combinations. `fails`: the program has tasks that may fail. */
 static inline void config_make(test_rng *rng, program *p, program_profile profile, bool fails)
 {
@@ -91,14 +128,16 @@ static inline void config_make(test_rng *rng, program *p, program_profile profil
     c->place = program_one_in(rng, 3) ? PTO_PLACE_THREAD : PTO_PLACE_INLINE;
     c->map_twice = program_one_in(rng, 2);
     c->spin = program_one_in(rng, 3) ? 0 : (uint32_t)program_roll(rng, 1, 200);
-    /* A small budget changes no result of good tasks, but it poisons more memory. */
-    c->overlap_budget = !fails && program_one_in(rng, 4) ? 1 : UINT64_MAX;
+    /* A small budget changes no result, and poisons nothing more: it only adds edges. */
+    const bool small = fails ? c->spin % 3 == 1 : program_one_in(rng, 4); /* as old seeds draw */
+    c->overlap_budget = small ? 1 : UINT64_MAX;
     if (program_one_in(rng, 3)) {
         static const int bits[] = {8, 16, 31, 32, 33, 48};
         c->first_task = (UINT64_C(1) << bits[program_roll(rng, 0, 5)]) -
                         (uint64_t)program_roll(rng, 1, 60);
     }
-    config_rings(rng, c, profile);
+    const bool roomy = profile == PROFILE_DEVICE && program_one_in(rng, 2);
+    config_rings(rng, c, roomy ? PROFILE_SAME : profile);
     /* Not drawn, so that the programs of old seeds do not change. */
     c->guard = c->spin % 4 == 1 ? 1 : PTO_NO_GUARD;
     const bool inlined = profile == PROFILE_SAME ? c->spin % 4 != 1 : c->spin % 4 == 2;
@@ -111,6 +150,18 @@ static inline void config_make(test_rng *rng, program *p, program_profile profil
         c->deps = c->map_entries = 0;
         memset(c->level_deps, 0, sizeof c->level_deps);
         memset(c->level_map_entries, 0, sizeof c->level_map_entries);
+    }
+    if (profile == PROFILE_DEVICE) {
+        p->devices = true;
+        c->device_heap_bytes = (uint64_t)program_roll(rng, 3, program_one_in(rng, 2) ? 8 : 80) * 64;
+        c->device = program_device(program_one_in(rng, 4) ? 1 : 0);
+        c->heap_bytes = c->heap_bytes ? c->heap_bytes : 4096;
+        if (p->seed % 4 == 3) {
+            config_use_grid(p);
+        }
+    } else if (p->seed % 21 ==
+               20) { /* starting processes takes longer than the rest of a program */
+        config_use_processes(p);
     }
 }
 
@@ -139,11 +190,21 @@ static inline void config_print(FILE *out, const program *p)
         fprintf(out, ", workers %u%s", c->workers, p->types_apart ? " of different types" : "");
     }
     fprintf(out, "%s%s%s", c->caller_types ? ", the caller does not help" : "",
-            c->place == PTO_PLACE_THREAD ? ", a thread schedules" : "",
+            c->place == PTO_PLACE_THREAD    ? ", a thread schedules"
+            : c->place == PTO_PLACE_PROCESS ? ", worker processes"
+            : c->place == PTO_PLACE_GPU     ? ", the device schedules"
+                                            : "",
             c->map_twice ? ", mapped twice" : "");
-    fprintf(out, "%s", c->guard == 1 ? ", guarded" : "");
+    fprintf(out, "%s",
+            c->guard == 1                ? ", guarded"
+            : c->guard == PTO_GUARD_HOST ? ", guarded on the host"
+                                         : "");
+    config_number(out, "threads in each process",
+                  c->place == PTO_PLACE_PROCESS ? c->process_threads : 0);
     config_number(out, "ring tasks", c->ring_tasks);
     config_number(out, "heap", c->heap_bytes);
+    config_number(out, "heaps of devices", c->device_heap_bytes);
+    fprintf(out, "%s", c->device.type == PTO_DEVICE_SIM ? ", at home on sim:0" : "");
     config_number(out, "deps", c->deps);
     config_number(out, "map entries", c->map_entries);
     config_number(out, "args", c->arg_bytes);

@@ -7,7 +7,11 @@
 #ifndef PTO_TEST_PROGRAM_DATA_H
 #define PTO_TEST_PROGRAM_DATA_H
 
-#include <pto/pto.h>
+#include <pto/device.h>
+#include <pto/process.h>
+#include <pto/rearrange.h>
+#include <pto/sim.h>
+#include <pto/work.h>
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -15,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "support.h"
 
@@ -31,10 +36,31 @@ typedef enum program_area {
     AREA_SIDE,    /* a second one like it */
     AREA_FIXED,   /* no task writes it: pto_nodep is harmless here */
     AREA_VOUCHED, /* each piece is written by one task; readers name that task with pto_after */
+    AREA_SIM0,    /* like AREA_MAIN, on sim:0 ... */
+    AREA_SIM1,    /* ... and sim:1; only in programs that use devices */
     AREA_COUNT
 } program_area;
 
-static const uint32_t program_area_bytes[AREA_COUNT] = {768, 256, 128, 512};
+static const uint32_t program_area_bytes[AREA_COUNT] = {768, 256, 128, 512, 384, 384};
+
+/* Devices of a program: 0 is the host, 1 is sim:0, 2 is sim:1. */
+#define PROGRAM_DEVICES 3
+
+static inline pto_device program_device(uint32_t number)
+{
+    return number ? (pto_device){PTO_DEVICE_SIM, (int32_t)number - 1}
+                  : (pto_device){PTO_DEVICE_CPU, 0};
+}
+
+static inline uint32_t program_device_number(pto_device device)
+{
+    return device.type == PTO_DEVICE_SIM ? (uint32_t)device.index + 1 : 0;
+}
+
+static inline uint32_t program_area_device(program_area area)
+{
+    return area >= AREA_SIM0 ? (uint32_t)area - AREA_SIM0 + 1 : 0;
+}
 
 /* X(name, text) */
 #define PROGRAM_KIND_MAP(X)                                                                        \
@@ -45,6 +71,7 @@ static const uint32_t program_area_bytes[AREA_COUNT] = {768, 256, 128, 512};
     X(BUFFER, "buffer")       /* pto_create_buffer and pto_managed_tensor */                       \
     X(ALLOC, "alloc")         /* pto_alloc */                                                      \
     X(RECAST, "recast")       /* the bytes of a managed tensor under another dtype */              \
+    X(RELEASE, "release")     /* pto_release */                                                    \
     X(SUBMIT, "submit")       /* a task */                                                         \
     X(READ, "read")           /* pto_read; its value decides about operations with a guard */      \
     X(WRITE, "write")         /* pto_write */                                                      \
@@ -54,7 +81,10 @@ static const uint32_t program_area_bytes[AREA_COUNT] = {768, 256, 128, 512};
     X(CANCEL, "cancel")       /* waits, cancels, checks that submit is refused, clears */          \
     X(INFO, "info")           /* pto_task_info and pto_task_get_output */                          \
     X(CHECK, "check")         /* pto_check in the middle */                                        \
-    X(REFUSED, "refused")     /* calls that are always wrong */
+    X(REFUSED, "refused")     /* calls that are always wrong */                                    \
+    X(COPY, "copy")           /* pto_copy, between any two devices */                              \
+    X(FAULT, "fault")         /* pto_sim_fail: a device is told to fail */                         \
+    X(REPAIR, "repair")       /* pto_sim_repair, of all devices */
 
 typedef enum program_kind {
 #define PROGRAM_KIND_ENUM(name, text) OP_##name,
@@ -130,11 +160,13 @@ typedef struct program_op {
     program_spoil spoil; /* SUBMIT */
     program_work work;   /* SUBMIT */
     program_area area;   /* EXTERNAL */
-    uint32_t at;         /* EXTERNAL: where its base pointer is. REFUSED: which call */
+    uint32_t at;         /* EXTERNAL: where its base pointer is. REFUSED: which call. FAULT: which.
+                            COPY: as an operator, if it can be */
+    uint32_t device;     /* of the memory it makes; FAULT: that fails */
     pto_dtype dtype;     /* of the tensor it makes */
     int32_t ndim;        /* */
     int64_t shape[PROGRAM_DIMS];
-    uint64_t seed; /* WRITE: the contents. EXTERNAL: strides, if not 0 */
+    uint64_t seed; /* WRITE: the contents. EXTERNAL: strides, if not 0. FAULT: which one fails */
     uint32_t first_param, n_params;
 } program_op;
 
@@ -143,6 +175,7 @@ typedef struct program {
     pto_config config; /* its worker_types are set anew for each run: a program may be copied */
     uint32_t worker_types[PROGRAM_WORKERS];
     bool types_apart; /* worker_types is used */
+    bool devices;     /* it uses sim:0 and sim:1, too */
     pto_ending ending;
     program_op op[PROGRAM_OPS];
     uint32_t n_ops;
@@ -158,6 +191,7 @@ typedef enum program_profile {
     PROFILE_FAIL, /* many failures, in a task ring whose slots are reused soon */
     PROFILE_SAME, /* the same tensors again and again, most of them disjoint: they take the fast
                      path */
+    PROFILE_DEVICE, /* tensors, copies and tasks on three devices, in tiny device heaps; devices fail */
 } program_profile;
 
 /* The default profile of a seed. */
@@ -204,6 +238,40 @@ static inline void *program_room(size_t count, size_t size)
     return room;
 }
 
+/* Memory that worker processes share with the program, at the same addresses: it is mapped before
+ * they are forked. Nothing is freed before the end. */
+typedef struct program_arena {
+    char *memory;
+    size_t used;
+} program_arena;
+
+#define ARENA_BYTES ((size_t)256 << 20) /* of address space */
+
+static inline void arena_open(program_arena *a)
+{
+    a->memory = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    a->used = 0;
+    program_must(a->memory != MAP_FAILED, "no memory to share");
+}
+
+static inline void arena_close(program_arena *a)
+{
+    munmap(a->memory, ARENA_BYTES);
+}
+
+/* Zeroed memory of the arena, or of the heap if there is none. */
+static inline void *arena_room(program_arena *a, size_t count, size_t size)
+{
+    if (!a) {
+        return program_room(count, size);
+    }
+    const size_t bytes = (count * size + 63) / 64 * 64;
+    program_must(bytes <= ARENA_BYTES - a->used, "the shared memory is full");
+    a->used += bytes;
+    return a->memory + a->used - bytes;
+}
+
 /* ---- Coverage of all programs ------------------------------------------------------------- */
 
 /* A case that never occurs is not tested. X(name, text) */
@@ -233,8 +301,8 @@ static inline void *program_room(size_t count, size_t size)
     X(STALE, "stale tensors refused")                                                              \
     X(VERSION, "wrong versions refused")                                                           \
     X(UNWRITTEN, "tensors without memory refused")                                                 \
-    X(STALLED_TASKS, "stalls of a task ring")                                                      \
-    X(STALLED_HEAP, "stalls of a heap or of arguments")                                            \
+    X(GIVEN_UP, "tensors given up")                                                                \
+    X(STALLED_HEAP, "stalls of a heap")                                                            \
     X(STALLED_BUFFERS, "stalls of buffers")                                                        \
     X(OUTER, "tensors of an outer lifetime that a task brought to life")                           \
     X(TOO_LARGE, "tasks that cannot fit")                                                          \
@@ -245,7 +313,26 @@ static inline void *program_room(size_t count, size_t size)
     X(WAITED_MAP, "waits for the map")                                                             \
     X(HELPED, "tasks that the orchestrating thread ran")                                           \
     X(INLINE, "tasks that submit ran itself")                                                      \
-    X(OPEN, "runtimes with a scope open at their end")
+    X(OPEN, "runtimes with a scope open at their end")                                             \
+    X(PROCESS, "runtimes with worker processes")                                                   \
+    X(POSTED, "pending tasks of worker processes that the program completed")                      \
+    /* with devices, see program_sees_devices */                                                   \
+    X(ON_DEVICE, "tasks on a device")                                                              \
+    X(COPIES, "copies")                                                                            \
+    X(COPIES_IN, "copies from the host to a device")                                               \
+    X(COPIES_OUT, "copies from a device to the host")                                              \
+    X(COPIES_ACROSS, "copies from one device to another")                                          \
+    X(OPERATORS, "operators on a device")                                                          \
+    X(COPIES_OVERLAP, "copies that failed because both sides share memory")                        \
+    X(APART, "tasks refused with tensors on two devices")                                          \
+    X(NO_WORKER, "tasks refused for want of a worker of the device")                               \
+    X(DEVICE_STALLED, "stalls of a heap of a device")                                              \
+    X(DEVICE_KERNEL, "kernels that a device failed to start")                                      \
+    X(DEVICE_COPY, "copies that a device failed at")                                               \
+    X(DEVICE_ALLOC, "heaps that a device could not allocate")                                      \
+    X(DEVICE_READ, "reads that a device failed at")                                                \
+    X(DEVICE_WRITE, "writes that a device failed at")                                              \
+    X(DEVICE_LOST, "calls on a lost device")
 
 typedef enum program_sight {
 #define PROGRAM_SEEN_ENUM(name, text) SEEN_##name,
@@ -257,6 +344,12 @@ typedef enum program_sight {
 typedef struct program_sights {
     uint64_t count[SEEN_COUNT];
 } program_sights;
+
+/* Whether a case only occurs in programs that use devices. */
+static inline bool program_sees_devices(int sight)
+{
+    return sight >= SEEN_ON_DEVICE;
+}
 
 static inline const char *program_sight_text(program_sight sight)
 {

@@ -8,6 +8,9 @@
  * A kernel also checks that its arguments are those of the submit, and records that it ran. The
  * records are plain fields: the runtime promises that a thread that waits for a task sees its
  * writes, and the thread sanitizer checks this.
+ *
+ * In worker processes the records are those of the program: they lie in memory that both map at the
+ * same addresses. The tensors do not.
  */
 #ifndef PTO_TEST_PROGRAM_KERNEL_H
 #define PTO_TEST_PROGRAM_KERNEL_H
@@ -36,6 +39,8 @@ typedef struct program_task {
     uint32_t op;     /* PROGRAM_OPS: by the end of the program */
     program_work work;
     bool no_kernel;   /* pto_alloc, pto_write */
+    bool copies;      /* pto_copy: of argument 1 to argument 2 */
+    uint32_t device;  /* that it runs on; of memory: that it is on */
     program_arg *arg; /* the first is its number, as a scalar */
     uint32_t n_args;
     struct program_helper *helper;
@@ -44,10 +49,14 @@ typedef struct program_task {
     /* set when it was submitted */
     pto_task handle;
     uint32_t level, lifetime;
-    uint64_t seq;     /* its index on its level */
-    uint64_t order;   /* number of tasks submitted before it */
-    uint64_t block;   /* bytes of managed memory that it owns */
-    uint32_t holders; /* scopes at its submit, and tasks that named its memory */
+    uint64_t seq;      /* its index on its level */
+    uint64_t order;    /* number of tasks submitted before it */
+    uint32_t buffers;  /* that it brought memory for, in one block; 0: it has no block */
+    uint32_t given_up; /* of these, how many were given up */
+    uint64_t block;    /* bytes of that block */
+    uint32_t block_on; /* device of that block */
+    uint64_t born;     /* index of the block on its level */
+    uint32_t holders;  /* scopes at the birth of the block, and tasks that named it since */
 
     /* noted by the kernel */
     uint32_t runs;
@@ -55,12 +64,22 @@ typedef struct program_task {
     pto_status status;
     char complaint[160];
 
+    /* learned by a wait, of tasks that a device may fail at (program_device.h) */
+    bool went_bad;
+
     /* for the helper */
     pto_call call;
     pto_arg *copy; /* of its arguments */
     struct program_task *next;
     bool is_complete;
 } program_task;
+
+/* What `user` points to: memory that kernels see. */
+typedef struct program_shared {
+    const struct program_shared *self; /* its address in the program */
+    program_task *const *tasks;        /* by number */
+    intptr_t shift[PROGRAM_DEVICES]; /* from addresses of a device to those that its kernels use */
+} program_shared;
 
 /* A thread that completes pending tasks. */
 typedef struct program_helper {
@@ -70,7 +89,10 @@ typedef struct program_helper {
     program_task *first;  /* the latest comes first: another order than that of submission */
     program_diary *diary; /* NULL, or everything runs on one thread */
     bool started, stop;
-    bool once; /* no second pto_task_complete: no thread would wait until it returns */
+    bool once;      /* no second pto_task_complete: no thread would wait until it returns */
+    bool processes; /* kernels run in worker processes, */
+    bool elsewhere; /* where memory of the user lies at another address */
+    bool grid;      /* sim:0 schedules for itself */
 } program_helper;
 
 static inline PTO_PRINTF(2, 3) void kernel_complain(program_task *task, const char *format, ...)
@@ -147,11 +169,27 @@ static inline bool kernel_writes(pto_param_kind kind)
     return kind == PTO_PARAM_OUTPUT || kind == PTO_PARAM_INOUT;
 }
 
+/* The work of a copy, for the oracle. Both sides have the same shape. */
+static inline void kernel_copy(const pto_arg *to, const pto_arg *from)
+{
+    const size_t size = pto_dtype_size(to->dtype);
+    view_walk a = view_begin(to->ndim, to->shape, to->strides);
+    for (view_walk b = view_begin(from->ndim, from->shape, from->strides); b.more; view_next(&b)) {
+        memcpy((char *)to->data + a.at * (int64_t)size,
+               (const char *)from->data + b.at * (int64_t)size, size);
+        view_next(&a);
+    }
+}
+
 /* The work of a task on its arguments, in the runtime or for the oracle. */
 static inline pto_status kernel_work(const program_task *task, const pto_arg *args, bool delays)
 {
     uint64_t h = 1;
     uint32_t n = 0;
+    if (task->copies) {
+        kernel_copy(&args[2], &args[1]);
+        return PTO_OK;
+    }
     if (delays) {
         kernel_delay(task->work.delay[0]);
     }
@@ -184,9 +222,14 @@ static inline pto_status kernel_work(const program_task *task, const pto_arg *ar
 /* ---- In the runtime ------------------------------------------------------------------------ */
 
 /* Whether one argument arrived as it was submitted. */
-static inline void kernel_check_arg(program_task *task, const program_arg *want, const pto_arg *got)
+static inline void kernel_check_arg(program_task *task, const program_arg *want, const pto_arg *got,
+                                    ptrdiff_t shift)
 {
     const pto_tensor *t = &want->t;
+    if (want->kind != PTO_PARAM_SCALAR &&
+        program_device_number(got->device) != program_device_number(t->device)) {
+        kernel_complain(task, "a tensor arrives on another device");
+    }
     if (want->kind == PTO_PARAM_SCALAR) {
         if (got->u64 != want->value || got->shape || got->data) {
             kernel_complain(task, "a scalar of %" PRIu64 " arrives as %" PRIu64, want->value,
@@ -201,7 +244,7 @@ static inline void kernel_check_arg(program_task *task, const program_arg *want,
     }
     const char *place = t->storage;
     if (place) {
-        place += t->offset * (int64_t)pto_dtype_size(t->dtype);
+        place += t->offset * (int64_t)pto_dtype_size(t->dtype) + shift;
     }
     if (pto_tensor_numel(t) == 0) {
         if (got->data) {
@@ -214,21 +257,33 @@ static inline void kernel_check_arg(program_task *task, const program_arg *want,
 
 static inline void kernel_check_call(program_task *task, const pto_call *call)
 {
+    const program_shared *shared = call->user;
+    const program_helper *helper = task->helper;
+    const ptrdiff_t shift = (ptrdiff_t)((uintptr_t)shared - (uintptr_t)shared->self) +
+                            shared->shift[task->device];
     uint32_t n = 0;
     for (uint32_t i = 0; i < task->n_args; i++) {
         if (task->arg[i].kind == PTO_PARAM_AFTER) {
             continue;
         }
         if (n < call->n_args) {
-            kernel_check_arg(task, &task->arg[i], &call->args[n]);
+            kernel_check_arg(task, &task->arg[i], &call->args[n], shift);
         }
         n++;
     }
     if (n != call->n_args) {
         kernel_complain(task, "%u arguments arrive, not %u", call->n_args, n);
     }
-    if (call->worker_type != task->work.type || call->rt != task->rt) {
+    const bool known = helper->processes ? call->rt && call->rt != task->rt : call->rt == task->rt;
+    if (call->worker_type != task->work.type || !known) {
         kernel_complain(task, "called as type %d of another runtime", (int)call->worker_type);
+    }
+    if (program_device_number(call->device) != task->device) {
+        kernel_complain(task, "called on device %u, not %u", program_device_number(call->device),
+                        task->device);
+    }
+    if (helper->elsewhere && !shift) {
+        kernel_complain(task, "memory of the user lies at the program's address");
     }
 }
 
@@ -272,10 +327,11 @@ static inline pto_status kernel_do(program_task *task, const pto_call *call)
                                   : pto_fail(task->status, "task %u was to fail", task->number);
 }
 
-static inline void kernel_complete(const program_task *task, pto_status status, bool once)
+/* With the handle of the program or of a worker process. */
+static inline void kernel_complete(pto_runtime *rt, const program_task *task, pto_status status,
+                                   bool once)
 {
     /* From here on the runtime may recycle the task; its record stays. */
-    pto_runtime *rt = task->rt;
     const pto_task handle = task->call.task;
     pto_status answer = pto_task_complete(rt, handle, status);
     if (answer == PTO_OK && !once) {
@@ -303,8 +359,10 @@ static inline void *helper_main(void *argument)
         helper->first = task->next;
         pthread_mutex_unlock(&helper->lock);
         const bool meanwhile = task->work.ending == END_MEANWHILE;
-        pto_arg *args = (pto_arg *)(uintptr_t)task->call.args;
-        kernel_complete(task, kernel_do(task, &task->call), helper->once);
+        pto_arg *args = task->copy;
+        kernel_complete(task->rt, task,
+                        helper->processes ? task->status : kernel_do(task, &task->call),
+                        helper->once);
         free(args);
         pthread_mutex_lock(&helper->lock);
         if (meanwhile) {
@@ -316,13 +374,24 @@ static inline void *helper_main(void *argument)
     return NULL;
 }
 
-static inline void helper_start(program_helper *helper, bool once)
+static inline void helper_start(program_helper *helper, const pto_config *config, bool once)
 {
+    pthread_mutexattr_t lock;
+    pthread_condattr_t change;
     memset(helper, 0, sizeof *helper);
     helper->once = once;
-    helper->started = pthread_mutex_init(&helper->lock, NULL) == 0 &&
-                      pthread_cond_init(&helper->change, NULL) == 0 &&
+    helper->processes = config->place == PTO_PLACE_PROCESS;
+    helper->elsewhere = helper->processes && config->map_twice;
+    helper->grid = config->place == PTO_PLACE_GPU;
+    pthread_mutexattr_init(&lock);
+    pthread_mutexattr_setpshared(&lock, helper->processes);
+    pthread_condattr_init(&change);
+    pthread_condattr_setpshared(&change, helper->processes);
+    helper->started = pthread_mutex_init(&helper->lock, &lock) == 0 &&
+                      pthread_cond_init(&helper->change, &change) == 0 &&
                       pthread_create(&helper->thread, NULL, helper_main, helper) == 0;
+    pthread_condattr_destroy(&change);
+    pthread_mutexattr_destroy(&lock);
     program_must(helper->started, "no thread");
 }
 
@@ -349,14 +418,57 @@ static inline void helper_free(program_helper *helper)
     }
 }
 
+/* The worker's arguments are gone when the kernel returns. */
+static inline void kernel_keep_call(program_task *task, const pto_call *call)
+{
+    task->copy = program_room(call->n_args, sizeof *task->copy);
+    memcpy(task->copy, call->args, call->n_args * sizeof *task->copy);
+    task->call = *call;
+    task->call.args = task->copy;
+}
+
+/* Of the tasks that others complete, every second one in a worker process has a thread there. */
+static inline bool kernel_has_thread(const program_task *task)
+{
+    return task->helper->processes && task->number % 2 &&
+           (task->work.ending == END_LATER || task->work.ending == END_MEANWHILE);
+}
+
+static inline void *kernel_thread(void *argument)
+{
+    program_task *task = argument;
+    pto_arg *args = task->copy;
+    kernel_complete(task->call.rt, task, kernel_do(task, &task->call), task->helper->once);
+    free(args);
+    return NULL;
+}
+
+static inline pto_status kernel_start_thread(program_task *task, const pto_call *call)
+{
+    pthread_t thread;
+    const bool meanwhile = task->work.ending == END_MEANWHILE;
+    kernel_keep_call(task, call);
+    program_must(pthread_create(&thread, NULL, kernel_thread, task) == 0, "no thread");
+    if (meanwhile) {
+        pthread_join(thread, NULL);
+    } else {
+        pthread_detach(thread);
+    }
+    return PTO_PENDING;
+}
+
+/* The thread of the program completes the task. In another process than the kernel's it has neither
+ * the arguments nor the memory, so there it only completes what the kernel has done. */
 static inline pto_status kernel_hand_over(program_task *task, const pto_call *call)
 {
     program_helper *helper = task->helper;
-    task->copy = program_room(call->n_args, sizeof *task->copy);
-    memcpy(task->copy, call->args, call->n_args * sizeof *task->copy);
+    if (helper->processes) {
+        task->call = *call;
+        PTO_IGNORE(kernel_do(task, call));
+    } else {
+        kernel_keep_call(task, call);
+    }
     pthread_mutex_lock(&helper->lock);
-    task->call = *call;
-    task->call.args = task->copy; /* the worker's copy is gone when the kernel returns */
     task->next = helper->first;
     helper->first = task;
     pthread_cond_broadcast(&helper->change);
@@ -367,21 +479,26 @@ static inline pto_status kernel_hand_over(program_task *task, const pto_call *ca
     return PTO_PENDING;
 }
 
-/* The kernel itself; `user` is the array of all tasks. */
+/* The kernel itself. */
 static inline pto_status kernel_main(const pto_call *call)
 {
-    program_task *const *tasks = call->user;
-    program_task *task = tasks[call->args[0].u64];
+    const program_shared *shared = call->user;
+    program_task *task = shared->tasks[call->args[0].u64];
+    if (task->helper->grid && call->device.type == PTO_DEVICE_SIM && call->device.index == 0 &&
+        call->worker_type != PTO_ACCELERATOR) {
+        return kernel_do(task, call); /* a grid has no pending kernels */
+    }
     switch (task->work.ending) {
     case END_RETURN:
         break;
     case END_INSIDE:
         task->call = *call;
-        kernel_complete(task, kernel_do(task, call), true);
+        kernel_complete(call->rt, task, kernel_do(task, call), true);
         return PTO_PENDING;
     case END_LATER:
     case END_MEANWHILE:
-        return kernel_hand_over(task, call);
+        return kernel_has_thread(task) ? kernel_start_thread(task, call)
+                                       : kernel_hand_over(task, call);
     }
     return kernel_do(task, call);
 }

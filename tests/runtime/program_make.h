@@ -17,7 +17,9 @@ typedef struct maker {
     model m;
     program_profile profile;
     bool fails, pends, meddles;     /* whether tasks do */
+    bool same;                      /* few views: most parameters are whole tensors */
     uint32_t vouched;               /* bytes of AREA_VOUCHED in use */
+    uint32_t device;                /* where tensors are picked and made */
     uint8_t area[AREA_COUNT][1024]; /* never read or written */
 } maker;
 
@@ -34,7 +36,20 @@ static inline bool make_one_in(maker *k, int64_t n)
 /* All kinds of operations, also wrong ones. */
 static inline bool make_is_wild(const maker *k)
 {
-    return k->profile == PROFILE_ALL || k->profile == PROFILE_SAME;
+    return k->profile == PROFILE_ALL || k->profile == PROFILE_SAME || k->profile == PROFILE_DEVICE;
+}
+
+/* From here on, tensors are picked and made on this device. Returns the one before. */
+static inline uint32_t make_on(maker *k, uint32_t device)
+{
+    const uint32_t before = k->device;
+    k->device = device;
+    return before;
+}
+
+static inline uint32_t make_any_device(maker *k)
+{
+    return k->p->devices ? (uint32_t)make_roll(k, 0, PROGRAM_DEVICES - 1) : 0;
 }
 
 static inline uint64_t make_seed(maker *k)
@@ -100,17 +115,17 @@ static inline void make_external(maker *k, program_area area)
 }
 
 /* Tensors that have no byte in common. */
-static inline void make_tiles(maker *k)
+static inline void make_tiles(maker *k, program_area area)
 {
     enum { TILE = 96 };
-    const int64_t count = make_roll(k, 2, program_area_bytes[AREA_MAIN] / TILE);
+    const int64_t count = make_roll(k, 2, program_area_bytes[area] / TILE);
     for (uint32_t i = 0; i < count; i++) {
         program_op *op = make_op(k, OP_EXTERNAL);
-        op->area = AREA_MAIN;
+        op->area = area;
         op->dtype = make_dtype(k);
         op->at = i * TILE;
         make_shape(k, op, TILE / (int64_t)pto_dtype_size(op->dtype));
-        const pto_tensor t = view_external(op, k->area[AREA_MAIN]);
+        const pto_tensor t = view_external(op, k->area[area]);
         model_make(&k->m, make_number(k, op), &t, PROGRAM_NOBODY);
     }
 }
@@ -125,6 +140,7 @@ static inline pto_tensor make_managed_tensor(const program_op *op, uint32_t buff
                  "a managed tensor");
     t.storage = NULL;
     t.owner = buffer + 1;
+    t.device = program_device(op->device);
     return t;
 }
 
@@ -140,9 +156,10 @@ static inline uint32_t make_managed(maker *k, program_kind kind, pto_dtype dtype
     program_op *op = make_op(k, kind);
     const uint32_t number = make_number(k, op);
     op->dtype = dtype;
+    op->device = kind == OP_BUFFER ? program_device_number(k->p->config.device) : k->device;
     make_shape(k, op, elements);
     const pto_tensor t = make_managed_tensor(op, k->m.n_buffers);
-    const uint32_t buffer = model_add_buffer(&k->m, model_bytes(&t));
+    const uint32_t buffer = model_add_buffer(&k->m, model_bytes(&t), op->device);
     model_make(&k->m, number, &t, buffer);
     if (kind == OP_ALLOC) {
         make_memory_task(k, number, buffer);
@@ -176,12 +193,13 @@ static inline make_class make_classify(const maker *k, uint32_t op)
     return k->m.buffer[slot->buffer].has_memory ? CLASS_WRITTEN : CLASS_UNWRITTEN;
 }
 
-/* One of the tensors of a class, by chance; false if there is none. */
+/* One of the tensors of a class on the current device, by chance; false if there is none. */
 static inline bool make_pick(maker *k, make_class class, uint32_t *picked)
 {
     uint32_t found[PROGRAM_OPS], count = 0;
     for (uint32_t op = 0; op < k->p->n_ops; op++) {
-        if (k->m.slot[op].is_made && make_classify(k, op) == class) {
+        if (k->m.slot[op].is_made && make_classify(k, op) == class &&
+            program_device_number(k->m.slot[op].t.device) == k->device) {
             found[count++] = op;
         }
     }
@@ -198,6 +216,9 @@ static inline uint32_t make_pick_for(maker *k, pto_param_kind kind)
     if (make_is_wild(k) && roll == 0 &&
         make_pick(k, make_one_in(k, 2) ? CLASS_DEAD : CLASS_UNWRITTEN, &op)) {
         return op;
+    }
+    if (k->p->devices && make_one_in(k, 150)) { /* of another device than the rest of the task */
+        k->device = make_any_device(k);
     }
     if (kind == PTO_PARAM_INPUT && roll < 10 && make_pick(k, CLASS_FIXED, &op)) {
         return op;
@@ -228,9 +249,9 @@ static inline void make_tensor_param(maker *k, program_op *op, pto_param_kind ki
     const make_class class = make_classify(k, of);
     program_param *param = make_param(k, op, kind);
     param->of = (uint16_t)of;
-    if (class == CLASS_UNWRITTEN     ? make_one_in(k, 40)
-        : k->profile == PROFILE_SAME ? make_one_in(k, 24)
-                                     : !make_one_in(k, 4)) {
+    if (class == CLASS_UNWRITTEN ? make_one_in(k, 40)
+        : k->same                ? make_one_in(k, 24)
+                                 : !make_one_in(k, 4)) {
         param->view = make_seed(k);
     }
     param->nodep = class == CLASS_FIXED && make_one_in(k, 2);
@@ -260,6 +281,9 @@ static inline bool make_pick_task(maker *k, uint32_t *op)
 static inline void make_work(maker *k, program_work *work)
 {
     work->type = (pto_worker_type)make_roll(k, 0, PTO_WORKER_TYPES - 1);
+    if (k->device && work->type == PTO_AI_CPU && !make_one_in(k, 20)) {
+        work->type = PTO_VECTOR;
+    }
     if (k->fails && make_one_in(k, k->profile == PROFILE_FAIL ? 5 : 10)) {
         work->failure = (program_failure)make_roll(k, FAIL_BEFORE, FAIL_BY_DATA);
     }
@@ -285,7 +309,7 @@ static inline void make_submitted(maker *k, const program_op *op)
         v = model_judge(&k->m, task);
     }
     if (!task || v.wrong || op->spoil != SPOIL_NOTHING) {
-        model_free_task(task);
+        model_free_task(&k->m, task);
         return;
     }
     k->m.task_of[task->op] = task->number;
@@ -308,6 +332,7 @@ static inline void make_spoil(maker *k, program_op *op)
 static inline program_op *make_submit(maker *k, program_guard guard)
 {
     program_op *op = make_op(k, OP_SUBMIT);
+    const uint32_t before = make_on(k, make_any_device(k));
     const bool many = make_one_in(k, 25);
     const int64_t count = many ? make_roll(k, 10, 30) : make_roll(k, 1, 4);
     op->guard = guard;
@@ -332,6 +357,7 @@ static inline program_op *make_submit(maker *k, program_guard guard)
         make_spoil(k, op);
     }
     make_submitted(k, op);
+    k->device = before;
     return op;
 }
 
@@ -341,7 +367,9 @@ static inline program_op *make_submit(maker *k, program_guard guard)
 static inline void make_branch(maker *k)
 {
     program_op *op = make_op(k, OP_READ);
+    const uint32_t before = make_on(k, make_any_device(k));
     make_tensor_param(k, op, PTO_PARAM_INPUT);
+    k->device = before;
     make_submit(k, GUARD_EVEN);
     make_submit(k, GUARD_ODD);
 }
@@ -357,6 +385,7 @@ static inline void make_vouched(maker *k)
     if (!managed && k->vouched + (uint64_t)bytes > program_area_bytes[AREA_VOUCHED]) {
         return;
     }
+    const uint32_t before = make_on(k, managed ? make_any_device(k) : 0);
     /* A single writer may allocate the memory itself. */
     const program_kind kind = !managed ? OP_EXTERNAL : parts == 1 ? OP_TEMP : OP_ALLOC;
     program_op *op = make_op(k, kind);
@@ -366,9 +395,10 @@ static inline void make_vouched(maker *k)
     op->ndim = 2;
     op->shape[0] = parts * rows;
     op->shape[1] = columns;
+    op->device = k->device;
     if (managed) {
         const pto_tensor t = make_managed_tensor(op, k->m.n_buffers);
-        const uint32_t buffer = model_add_buffer(&k->m, model_bytes(&t));
+        const uint32_t buffer = model_add_buffer(&k->m, model_bytes(&t), k->device);
         model_make(&k->m, memory, &t, buffer);
         if (kind == OP_ALLOC) {
             make_memory_task(k, memory, buffer);
@@ -406,6 +436,7 @@ static inline void make_vouched(maker *k)
     }
     make_tensor_param(k, op, PTO_PARAM_OUTPUT);
     make_submitted(k, op);
+    k->device = before;
 }
 
 static inline void make_scope(maker *k, bool boundary)
@@ -426,6 +457,7 @@ static inline void make_stream(maker *k)
     const pto_dtype dtype = make_dtype(k);
     for (int64_t turns = make_roll(k, 3, 7); turns > 0 && make_has_room(k, 8); turns--) {
         make_scope(k, true);
+        const uint32_t before = make_on(k, make_any_device(k));
         const uint32_t temp = make_managed(k, OP_TEMP, dtype, 24);
         program_op *op = make_op(k, OP_SUBMIT);
         make_work(k, &op->work);
@@ -440,11 +472,88 @@ static inline void make_stream(maker *k)
         make_param(k, op, PTO_PARAM_INPUT)->of = (uint16_t)temp;
         make_tensor_param(k, op, PTO_PARAM_INOUT);
         make_submitted(k, op);
+        k->device = before;
         make_end(k);
     }
 }
 
+/* ---- Devices -------------------------------------------------------------------------------- */
+
+/* A tensor on the current device that can be the destination of a copy of this dtype. */
+static inline bool make_pick_like(maker *k, pto_dtype dtype, uint32_t *picked)
+{
+    uint32_t found[PROGRAM_OPS], count = 0;
+    for (uint32_t op = 0; op < k->p->n_ops; op++) {
+        const model_slot *slot = &k->m.slot[op];
+        const make_class class = slot->is_made ? make_classify(k, op) : CLASS_DEAD;
+        if ((class == CLASS_USER || class == CLASS_WRITTEN || class == CLASS_UNWRITTEN) &&
+            slot->t.dtype == dtype && program_device_number(slot->t.device) == k->device &&
+            !k->p->op[op].seed) { /* two elements at one address: which one remains is undefined */
+            found[count++] = op;
+        }
+    }
+    if (count) {
+        *picked = found[make_roll(k, 0, count - 1)];
+    }
+    return count > 0;
+}
+
+/* A copy between two devices, or on one; to a new tensor of the same shape, or to another one. */
+static inline void make_copy(maker *k)
+{
+    const uint32_t before = make_on(k, make_any_device(k));
+    program_param from = {.kind = PTO_PARAM_INPUT,
+                          .of = (uint16_t)make_pick_for(k, PTO_PARAM_INPUT)};
+    from.view = make_one_in(k, 2) ? 0 : make_seed(k);
+    const pto_tensor view = model_view(&k->m, &from);
+    uint32_t to = 0;
+    k->device = make_any_device(k);
+    const bool fresh = k->m.n_scopes && make_one_in(k, 2);
+    if (!fresh && !make_pick_like(k, view.dtype, &to)) {
+        k->device = before;
+        return;
+    }
+    if (fresh) {
+        program_op *op = make_op(k, make_one_in(k, 4) ? OP_ALLOC : OP_TEMP);
+        to = make_number(k, op);
+        op->dtype = view.dtype;
+        op->ndim = view.ndim;
+        op->device = k->device;
+        memcpy(op->shape, view.shape, (size_t)view.ndim * sizeof *op->shape);
+        const pto_tensor t = make_managed_tensor(op, k->m.n_buffers);
+        const uint32_t buffer = model_add_buffer(&k->m, model_bytes(&t), op->device);
+        model_make(&k->m, to, &t, buffer);
+        if (op->kind == OP_ALLOC) {
+            make_memory_task(k, to, buffer);
+        }
+    }
+    const bool written = make_classify(k, to) == CLASS_WRITTEN;
+    program_op *op = make_op(k, OP_COPY);
+    op->at = make_one_in(k, 2);
+    *make_param(k, op, PTO_PARAM_INPUT) = from;
+    program_param *param = make_param(k, op, PTO_PARAM_OUTPUT);
+    param->of = (uint16_t)to;
+    param->view = fresh || make_classify(k, to) == CLASS_UNWRITTEN || make_one_in(k, 2)
+                      ? 0
+                      : make_seed(k);
+    param->version = written && make_one_in(k, 4);
+    make_submitted(k, op);
+    k->device = before;
+}
+
 /* ---- Single operations ---------------------------------------------------------------------- */
+
+static inline void make_release(maker *k)
+{
+    uint32_t of;
+    const uint32_t before = make_on(k, make_any_device(k));
+    const int64_t roll = make_roll(k, 0, 9);
+    if (make_pick(k, roll < 6 ? CLASS_WRITTEN : roll < 9 ? CLASS_UNWRITTEN : CLASS_DEAD, &of)) {
+        make_op(k, OP_RELEASE)->of = (uint16_t)of;
+        k->m.buffer[k->m.slot[of].buffer].given_up = true;
+    }
+    k->device = before;
+}
 
 static inline void make_memory(maker *k)
 {
@@ -458,6 +567,7 @@ static inline void make_memory(maker *k)
         op->dtype = make_dtype(k);
         op->ndim = 1;
         op->shape[0] = (int64_t)(model_bytes(from) / pto_dtype_size(op->dtype));
+        op->device = program_device_number(from->device);
         const pto_tensor t = make_managed_tensor(op, k->m.slot[of].buffer);
         model_make(&k->m, make_number(k, op), &t, k->m.slot[of].buffer);
         return;
@@ -468,8 +578,10 @@ static inline void make_memory(maker *k)
 static inline void make_write(maker *k)
 {
     program_op *op = make_op(k, OP_WRITE);
+    const uint32_t before = make_on(k, make_any_device(k));
     op->seed = make_seed(k);
     make_tensor_param(k, op, PTO_PARAM_OUTPUT);
+    k->device = before;
     const program_param *param = &k->p->param[op->first_param];
     if (k->p->op[param->of].seed) {
         /* Two elements at one address: which one remains is undefined. */
@@ -497,8 +609,41 @@ static inline void make_about_task(maker *k, program_kind kind)
     }
 }
 
+static inline void make_device_step(maker *k)
+{
+    const int64_t roll = make_roll(k, 0, 9);
+    if (roll < 6 || (!k->fails && roll < 8)) {
+        make_copy(k);
+    } else if (roll == 6) {
+        program_op *op = make_op(k, OP_FAULT);
+        if (k->p->config.guard == 1) { /* a fault may hit the copy of a guard: no task would know */
+            k->p->config.guard = PTO_GUARD_HOST;
+        }
+        op->device = (uint32_t)make_roll(k, 1, PROGRAM_DEVICES - 1);
+        op->at = (uint32_t)make_roll(k, 0, PTO_SIM_FAULTS - 1);
+        op->seed = (uint64_t)make_roll(k, 1, 6);
+        if (make_one_in(k, 2)) { /* the next operation of the device is a read or a write */
+            const uint32_t before = make_on(k, op->device);
+            op->seed = 1;
+            program_op *next = make_op(k, OP_READ);
+            make_tensor_param(k, next, PTO_PARAM_INPUT);
+            k->device = before;
+        }
+    } else if (roll == 7) {
+        make_op(k, OP_REPAIR);
+    } else if (roll == 8) {
+        make_branch(k);
+    } else {
+        make_write(k);
+    }
+}
+
 static inline void make_step(maker *k)
 {
+    if (k->p->devices && make_one_in(k, 3)) {
+        make_device_step(k);
+        return;
+    }
     const int64_t roll = make_roll(k, 0, 199);
     if (roll < 100) {
         make_submit(k, GUARD_NONE);
@@ -508,13 +653,17 @@ static inline void make_step(maker *k)
         if (k->m.n_scopes < 5) {
             make_scope(k, make_one_in(k, 2));
         }
-    } else if (roll < 126) {
+    } else if (roll < 123) {
         if (k->m.n_scopes) {
             make_end(k);
         }
+    } else if (roll < 126) {
+        make_release(k);
     } else if (roll < 152) {
         if (k->m.n_scopes) {
+            const uint32_t before = make_on(k, make_any_device(k));
             make_memory(k);
+            k->device = before;
         } else {
             make_scope(k, make_one_in(k, 2));
         }
@@ -561,19 +710,27 @@ static inline void program_make_from(program *p, test_rng rng, uint64_t seed,
     k->pends = make_one_in(k, 2);
     k->meddles = make_is_wild(k) && make_one_in(k, 4);
     config_make(&k->rng, p, profile, k->fails);
-    model_init(&k->m, p->config.levels);
+    k->same = profile == PROFILE_SAME || (p->devices && make_one_in(k, 2));
+    model_init(&k->m, p->config.levels, NULL);
     for (uint32_t level = 0; level < PTO_MAX_LEVELS; level++) {
         k->m.room[level] = (model_room){UINT64_MAX, UINT64_MAX, UINT64_MAX};
     }
-    if (profile == PROFILE_SAME) {
-        make_tiles(k);
+    if (k->same) {
+        make_tiles(k, AREA_MAIN);
     } else {
         make_external(k, AREA_MAIN);
     }
-    for (int64_t n = profile != PROFILE_SAME ? make_roll(k, 2, 6) : make_one_in(k, 4); n > 0; n--) {
+    for (int64_t n = !k->same ? make_roll(k, 2, 6) : make_one_in(k, 4); n > 0; n--) {
         make_external(k, make_one_in(k, 3) ? AREA_SIDE : AREA_MAIN);
     }
     make_external(k, AREA_FIXED);
+    if (p->devices && k->same) {
+        make_tiles(k, AREA_SIM0);
+        make_tiles(k, AREA_SIM1);
+    }
+    for (int64_t n = p->devices && !k->same ? make_roll(k, 2, 5) : 0; n > 0; n--) {
+        make_external(k, n % 2 ? AREA_SIM0 : AREA_SIM1);
+    }
     const int64_t length = make_one_in(k, 4) ? PROGRAM_OPS : make_roll(k, 10, 90);
     while (p->n_ops < length && make_has_room(k, 12) && !test_rng_is_spent(&k->rng)) {
         make_step(k);
@@ -585,7 +742,7 @@ static inline void program_make_from(program *p, test_rng rng, uint64_t seed,
     }
     p->ending = make_is_wild(k) && make_one_in(k, 8) ? PTO_CANCEL : PTO_WAIT;
     for (uint32_t i = 0; i < k->m.n_tasks; i++) {
-        model_free_task(k->m.task[i]);
+        model_free_task(&k->m, k->m.task[i]);
     }
     free(k);
 }

@@ -18,8 +18,6 @@
 typedef struct model_lifetime {
     uint32_t level;
     uint32_t scopes; /* open; 0: the lifetime is over */
-    bool holds;      /* it has tasks */
-    uint64_t first;  /* the first of them, counted on the level */
 } model_lifetime;
 
 typedef struct model_scope {
@@ -33,7 +31,9 @@ typedef struct model_buffer {
     uint32_t lifetime;
     bool has_memory;
     uint32_t version;
-    uint32_t owner; /* the task that owns the memory */
+    bool given_up;
+    uint32_t device;
+    uint32_t owner; /* the task that brought the memory */
 } model_buffer;
 
 typedef struct model_slot {
@@ -47,9 +47,11 @@ typedef struct model_room {
 } model_room;
 
 typedef struct model {
+    program_arena *arena; /* of the tasks; NULL: the heap */
     uint32_t levels;
     model_room room[PTO_MAX_LEVELS];
-    uint64_t max_buffers;
+    uint64_t device_heap; /* bytes of a heap on a device but the host, on each level */
+    uint64_t max_buffers, max_blocks;
     model_scope scope[MODEL_SCOPES];
     uint32_t n_scopes, n_boundaries;
     model_lifetime lifetime[PROGRAM_OPS + 1];
@@ -61,12 +63,13 @@ typedef struct model {
     uint32_t n_tasks;
     uint64_t order;                /* of the next task */
     uint32_t task_of[PROGRAM_OPS]; /* by the operation that submitted it, or PROGRAM_NOBODY */
-    uint64_t tasks_on[PTO_MAX_LEVELS];
+    uint64_t tasks_on[PTO_MAX_LEVELS], blocks_on[PTO_MAX_LEVELS];
 } model;
 
-static inline void model_init(model *m, uint32_t levels)
+static inline void model_init(model *m, uint32_t levels, program_arena *arena)
 {
     memset(m, 0, sizeof *m);
+    m->arena = arena;
     m->levels = levels;
     m->n_lifetimes = 1;
     memset(m->task_of, 0xff, sizeof m->task_of);
@@ -107,12 +110,18 @@ static inline void model_end(model *m)
     m->lifetime[scope->lifetime].scopes--;
 }
 
-/* Scopes that still hold a task: those of its lifetime that were open at its submit and still
- * are. */
+/* Whether scopes may hold memory of a task: it has brought some, and not all of it was given up. */
+static inline bool model_has_block(const program_task *task)
+{
+    return task->buffers > task->given_up;
+}
+
+/* Scopes that still hold the block of a task: those of its lifetime that were open at its submit
+ * and still are. */
 static inline uint32_t model_scopes_of(const model *m, const program_task *task)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < m->n_scopes; i++) {
+    for (uint32_t i = 0; model_has_block(task) && i < m->n_scopes; i++) {
         const model_scope *scope = &m->scope[i];
         count += scope->lifetime == task->lifetime && scope->tasks <= task->number;
     }
@@ -121,10 +130,12 @@ static inline uint32_t model_scopes_of(const model *m, const program_task *task)
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-static inline uint32_t model_add_buffer(model *m, uint64_t bytes)
+static inline uint32_t model_add_buffer(model *m, uint64_t bytes, uint32_t device)
 {
-    m->buffer[m->n_buffers] = (model_buffer){
-        .bytes = bytes, .lifetime = model_lifetime_now(m), .owner = PROGRAM_NOBODY};
+    m->buffer[m->n_buffers] = (model_buffer){.bytes = bytes,
+                                             .lifetime = model_lifetime_now(m),
+                                             .device = device,
+                                             .owner = PROGRAM_NOBODY};
     return m->n_buffers++;
 }
 
@@ -135,7 +146,7 @@ static inline void model_make(model *m, uint32_t op, const pto_tensor *t, uint32
 
 static inline bool model_is_alive(const model *m, uint32_t buffer)
 {
-    return m->lifetime[m->buffer[buffer].lifetime].scopes > 0;
+    return m->lifetime[m->buffer[buffer].lifetime].scopes > 0 && !m->buffer[buffer].given_up;
 }
 
 static inline uint64_t model_count_alive(const model *m)
@@ -145,6 +156,25 @@ static inline uint64_t model_count_alive(const model *m)
         count += model_is_alive(m, i);
     }
     return count;
+}
+
+/* The same, and those that were given up, whose records stay with their lifetime. */
+static inline uint64_t model_count_records(const model *m)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < m->n_buffers; i++) {
+        count += m->lifetime[m->buffer[i].lifetime].scopes > 0;
+    }
+    return count;
+}
+
+static inline void model_release(model *m, uint32_t buffer)
+{
+    model_buffer *b = &m->buffer[buffer];
+    b->given_up = true;
+    if (b->owner != PROGRAM_NOBODY) {
+        m->task[b->owner]->given_up++;
+    }
 }
 
 static inline uint64_t model_bytes(const pto_tensor *t)
@@ -220,24 +250,57 @@ static inline bool model_resolve_param(const model *m, const program_param *para
     return true;
 }
 
-static inline void model_free_task(program_task *task)
+static inline void model_free_task(const model *m, program_task *task)
 {
-    if (task) {
+    if (task && !m->arena) {
         free(task->arg);
         free(task);
     }
+}
+
+/* Where a task runs: on the device of its tensors. Of a copy, the first that is not on the host
+ * decides, outputs before inputs. */
+static inline uint32_t model_device_of(const program_task *task)
+{
+    uint32_t device = 0, written = 0;
+    for (uint32_t i = 0; i < task->n_args; i++) {
+        const program_arg *arg = &task->arg[i];
+        if (arg->kind == PTO_PARAM_SCALAR || arg->kind == PTO_PARAM_AFTER) {
+            continue;
+        }
+        const uint32_t number = program_device_number(arg->t.device);
+        device = device ? device : number;
+        written = written || !kernel_writes(arg->kind) ? written : number;
+    }
+    return task->copies && written ? written : device;
+}
+
+/* Whether a task that is no copy has tensors on two devices. */
+static inline bool model_is_apart(const program_task *task)
+{
+    bool apart = false;
+    uint32_t seen = PROGRAM_NOBODY;
+    for (uint32_t i = 0; i < task->n_args; i++) {
+        const program_arg *arg = &task->arg[i];
+        if (arg->kind != PTO_PARAM_SCALAR && arg->kind != PTO_PARAM_AFTER) {
+            const uint32_t number = program_device_number(arg->t.device);
+            apart = apart || (seen != PROGRAM_NOBODY && seen != number);
+            seen = number;
+        }
+    }
+    return apart && !task->copies;
 }
 
 /* A task as it would be submitted now; NULL if something it needs does not exist. */
 static inline program_task *model_resolve(const model *m, const program *p, uint32_t op)
 {
     const program_op *o = &p->op[op];
-    program_task *task = program_room(1, sizeof *task);
+    program_task *task = arena_room(m->arena, 1, sizeof *task);
     task->number = m->n_tasks;
     task->op = op;
     task->work = o->work;
     task->n_args = o->n_params + 1;
-    task->arg = program_room(task->n_args, sizeof *task->arg);
+    task->arg = arena_room(m->arena, task->n_args, sizeof *task->arg);
     task->arg[0] = (program_arg){.kind = PTO_PARAM_SCALAR,
                                  .buffer = PROGRAM_NOBODY,
                                  .task = PROGRAM_NOBODY,
@@ -245,22 +308,28 @@ static inline program_task *model_resolve(const model *m, const program *p, uint
                                  .dtype = PTO_UINT64};
     for (uint32_t i = 0; i < o->n_params; i++) {
         if (!model_resolve_param(m, &p->param[o->first_param + i], &task->arg[i + 1])) {
-            model_free_task(task);
+            model_free_task(m, task);
             return NULL;
         }
     }
+    task->copies = o->kind == OP_COPY;
+    if (task->copies) {
+        view_fit(&task->arg[1].t, &task->arg[2].t);
+    }
+    task->device = model_device_of(task);
     return task;
 }
 
 /* The memory of a buffer without a writer, as the task that pto_alloc makes for it. */
 static inline program_task *model_resolve_memory(const model *m, uint32_t op, uint32_t buffer)
 {
-    program_task *task = program_room(1, sizeof *task);
+    program_task *task = arena_room(m->arena, 1, sizeof *task);
     task->number = m->n_tasks;
     task->op = op;
     task->no_kernel = true;
     task->n_args = 1;
-    task->arg = program_room(1, sizeof *task->arg);
+    task->device = m->buffer[buffer].device;
+    task->arg = arena_room(m->arena, 1, sizeof *task->arg);
     *task->arg = (program_arg){.kind = PTO_PARAM_OUTPUT, .buffer = buffer, .task = PROGRAM_NOBODY};
     return task;
 }
@@ -338,49 +407,56 @@ static inline uint64_t model_block(const model_buffer *b)
     return (b->bytes + 63) / 64 * 64;
 }
 
-/* What a submit needs from a level. */
+/* What a submit needs from a level. All of it is on one device. */
 typedef struct model_need {
-    uint64_t tasks;
-    uint64_t bytes;   /* of the heap, in as many pieces as there are tasks */
-    uint64_t largest; /* of the pieces */
+    uint32_t device;
+    uint64_t blocks;
+    uint64_t bytes;   /* of the heap, in so many blocks */
+    uint64_t largest; /* of the blocks */
 } model_need;
 
-static inline void model_add_need(model_need *need, uint64_t bytes)
+static inline void model_add_need(model_need *need, uint64_t bytes, uint32_t device)
 {
-    need->tasks++;
+    need->device = device;
+    need->blocks++;
     need->bytes += bytes;
     need->largest = bytes > need->largest ? bytes : need->largest;
 }
 
-/* Memory lives where its buffer does. A task packs that of its own lifetime into one block; for a
- * buffer of an outer lifetime there is a task of its own, as for pto_alloc, on that level. */
+/* Memory lives where its buffer does. A task packs that of its own lifetime into one block; a
+ * buffer of an outer lifetime has a block of its own, as after pto_alloc, on that level. */
 static inline void model_needs(const model *m, const program_task *task, model_need *need)
 {
     uint64_t own = 0;
+    uint32_t device = 0;
+    bool brings = false;
     memset(need, 0, PTO_MAX_LEVELS * sizeof *need);
     for (uint32_t i = 0; i < task->n_args; i++) {
         if (model_brings(m, task, i)) {
             const model_buffer *b = &m->buffer[task->arg[i].buffer];
             if (task->no_kernel || b->lifetime != model_lifetime_now(m)) {
-                model_add_need(&need[m->lifetime[b->lifetime].level], model_block(b));
+                model_add_need(&need[m->lifetime[b->lifetime].level], model_block(b), b->device);
             } else {
                 own += model_block(b);
+                device = b->device;
+                brings = true;
             }
         }
     }
-    if (!task->no_kernel) {
-        model_add_need(&need[model_level(m)], own);
+    if (brings) {
+        model_add_need(&need[model_level(m)], own, device);
     }
 }
 
-/* The oldest task of a level that an open scope holds; false if there is none. */
+/* The oldest block of a level that an open scope holds; false if there is none. */
 static inline bool model_oldest_held(const model *m, uint32_t level, uint64_t *oldest)
 {
     bool found = false;
-    for (uint32_t i = 1; i < m->n_lifetimes; i++) {
-        const model_lifetime *l = &m->lifetime[i];
-        if (l->scopes && l->holds && l->level == level && (!found || l->first < *oldest)) {
-            *oldest = l->first;
+    for (uint32_t i = 0; i < m->n_tasks; i++) {
+        const program_task *t = m->task[i];
+        if (model_has_block(t) && t->level == level && m->lifetime[t->lifetime].scopes &&
+            (!found || t->born < *oldest)) {
+            *oldest = t->born;
             found = true;
         }
     }
@@ -389,38 +465,41 @@ static inline bool model_oldest_held(const model *m, uint32_t level, uint64_t *o
 
 /* No argument needs more than this in the ring of arguments. */
 #define MODEL_ARG_BYTES 256
+#define MODEL_COPY_ARGS 8 /* a work request has scalars beside its tensors */
 
-/* A stall is right exactly if open scopes hold so much that there is no room, whatever
- * completes. For a task ring this is a count. In a heap it also depends on where the ring wraps:
- * a block is never split, so up to one block may be lost there. */
+/* A stall is right exactly if open scopes hold so much that there is no room, whatever completes:
+ * they hold blocks, and all blocks behind the oldest of these wait for it. For the records of
+ * blocks this is a count. In a heap it also depends on where it wraps: a block is never split, so
+ * up to one block may be lost there. Slots and arguments come back as tasks complete. */
 static inline void model_judge_level(const model *m, uint32_t level, const model_need *need,
                                      uint64_t args, model_verdict *v)
 {
     const model_room *room = &m->room[level];
-    uint64_t oldest = 0, tasks = 0, held = 0, largest = need->largest, held_args = 0;
+    const uint64_t heap = need->device ? m->device_heap : room->heap;
+    uint64_t oldest = 0, blocks = 0, held = 0, largest = need->largest;
     const bool holds = model_oldest_held(m, level, &oldest);
     for (uint32_t i = 0; holds && i < m->n_tasks; i++) {
         const program_task *t = m->task[i];
-        if (t->level == level && t->seq >= oldest) {
-            tasks++;
-            held += t->block;
-            held_args += t->n_args;
-            largest = t->block > largest ? t->block : largest;
+        if (t->buffers && t->level == level && t->born >= oldest) {
+            blocks++;
+            if (t->block_on == need->device) {
+                held += t->block;
+                largest = t->block > largest ? t->block : largest;
+            }
         }
     }
-    if (need->largest > room->heap) {
+    if (need->largest > heap) {
         v->may |= model_bit(PTO_TOO_LARGE);
         v->good = false;
     }
-    if (tasks + need->tasks > room->tasks || (need->bytes && held + need->bytes > room->heap)) {
+    if (blocks + need->blocks > m->max_blocks || (need->bytes && held + need->bytes > heap)) {
         v->may |= model_bit(holds ? PTO_STALLED : PTO_TOO_LARGE);
         v->good = false;
     }
     if (args * MODEL_ARG_BYTES > room->args) {
         v->may |= model_bit(PTO_TOO_LARGE);
     }
-    if (holds && ((need->bytes && held + need->bytes + largest > room->heap) ||
-                  (args + held_args) * MODEL_ARG_BYTES > room->args)) {
+    if (holds && need->bytes && held + need->bytes + largest > heap) {
         v->may |= model_bit(PTO_STALLED);
     }
 }
@@ -431,8 +510,12 @@ static inline void model_judge_room(const model *m, const program_task *task, mo
     model_needs(m, task, need);
     v->good = true;
     for (uint32_t level = 0; level < m->levels; level++) {
-        if (need[level].tasks) {
-            model_judge_level(m, level, &need[level], level == model_level(m) ? task->n_args : 0,
+        const bool runs_here = level == model_level(m) && !task->no_kernel;
+        if (need[level].blocks || runs_here) {
+            model_judge_level(m, level, &need[level],
+                              !runs_here     ? 0
+                              : task->copies ? MODEL_COPY_ARGS
+                                             : task->n_args,
                               v);
         }
     }
@@ -452,6 +535,12 @@ static inline model_verdict model_judge(const model *m, const program_task *task
         if (brought && !m->buffer[arg->buffer].has_memory) {
             v.may |= model_bit(PTO_NOT_CONTIGUOUS); /* or not: both are right */
         }
+    }
+    if (model_is_apart(task)) {
+        v.wrong |= model_bit(PTO_DEVICES_DIFFER);
+    }
+    if (task->device && task->work.type == PTO_AI_CPU) {
+        v.wrong |= model_bit(PTO_BAD_WORKER); /* simulated devices have no such workers */
     }
     model_judge_room(m, task, &v);
     return v;
@@ -478,37 +567,38 @@ static inline void model_expect(model *m, program_task *task)
     m->task[task->number] = task;
 }
 
-/* A task joins a lifetime, whose open scopes hold it. */
+/* A task, or memory that no task brings, joins a lifetime. */
 static inline void model_enter(model *m, program_task *task, uint32_t lifetime)
 {
-    model_lifetime *l = &m->lifetime[lifetime];
     task->lifetime = lifetime;
-    task->level = l->level;
-    task->seq = m->tasks_on[task->level]++;
-    task->holders = l->scopes;
+    task->level = m->lifetime[lifetime].level;
     task->order = m->order;
-    if (l->scopes && !l->holds) {
-        l->holds = true;
-        l->first = task->seq;
+    if (!task->no_kernel) {
+        task->seq = m->tasks_on[task->level]++;
     }
 }
 
-/* This task owns the memory of the buffer. */
-static inline void model_own(program_task *task, model_buffer *b)
+/* This task brings the memory of the buffer, in its block. The open scopes of the lifetime hold the
+ * block. */
+static inline void model_own(model *m, program_task *task, model_buffer *b)
 {
+    if (!task->buffers++) {
+        task->born = m->blocks_on[task->level]++;
+        task->holders = m->lifetime[task->lifetime].scopes;
+    }
     task->block += model_block(b);
+    task->block_on = b->device;
     b->owner = task->number;
     b->has_memory = true;
 }
 
-/* Memory is allocated by pto_alloc or pto_write, which count as tasks, ... */
+/* Memory is allocated by pto_alloc or pto_write, which are no tasks for the runtime, ... */
 static inline void model_has_memory(model *m, program_task *memory)
 {
     model_buffer *b = &m->buffer[memory->arg->buffer];
     m->n_tasks++;
     model_enter(m, memory, b->lifetime);
-    model_own(memory, b);
-    m->order++;
+    model_own(m, memory, b);
 }
 
 /* ... or by the first task that writes it. */
@@ -528,7 +618,7 @@ static inline void model_submitted(model *m, program_task *task)
             model_expect(m, memory);
             m->n_tasks++;
             model_enter(m, memory, b->lifetime);
-            model_own(memory, b);
+            model_own(m, memory, b);
         }
     }
     model_enter(m, task, now);
@@ -542,7 +632,7 @@ static inline void model_submitted(model *m, program_task *task)
         }
     }
     for (uint32_t i = 0; i < n_own; i++) {
-        model_own(task, &m->buffer[own[i]]);
+        model_own(m, task, &m->buffer[own[i]]);
     }
     for (uint32_t i = 0; i < task->n_args; i++) {
         const program_arg *arg = &task->arg[i];

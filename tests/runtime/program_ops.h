@@ -4,7 +4,7 @@
 #ifndef PTO_TEST_PROGRAM_OPS_H
 #define PTO_TEST_PROGRAM_OPS_H
 
-#include "program_run.h"
+#include "program_device.h"
 
 /* ---- Reading and writing -------------------------------------------------------------------- */
 
@@ -14,8 +14,13 @@ static inline void run_read_arg(run *r, const program_arg *arg)
     const uint64_t bytes = model_bytes(&arg->t);
     uint8_t *data = program_room(bytes, 1);
     const model_verdict v = {
-        .wrong = model_judge_arg(&r->m, arg, false), .may = model_bit(PTO_POISONED), .good = true};
+        .wrong = model_judge_arg(&r->m, arg, false),
+        .may = model_bit(PTO_POISONED) |
+               run_device_may(r, program_device_number(arg->t.device), PTO_SYSTEM),
+        .good = true};
+    run_acknowledge(r);
     const pto_status status = pto_read(r->rt, &arg->t, data, bytes);
+    run_device_failed(r, status, program_device_number(arg->t.device), SEEN_DEVICE_READ);
     run_judge(r, status, &v, "pto_read");
     if (v.wrong) {
         free(data);
@@ -53,6 +58,7 @@ static inline void run_write(run *r)
     for (uint64_t i = 0; i < bytes; i++) {
         data[i] = (uint8_t)test_next(&rng);
     }
+    const uint32_t device = program_device_number(arg.t.device);
     model_verdict v = {.wrong = model_judge_arg(&r->m, &arg, false), .good = true};
     model_buffer *b = arg.buffer == PROGRAM_NOBODY ? NULL : &r->m.buffer[arg.buffer];
     program_task *memory = NULL;
@@ -60,16 +66,20 @@ static inline void run_write(run *r)
         memory = model_resolve_memory(&r->m, r->op, arg.buffer);
         model_judge_room(&r->m, memory, &v);
     }
+    v.may |= run_device_may(r, device, PTO_OUT_OF_MEMORY) | run_device_may(r, device, PTO_SYSTEM);
     const pto_status status = pto_write_at(r->rt, &arg.t, data, bytes, "program", (int)r->op);
+    /* A device that fails to copy leaves undefined contents, like pto_alloc. */
+    const bool undone = run_device_failed(r, status, device, SEEN_DEVICE_WRITE) &&
+                        !strstr(pto_error_detail(), "the heap of level");
     run_judge(r, status, &v, "pto_write");
-    if (status != PTO_OK || r->is_wrong) {
-        model_free_task(memory);
+    if ((status != PTO_OK && !undone) || r->is_wrong) {
+        model_free_task(&r->m, memory);
         free(data);
         return;
     }
     if (memory) {
         run_has_memory(r, memory);
-    } else if (b) {
+    } else if (b && !undone) {
         b->version = arg.t.version;
     }
     run_event *event = run_note(r, OP_WRITE, status);
@@ -81,6 +91,7 @@ static inline void run_write(run *r)
 
 static inline pto_status run_wait(run *r)
 {
+    run_acknowledge(r);
     const pto_status status = pto_wait(r->rt);
     pto_failure failure;
     bool failed = false;
@@ -102,6 +113,7 @@ static inline void run_wait_task(run *r)
     const uint32_t number = r->m.task_of[r->p->op[r->op].of];
     if (number != PROGRAM_NOBODY) {
         program_task *task = r->m.task[number];
+        run_acknowledge(r);
         run_note(r, OP_WAIT_TASK, pto_wait_task(r->rt, task->handle))->task = task;
     }
 }
@@ -110,6 +122,8 @@ static inline void run_wait_task(run *r)
  * contents. */
 static inline void run_clear(run *r)
 {
+    device_learn(r);
+    device_repair(r);
     run_expect(r, pto_clear_error(r->rt), PTO_OK, "pto_clear_error");
     run_event *event = run_note(r, OP_CLEAR, PTO_OK);
     size_t bytes = 0, at = 0;
@@ -118,7 +132,7 @@ static inline void run_clear(run *r)
     }
     event->data = program_room(bytes, 1);
     for (int i = 0; i < AREA_COUNT; i++) {
-        memcpy(event->data + at, r->area[i], program_area_bytes[i]);
+        device_fetch_area(r, (program_area)i, event->data + at);
         at += program_area_bytes[i];
     }
 }
@@ -141,6 +155,22 @@ static inline void run_cancel(run *r)
 
 /* ---- Queries -------------------------------------------------------------------------------- */
 
+/* Whether argument n is the one by which the task brought the memory of a living buffer. */
+static inline bool run_brought(const run *r, const program_task *task, uint32_t n)
+{
+    const uint32_t buffer = task->arg[n].buffer;
+    if (buffer == PROGRAM_NOBODY || r->m.buffer[buffer].owner != task->number ||
+        !model_is_alive(&r->m, buffer)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (task->arg[i].buffer == buffer) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static inline void run_outputs(run *r, const program_task *task)
 {
     uint32_t index = 0;
@@ -148,10 +178,18 @@ static inline void run_outputs(run *r, const program_task *task)
         const program_arg *arg = &task->arg[i];
         if (kernel_writes(arg->kind)) {
             pto_tensor t;
-            run_expect(r, pto_task_get_output(r->rt, task->handle, index, &t), PTO_OK,
-                       "pto_task_get_output");
+            const pto_status status = pto_task_get_output(r->rt, task->handle, index, &t);
+            const bool gone = arg->buffer != PROGRAM_NOBODY && !model_is_alive(&r->m, arg->buffer);
+            if (!run_brought(r, task, i) &&
+                (status == PTO_BAD_TASK || (gone && status == PTO_STALE))) {
+                run_is_refused(r, status);
+                index++; /* only what the task brought is known once it is recycled */
+                continue;
+            }
+            run_expect(r, status, PTO_OK, "pto_task_get_output");
             const size_t bytes = (size_t)t.ndim * sizeof *t.shape;
             if (r->is_wrong || t.owner != arg->t.owner || t.generation != arg->t.generation ||
+                program_device_number(t.device) != program_device_number(arg->t.device) ||
                 t.dtype != arg->t.dtype || t.ndim != arg->t.ndim ||
                 memcmp(t.shape, arg->t.shape, bytes) != 0 ||
                 memcmp(t.strides, arg->t.strides, bytes) != 0) {
@@ -178,21 +216,25 @@ static inline void run_info(run *r)
     }
     run_saw(r, SEEN_CONSUMED, report.state == PTO_TASK_CONSUMED);
     if (report.state == PTO_TASK_CONSUMED) {
-        if (scopes) {
+        if (scopes && model_has_block(task)) {
             run_wrong(r, "task %u is consumed although a scope holds it", number);
         }
         return;
     }
     if (report.task != task->handle || report.level != task->level || report.order != task->order ||
-        report.type != task->work.type || report.line != (int)task->op ||
-        strcmp(report.file, "program") != 0) {
-        run_wrong(r, "pto_task_info of task %u: order %" PRIu64 ", level %u, type %d, %s:%d",
-                  number, report.order, report.level, (int)report.type, report.file, report.line);
+        report.type != task->work.type || program_device_number(report.device) != task->device ||
+        report.line != (int)task->op || strcmp(report.file, "program") != 0) {
+        run_wrong(r,
+                  "pto_task_info of task %u: order %" PRIu64 ", level %u, type %d, device %u not "
+                  "%u, %s:%d",
+                  number, report.order, report.level, (int)report.type,
+                  program_device_number(report.device), task->device, report.file, report.line);
     }
-    if (report.fanout_count != task->holders || report.fanout_left < scopes ||
+    const uint32_t holders = scopes || report.fanout_count ? task->holders : 0;
+    if (report.fanout_count != holders || report.fanout_left < scopes ||
         report.fanout_left > report.fanout_count || report.fanin_left > report.fanin_count) {
         run_wrong(r, "task %u: fanout %u, %u left; it should be %u, and %u for scopes alone",
-                  number, report.fanout_count, report.fanout_left, task->holders, scopes);
+                  number, report.fanout_count, report.fanout_left, holders, scopes);
     }
     if (scopes) {
         run_outputs(r, task);
@@ -218,13 +260,14 @@ static inline void *run_stranger(void *argument)
 /* Calls that are always wrong. */
 static inline void run_refused(run *r)
 {
-    static uint8_t memory[8];
+    uint8_t memory[8];
     pto_tensor t, made;
     pthread_t thread;
     pto_task_report report;
     const int64_t shape[] = {8};
     pto_runtime *rt = r->rt;
-    program_must(pto_tensor_init(&t, memory, sizeof memory, PTO_UINT8, 1, shape, NULL, 0) == PTO_OK,
+    program_must(pto_tensor_init(&t, r->unused, sizeof memory, PTO_UINT8, 1, shape, NULL, 0) ==
+                     PTO_OK,
                  "a tensor");
     switch (r->p->op[r->op].at % 6) {
     case 0:
@@ -235,16 +278,16 @@ static inline void run_refused(run *r)
             }
             break;
         }
-        run_expect(r, pto_scope_end(rt), PTO_BAD_SCOPE, "pto_scope_end");
-        run_expect(r, pto_temp(rt, PTO_UINT8, 1, shape, &made), PTO_NO_SCOPE, "pto_temp");
-        run_expect(r, pto_alloc(rt, PTO_UINT8, 1, shape, &made), PTO_NO_SCOPE, "pto_alloc");
+        run_expect_refused(r, pto_scope_end(rt), PTO_BAD_SCOPE, "pto_scope_end");
+        run_expect_refused(r, pto_temp(rt, PTO_UINT8, 1, shape, &made), PTO_NO_SCOPE, "pto_temp");
+        run_expect_refused(r, pto_alloc(rt, PTO_UINT8, 1, shape, &made), PTO_NO_SCOPE, "pto_alloc");
         break;
     case 1:
-        run_expect(r, pto_read(rt, &t, memory, 7), PTO_BUFFER_TOO_SMALL, "pto_read");
-        run_expect(r, pto_write(rt, &t, memory, 7), PTO_BUFFER_TOO_SMALL, "pto_write");
+        run_expect_refused(r, pto_read(rt, &t, memory, 7), PTO_BUFFER_TOO_SMALL, "pto_read");
+        run_expect_refused(r, pto_write(rt, &t, r->unused, 7), PTO_BUFFER_TOO_SMALL, "pto_write");
         break;
     case 2:
-        run_expect(r, pto_wait_task(rt, run_future(r)), PTO_BAD_TASK, "pto_wait_task");
+        run_expect_refused(r, pto_wait_task(rt, run_future(r)), PTO_BAD_TASK, "pto_wait_task");
         run_expect(r, pto_task_info(rt, run_future(r), &report), PTO_BAD_TASK, "pto_task_info");
         break;
     case 3:
@@ -252,7 +295,7 @@ static inline void run_refused(run *r)
                    "pto_task_complete");
         break;
     case 4:
-        run_expect(r, pto_read(rt, NULL, memory, 8), PTO_NULL_ARGUMENT, "pto_read");
+        run_expect_refused(r, pto_read(rt, NULL, memory, 8), PTO_NULL_ARGUMENT, "pto_read");
         run_expect(r, pto_kernel_register(rt, "none", PTO_CUBE, NULL, NULL, &r->kernel[0]),
                    PTO_NULL_ARGUMENT, "pto_kernel_register");
         break;
@@ -314,6 +357,9 @@ static inline void run_op(run *r)
     case OP_RECAST:
         run_recast(r);
         break;
+    case OP_RELEASE:
+        run_release(r);
+        break;
     case OP_SUBMIT:
         run_submit(r);
         break;
@@ -343,6 +389,15 @@ static inline void run_op(run *r)
         break;
     case OP_REFUSED:
         run_refused(r);
+        break;
+    case OP_COPY:
+        run_copy(r);
+        break;
+    case OP_FAULT:
+        run_fault(r);
+        break;
+    case OP_REPAIR:
+        device_repair(r);
         break;
     case OP_COUNT:
         break;

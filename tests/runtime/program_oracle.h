@@ -13,7 +13,7 @@
 #ifndef PTO_TEST_PROGRAM_ORACLE_H
 #define PTO_TEST_PROGRAM_ORACLE_H
 
-#include "program_run.h"
+#include "program_device.h"
 
 /* One piece of memory: an area of the user, or a managed buffer. */
 typedef struct oracle_memory {
@@ -36,6 +36,8 @@ typedef struct oracle {
     bool was_bad[PROGRAM_TASKS], was_skipped[PROGRAM_TASKS];
     uint32_t first_failed; /* since the last clear */
     uint64_t failed, skipped;
+    uint64_t faults,
+        maybe; /* tasks that a device failed at, and that may have failed by themselves */
 } oracle;
 
 /* ---- Memory --------------------------------------------------------------------------------- */
@@ -224,6 +226,48 @@ static inline pto_status oracle_call(oracle *o, const program_task *task)
     return status;
 }
 
+/* Whether both sides of a copy share a byte, but are not the same place. The runtime refuses that. */
+static inline bool oracle_meets_itself(oracle *o, const program_task *task)
+{
+    const program_arg *from = &task->arg[1], *to = &task->arg[2];
+    int64_t at_from, at_to;
+    const uint32_t a = oracle_find(o, from, &at_from), b = oracle_find(o, to, &at_to);
+    if (a != b) {
+        return false;
+    }
+    const int64_t size = (int64_t)pto_dtype_size(to->t.dtype);
+    bool same = at_from + from->t.offset * size == at_to + to->t.offset * size;
+    for (int32_t d = 0; d < to->t.ndim; d++) {
+        same = same && (to->t.shape[d] < 2 || to->t.strides[d] == from->t.strides[d]);
+    }
+    uint8_t *written = program_room(o->memory[a].size, 1);
+    oracle_map(to, at_to, written, DEED_SET);
+    const bool meets = oracle_map(from, at_from, written, DEED_ANY_SET);
+    free(written);
+    return meets && !same;
+}
+
+/* How a task ended that has no kernel in this process, or that its device may have failed at. False:
+ * as its kernel says. */
+static inline bool oracle_ends_by_device(oracle *o, const program_task *task, pto_status *status)
+{
+    const bool meets = task->copies && oracle_meets_itself(o, task);
+    if (!task->copies && (!task->went_bad || task->runs)) {
+        return false;
+    }
+    *status = task->went_bad ? PTO_SYSTEM : PTO_OK;
+    if (meets && !task->went_bad) {
+        run_wrong(o->r, "task %u copies memory that overlaps, and is said to be good",
+                  task->number);
+    }
+    o->faults += task->went_bad && !meets;
+    o->maybe += meets;
+    run_saw(o->r, SEEN_COPIES_OVERLAP, meets);
+    run_saw(o->r, SEEN_DEVICE_COPY, task->copies && task->went_bad && !meets);
+    run_saw(o->r, SEEN_DEVICE_KERNEL, !task->copies);
+    return true;
+}
+
 static inline void oracle_task(oracle *o, const program_task *task)
 {
     run *r = o->r;
@@ -233,11 +277,14 @@ static inline void oracle_task(oracle *o, const program_task *task)
     if (task->complaint[0]) {
         run_wrong(r, "task %u: %s", task->number, task->complaint);
     }
-    if (task->runs != !skips) {
+    const bool by_device = !skips && oracle_ends_by_device(o, task, &status);
+    if (!by_device && !task->copies && task->runs != !skips) {
         run_wrong(r, "task %u ran %u times, and should have %s", task->number, task->runs,
                   skips ? "been skipped" : "run once");
     }
-    if (!skips) {
+    if (by_device && !status && !unknown) {
+        (void)oracle_call(o, task);
+    } else if (!skips && !by_device) {
         /* If undefined bytes decide whether it fails, the result of the run is taken. */
         status = unknown ? task->status : oracle_call(o, task);
         if (status != task->status || task->ran_as != task->handle) {
@@ -307,7 +354,9 @@ static inline void oracle_expect(oracle *o, const run_event *event, pto_status w
 static inline void oracle_read(oracle *o, const run_event *event)
 {
     const bool poisoned = oracle_is_poisoned(o, &event->arg);
-    oracle_expect(o, event, poisoned ? PTO_POISONED : PTO_OK, "pto_read");
+    if (poisoned || (event->status != PTO_SYSTEM && event->status != PTO_DEVICE_LOST)) {
+        oracle_expect(o, event, poisoned ? PTO_POISONED : PTO_OK, "pto_read");
+    }
     if (event->status == PTO_OK) {
         oracle_copy(o, event, false);
     }
@@ -315,6 +364,10 @@ static inline void oracle_read(oracle *o, const run_event *event)
 
 static inline void oracle_write(oracle *o, const run_event *event)
 {
+    if (event->status != PTO_OK) { /* its device failed */
+        oracle_mark(o, &event->arg, true);
+        return;
+    }
     oracle_copy(o, event, true);
     oracle_mark(o, &event->arg, false);
     oracle_heal(o, &event->arg);
@@ -329,7 +382,11 @@ static inline void oracle_wait(oracle *o, const run_event *event)
         run_wrong(o->r, "the first failure is said to be task %" PRIu64 " and is %" PRIu64,
                   event->failed, failed ? first->handle : 0);
     }
-    if (failed && first->work.ending == END_RETURN) {
+    if (failed && (first->copies || (first->device && !first->runs))) {
+        if (!strstr(event->message, "sim:") && !strstr(event->message, "share memory")) {
+            run_wrong(o->r, "the failure of a device says \"%s\"", event->message);
+        }
+    } else if (failed && first->work.ending == END_RETURN) {
         char words[64];
         snprintf(words, sizeof words, "task %u was to fail", first->number);
         if (strcmp(words, event->message) != 0) {
@@ -406,14 +463,19 @@ static inline void oracle_compare(oracle *o)
 {
     for (uint32_t area = 0; area < AREA_COUNT; area++) {
         const oracle_memory *memory = &o->memory[area];
+        uint8_t seen[1024];
+        if (!o->r->area[area]) {
+            continue;
+        }
+        device_fetch_area(o->r, (program_area)area, seen);
         for (uint64_t i = 0; i < memory->size; i++) {
             bool poisoned = false;
             for (uint32_t n = 0; n < o->n_poison; n++) {
                 poisoned = poisoned || (o->poison[n].memory == area && o->poison[n].bytes[i]);
             }
-            if (!memory->unknown[i] && !poisoned && o->r->area[area][i] != memory->bytes[i]) {
-                run_wrong(o->r, "byte %" PRIu64 " of area %u is %#x, not %#x", i, area,
-                          o->r->area[area][i], memory->bytes[i]);
+            if (!memory->unknown[i] && !poisoned && seen[i] != memory->bytes[i]) {
+                run_wrong(o->r, "byte %" PRIu64 " of area %u is %#x, not %#x", i, area, seen[i],
+                          memory->bytes[i]);
                 return;
             }
         }
@@ -437,6 +499,12 @@ static inline void oracle_judge(run *r, uint64_t *failed, uint64_t *skipped)
     }
     r->op = r->p->n_ops;
     oracle_compare(o);
+    const uint64_t faults = device_count_faults(r) - r->faults_before;
+    if (r->p->devices && !r->is_wrong &&
+        (faults < r->faults_seen + o->faults || faults > r->faults_seen + o->faults + o->maybe)) {
+        run_wrong(r, "devices failed %" PRIu64 " times; calls saw %" PRIu64 ", tasks %" PRIu64,
+                  faults, r->faults_seen, o->faults);
+    }
     *failed = o->failed;
     *skipped = o->skipped;
     for (uint32_t i = 0; i < AREA_COUNT + PROGRAM_OPS; i++) {

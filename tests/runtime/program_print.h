@@ -42,7 +42,15 @@ static inline void print_op(FILE *out, const program *p, uint32_t number)
     if (op->kind == OP_EXTERNAL) {
         fprintf(out, " in area %d at %u%s", (int)op->area, op->at, op->seed ? ", strided" : "");
     }
-    if (op->kind == OP_RECAST || op->kind == OP_WAIT_TASK || op->kind == OP_INFO) {
+    if (op->device) {
+        fprintf(out, " on sim:%u", op->device - 1);
+    }
+    if (op->kind == OP_FAULT) {
+        static const char *const faults[] = {"alloc", "copy", "kernel", "lost"};
+        fprintf(out, " %s number %" PRIu64, faults[op->at], op->seed);
+    }
+    if (op->kind == OP_RECAST || op->kind == OP_RELEASE || op->kind == OP_WAIT_TASK ||
+        op->kind == OP_INFO) {
         fprintf(out, " %u", op->of);
     }
     if (op->kind == OP_SUBMIT) {

@@ -16,13 +16,38 @@
 /* No program takes a second; with sanitizers and other load, perhaps a few. */
 #define PROGRAM_PATIENCE 60
 
-#if defined(__SANITIZE_THREAD__)
-#define PROGRAM_TSAN 1
-#else
-#define PROGRAM_TSAN 0
-#endif
-
 /* ---- From start to end ---------------------------------------------------------------------- */
+
+/* No two of these touch: the oracle finds an area by an address in it or at its end. */
+static inline void *try_room(run *r, uint64_t bytes)
+{
+    void *memory = NULL;
+    if (!r->m.arena) {
+        return program_room(bytes, 1);
+    }
+    program_must(pto_shared_alloc(r->rt, bytes + 1, &memory) == PTO_OK, "pto_shared_alloc");
+    return memory;
+}
+
+/* Memory of the user, and what kernels find by their `user` pointer. With worker processes it
+ * belongs to the runtime. */
+static inline void try_make_memory(run *r)
+{
+    for (uint32_t i = 0; i < AREA_COUNT; i++) {
+        if (!program_area_device((program_area)i)) {
+            r->area[i] = r->diary ? r->diary->area[i] : try_room(r, program_area_bytes[i]);
+            oracle_fill(r->area[i], program_area_bytes[i], r->p->seed + i);
+        }
+    }
+    r->unused = try_room(r, 8);
+    r->shared = try_room(r, sizeof *r->shared);
+    *r->shared = (program_shared){.self = r->shared, .tasks = r->m.task};
+    for (uint32_t i = AREA_SIM0; i < AREA_COUNT && r->p->devices; i++) {
+        uint8_t contents[1024];
+        oracle_fill(contents, program_area_bytes[i], r->p->seed + i);
+        device_make_area(r, (program_area)i, contents);
+    }
+}
 
 static inline void try_begin(run *r)
 {
@@ -30,30 +55,51 @@ static inline void try_begin(run *r)
                                                         "mix_accelerator"};
     pto_config config = r->p->config;
     pto_runtime_stats stats;
+    device_repair(r);
+    r->faults_before = device_count_faults(r);
     if (r->p->types_apart) {
         config.worker_types = r->p->worker_types;
     }
-    if (PROGRAM_TSAN) {
+    if (PROGRAM_TSAN && config.place != PTO_PLACE_PROCESS) {
         config.map_twice = 0; /* it identifies memory by address */
     }
     run_expect(r, pto_runtime_create(&r->rt, &config), PTO_OK, "pto_runtime_create");
     if (r->is_wrong) {
         return;
     }
+    try_make_memory(r);
     for (int type = 0; type < PTO_WORKER_TYPES; type++) {
         run_expect(r,
                    pto_kernel_register(r->rt, names[type], (pto_worker_type)type, kernel_main,
-                                       r->m.task, &r->kernel[type]),
+                                       r->shared, &r->kernel[type]),
                    PTO_OK, "pto_kernel_register");
+        if (r->p->devices) {
+            run_expect(
+                r,
+                pto_kernel_variant(r->rt, r->kernel[type], PTO_DEVICE_SIM, kernel_main, r->shared),
+                PTO_OK, "pto_kernel_variant");
+        }
     }
+    r->home = program_device_number(config.device);
+    r->m.device_heap = config.device_heap_bytes;
     r->m.max_buffers = config.buffers ? config.buffers : UINT64_MAX;
     run_expect(r, pto_stats(r->rt, &stats), PTO_OK, "pto_stats");
+    uint64_t slots = 0;
+    for (uint32_t level = 0; level < config.levels; level++) {
+        slots += stats.level[level].ring[PTO_RING_TASKS].size;
+    }
+    /* As many records of blocks as of buffers, and at least as many as tasks; a power of two. */
+    r->m.max_blocks = 2;
+    while (r->m.max_blocks < slots || (config.buffers ? config.buffers : 65536) > r->m.max_blocks) {
+        r->m.max_blocks *= 2;
+    }
     for (uint32_t level = 0; level < config.levels; level++) {
         const pto_level_stats *l = &stats.level[level];
         r->m.room[level] = (model_room){l->ring[PTO_RING_TASKS].size, l->ring[PTO_RING_HEAP].size,
                                         l->ring[PTO_RING_ARGS].size};
     }
-    helper_start(&r->helper, r->p->ending == PTO_CANCEL);
+    run_saw(r, SEEN_PROCESS, config.place == PTO_PLACE_PROCESS);
+    helper_start(&r->helper, &config, r->p->ending == PTO_CANCEL);
 }
 
 /* Notes the result of the current operation. */
@@ -151,6 +197,7 @@ static inline void try_destroy(run *r)
             run_end(r);
         }
     }
+    run_acknowledge(r);
     run_expect(r, pto_runtime_destroy(&r->rt, PTO_WAIT), PTO_OK, "destroy");
     if (r->rt) {
         run_wrong(r, "the runtime survives its end");
@@ -159,19 +206,27 @@ static inline void try_destroy(run *r)
 
 static inline void try_free(run *r)
 {
+    program_arena arena = r->arena;
     if (r->rt) {
-        (void)pto_runtime_destroy(&r->rt, PTO_CANCEL); /* something was wrong */
+        PTO_IGNORE(pto_runtime_destroy(&r->rt, PTO_CANCEL)); /* something was wrong */
     }
     helper_free(&r->helper);
     for (uint32_t i = 0; i < r->m.n_tasks; i++) {
-        model_free_task(r->m.task[i]);
+        model_free_task(&r->m, r->m.task[i]);
     }
     for (uint32_t i = 0; i < r->n_events; i++) {
         free(r->event[i].data);
     }
-    for (int i = 0; i < AREA_COUNT; i++) {
+    if (arena.memory) {
+        arena_close(&arena);
+        return;
+    }
+    for (int i = 0; i < AREA_SIM0; i++) {
         free(r->diary ? NULL : r->area[i]);
     }
+    device_free_areas(r);
+    free(r->unused);
+    free(r->shared);
     free(r);
 }
 
@@ -180,18 +235,20 @@ static inline void try_free(run *r)
 static inline bool program_try_noting(const program *p, program_sights *sights,
                                       program_diary *diary, char *why, size_t size)
 {
-    run *r = program_room(1, sizeof *r);
+    program_arena arena = {.memory = NULL};
+    const bool shared = p->config.place == PTO_PLACE_PROCESS;
+    if (shared) {
+        arena_open(&arena);
+    }
+    run *r = arena_room(shared ? &arena : NULL, 1, sizeof *r);
     uint64_t failed = 0, skipped = 0;
     r->p = p;
     r->sights = sights;
     r->why = why;
     r->why_bytes = size;
     r->diary = diary;
-    model_init(&r->m, p->config.levels);
-    for (uint32_t i = 0; i < AREA_COUNT; i++) {
-        r->area[i] = diary ? diary->area[i] : program_room(program_area_bytes[i], 1);
-        oracle_fill(r->area[i], program_area_bytes[i], p->seed + i);
-    }
+    r->arena = arena;
+    model_init(&r->m, p->config.levels, shared ? &r->arena : NULL);
     try_begin(r);
     r->helper.diary = diary;
     for (r->op = 0; r->op < p->n_ops && !r->is_wrong; r->op++) {
@@ -208,11 +265,13 @@ static inline bool program_try_noting(const program *p, program_sights *sights,
     if (!r->is_wrong) {
         const uint32_t events = r->n_events;
         run_wait(r);
+        device_learn(r);
+        device_repair(r);
         try_read_all(r);
         run_expect(r, pto_check(r->rt), PTO_OK, "pto_check");
         if (diary && !r->is_wrong) {
             try_tell(r, events);
-            for (int i = 0; i < AREA_COUNT; i++) {
+            for (int i = 0; i < AREA_SIM0; i++) {
                 diary_bytes(diary, "memory", r->area[i], program_area_bytes[i]);
             }
         }

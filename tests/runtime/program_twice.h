@@ -9,6 +9,7 @@
 
 #include "program.h"
 
+#include "orchestrator/map/entry.h"
 #include "orchestrator/slow.h"
 
 static struct {
@@ -68,7 +69,7 @@ static inline void twice_look_inside(program_diary *d, pto_runtime *rt)
         diary_note(d, "head", t->head);
         diary_note(d, "completed", t->completed);
         diary_note(d, "retired", t->retired);
-        diary_note(d, "released", t->released);
+        diary_note(d, "blocks", t->blocks.head - t->blocks.tail);
         diary_note(d, "head of the arguments", t->args.head);
         diary_note(d, "tail of the arguments", t->args.tail);
         diary_note(d, "head of the edges", t->deps.head);

@@ -128,7 +128,33 @@ static inline pto_tensor view_external(const program_op *op, uint8_t *area)
     program_must(pto_tensor_init(&t, area + op->at, bytes, op->dtype, op->ndim, shape,
                                  op->seed ? strides : NULL, offset) == PTO_OK,
                  "a tensor");
+    t.device = program_device(program_area_device(op->area));
     return t;
+}
+
+/* Two views that are copied get the same shape: leading dims of 1, then the smaller size of each. */
+static inline void view_fit(pto_tensor *a, pto_tensor *b)
+{
+    int64_t shape[PTO_MAX_DIMS], start[PTO_MAX_DIMS] = {0};
+    pto_tensor *const both[] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        pto_tensor *t = both[i];
+        const int32_t more = both[1 - i]->ndim - t->ndim;
+        if (more > 0) {
+            for (int32_t d = 0; d < more + t->ndim; d++) {
+                shape[d] = d < more ? 1 : t->shape[d - more];
+            }
+            program_must(pto_tensor_broadcast(t, more + t->ndim, shape, t) == PTO_OK, "more dims");
+        }
+    }
+    for (int32_t d = 0; d < a->ndim; d++) {
+        shape[d] = a->shape[d] < b->shape[d] ? a->shape[d] : b->shape[d];
+    }
+    for (int i = 0; i < 2; i++) {
+        if (memcmp(both[i]->shape, shape, (size_t)a->ndim * sizeof *shape) != 0) {
+            program_must(pto_tensor_view(both[i], start, shape, both[i]) == PTO_OK, "a part");
+        }
+    }
 }
 
 /* ---- Walking ------------------------------------------------------------------------------- */

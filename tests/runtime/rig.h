@@ -33,11 +33,13 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <pto/pto.h>
+#include <pto/process.h>
 
+#include "refusal.h"
 #include "support.h"
 
 /* ---- Expectations ------------------------------------------------------------------------- */
@@ -63,8 +65,9 @@ static inline void expect_status(pto_status got, pto_status want, const char *co
 
 /* Failure with this status, and a fresh detail that contains each of the words. */
 #define expect_fail(call, status, ...)                                                             \
-    expect_status(((void)pto_fail(PTO_CORRUPT, "stale"), (call)), (status),                        \
-                  (const char *const[]){__VA_ARGS__, NULL}, #call, __FILE__, __LINE__)
+    (expect_status((PTO_IGNORE(pto_fail(PTO_CORRUPT, "stale")), (call)), (status),                 \
+                   (const char *const[]){__VA_ARGS__, NULL}, #call, __FILE__, __LINE__),           \
+     expect_kept((status), #call, __FILE__, __LINE__))
 
 #define DIMS(...)                                                                                  \
     (const int64_t[])                                                                              \
@@ -82,6 +85,14 @@ static inline uint64_t rig_now_ms(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Processor time of the program: what it costs, however busy the machine is. */
+static inline double rig_cpu_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
 static inline void rig_sleep_us(uint32_t us)
@@ -103,18 +114,23 @@ typedef struct rig_setup {
  * the two sides synchronize, and would report races. */
 #ifdef __SANITIZE_THREAD__
 #define RIG_TWICE 0
+#define RIG_PROCESSES "the thread sanitizer does not see what another process orders"
 #else
 #define RIG_TWICE 1
+#define RIG_PROCESSES NULL /* worker processes are fine */
 #endif
 
 static const rig_setup rig_setups[] = {
     {"inline", PTO_PLACE_INLINE, 0, 0},
     {"thread", PTO_PLACE_THREAD, 0, 0},
+    {"process", PTO_PLACE_PROCESS, 0, 0},
     {"inline, mapped twice, wrapping", PTO_PLACE_INLINE, RIG_TWICE, UINT32_MAX - 2},
     {"thread, mapped twice, wrapping", PTO_PLACE_THREAD, RIG_TWICE, UINT32_MAX - 2},
+    {"process, mapped elsewhere, wrapping", PTO_PLACE_PROCESS, 1, UINT32_MAX - 2},
 };
 
 #define RIG_SETUPS (sizeof rig_setups / sizeof *rig_setups)
+#define RIG_PLACES 3 /* the first setups: one for each place */
 
 /* Kernels wait at a gate until it is opened. */
 typedef struct rig_gate {
@@ -132,7 +148,7 @@ typedef struct rig {
     pto_kernel fill;  /* sets each byte of argument 0 to argument 1 */
     pto_kernel copy;  /* copies argument 0 to argument 1, both dense and of one size */
     pto_kernel fails; /* fails with the message "no luck" */
-    rig_gate at;
+    rig_gate *at;     /* in memory that kernels see */
 } rig;
 
 static inline pto_status rig_quick(const pto_call *call)
@@ -205,14 +221,53 @@ static inline pto_status rig_fails(const pto_call *call)
     return pto_fail(PTO_KERNEL_FAILED, "no luck");
 }
 
+/* Zeroed memory that kernels see, in every place. It lives as long as the runtime. */
+static inline void *rig_memory(rig *r, uint64_t bytes)
+{
+    void *memory = NULL;
+    expect_ok(pto_shared_alloc(r->rt, bytes, &memory));
+    return memory;
+}
+
+/* Memory that kernels see and that outlives the runtime: it is mapped before worker processes are
+ * forked, so they have it at the same address. Their `user` is rig_user. Some pages stay mapped
+ * until the test program ends. */
+static inline void *rig_lasting(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    return memory;
+}
+
+/* For `user`: a place that holds the pointer. */
+static inline void *rig_user(rig *r, void *lasting)
+{
+    void **user = rig_memory(r, sizeof *user);
+    *user = lasting;
+    return user;
+}
+
+/* A lock and its condition, in memory that kernels share. */
+static inline void rig_lock_init(pthread_mutex_t *lock, pthread_cond_t *change)
+{
+    pthread_mutexattr_t of_lock;
+    pthread_condattr_t of_change;
+    pthread_mutexattr_init(&of_lock);
+    pthread_mutexattr_setpshared(&of_lock, PTHREAD_PROCESS_SHARED);
+    pthread_condattr_init(&of_change);
+    pthread_condattr_setpshared(&of_change, PTHREAD_PROCESS_SHARED);
+    assert_int_equal(pthread_mutex_init(lock, &of_lock), 0);
+    assert_int_equal(pthread_cond_init(change, &of_change), 0);
+    pthread_condattr_destroy(&of_change);
+    pthread_mutexattr_destroy(&of_lock);
+}
+
 /* A runtime with two workers unless `config` says otherwise; the setup overrides both. */
 static inline void rig_start(rig *r, void **state, const pto_config *config)
 {
     const rig_setup *setup = *state;
     pto_config c = PTO_CONFIG_INIT;
     memset(r, 0, sizeof *r);
-    assert_int_equal(pthread_mutex_init(&r->at.lock, NULL), 0);
-    assert_int_equal(pthread_cond_init(&r->at.change, NULL), 0);
     if (config) {
         c = *config;
     }
@@ -230,10 +285,13 @@ static inline void rig_start(rig *r, void **state, const pto_config *config)
     c.map_twice = setup->map_twice;
     c.first_task = setup->first_task;
     expect_ok(pto_runtime_create(&r->rt, &c));
+    refusal_of = &r->rt;
     assert_non_null(r->rt);
+    r->at = rig_memory(r, sizeof *r->at);
+    rig_lock_init(&r->at->lock, &r->at->change);
     expect_ok(pto_kernel_register(r->rt, "quick", PTO_VECTOR, rig_quick, NULL, &r->quick));
     expect_ok(pto_kernel_register(r->rt, "hold", PTO_VECTOR, rig_hold, NULL, &r->hold));
-    expect_ok(pto_kernel_register(r->rt, "gate", PTO_VECTOR, rig_gate_wait, &r->at, &r->gate));
+    expect_ok(pto_kernel_register(r->rt, "gate", PTO_VECTOR, rig_gate_wait, r->at, &r->gate));
     expect_ok(pto_kernel_register(r->rt, "fill", PTO_VECTOR, rig_fill, NULL, &r->fill));
     expect_ok(pto_kernel_register(r->rt, "copy", PTO_VECTOR, rig_copy, NULL, &r->copy));
     expect_ok(pto_kernel_register(r->rt, "fails", PTO_VECTOR, rig_fails, NULL, &r->fails));
@@ -241,8 +299,8 @@ static inline void rig_start(rig *r, void **state, const pto_config *config)
 
 static inline void rig_forget_gate(rig *r)
 {
-    pthread_cond_destroy(&r->at.change);
-    pthread_mutex_destroy(&r->at.lock);
+    refusal_of = NULL; /* the runtime is destroyed, and the rig may go out of scope */
+    r->at = NULL;      /* nothing was allocated for lock and condition */
 }
 
 /* All tasks are complete, the invariants hold, and there is no unexpected failure. */
@@ -361,19 +419,19 @@ static inline void rig_at_gate(rig *r, uint32_t count)
     uint64_t deadline = rig_now_ms() + RIG_PATIENCE_MS;
     for (uint32_t inside = 0; inside < count;) {
         assert_true(rig_now_ms() < deadline);
-        pthread_mutex_lock(&r->at.lock);
-        inside = r->at.inside;
-        pthread_mutex_unlock(&r->at.lock);
+        pthread_mutex_lock(&r->at->lock);
+        inside = r->at->inside;
+        pthread_mutex_unlock(&r->at->lock);
         rig_sleep_us(20);
     }
 }
 
 static inline void rig_open(rig *r)
 {
-    pthread_mutex_lock(&r->at.lock);
-    r->at.open = true;
-    pthread_cond_broadcast(&r->at.change);
-    pthread_mutex_unlock(&r->at.lock);
+    pthread_mutex_lock(&r->at->lock);
+    r->at->open = true;
+    pthread_cond_broadcast(&r->at->change);
+    pthread_mutex_unlock(&r->at->lock);
 }
 
 /* A thread that completes a held task after a while, to show that the orchestrating thread waits
@@ -398,7 +456,7 @@ static inline uint64_t rig_heap_waits(rig *r)
 {
     pto_runtime_stats stats;
     uint64_t waits = 0;
-    (void)pto_stats(r->rt, &stats);
+    PTO_IGNORE(pto_stats(r->rt, &stats));
     for (uint32_t l = 0; l < stats.levels; l++) {
         waits += stats.level[l].ring[PTO_RING_HEAP].waits;
     }
@@ -480,19 +538,38 @@ static inline pto_tensor rig_slice(const pto_tensor *t, int64_t low, int64_t hig
 typedef struct rig_case {
     const char *name;
     CMUnitTestFunction run;
-    size_t setups; /* how many of rig_setups, from the first on */
+    size_t setups;           /* how many of rig_setups, from the first on */
+    const char *one_process; /* why it cannot run with worker processes; NULL: it can */
 } rig_case;
 
 #define RIG_CASE(function)                                                                         \
     {                                                                                              \
-#function, function, RIG_SETUPS                                                            \
+#function, function, RIG_SETUPS, NULL                                                      \
+    }
+
+/* For a case that needs kernels in the process of the test. It counts as skipped elsewhere, with
+ * the reason. */
+#define RIG_CASE_ONE_PROCESS(function, why)                                                        \
+    {                                                                                              \
+#function, function, RIG_SETUPS, why                                                       \
     }
 
 /* For slow cases that do not depend on addresses or counters: once for each place. */
 #define RIG_CASE_SLOW(function)                                                                    \
     {                                                                                              \
-#function, function, 2                                                                     \
+#function, function, RIG_PLACES, NULL                                                      \
     }
+
+#define RIG_CASE_SLOW_ONE_PROCESS(function, why)                                                   \
+    {                                                                                              \
+#function, function, RIG_PLACES, why                                                       \
+    }
+
+static inline void rig_skip(void **state)
+{
+    print_message("needs one process: %s\n", (const char *)*state);
+    skip();
+}
 
 /* Runs every case with its setups. A case that hangs ends the program. */
 static inline int rig_run(const char *group, const rig_case *cases, size_t n_cases)
@@ -507,8 +584,13 @@ static inline int rig_run(const char *group, const rig_case *cases, size_t n_cas
         for (size_t s = 0; s < cases[c].setups; s++, n++) {
             snprintf(names[n], sizeof names[n], "%s (%s)", cases[c].name, rig_setups[s].name);
             tests[n].name = names[n];
-            tests[n].test_func = cases[c].run;
-            tests[n].initial_state = (void *)(uintptr_t)&rig_setups[s];
+            const char *skips = cases[c].one_process          ? cases[c].one_process
+                                : getenv("PTO_TEST_EMULATED") ? "too slow in an emulator"
+                                                              : RIG_PROCESSES;
+            skips = rig_setups[s].place == PTO_PLACE_PROCESS ? skips : NULL;
+            tests[n].test_func = skips ? rig_skip : cases[c].run;
+            tests[n].initial_state = (void *)(uintptr_t)(skips ? (const void *)skips
+                                                               : &rig_setups[s]);
         }
     }
     alarm(240);

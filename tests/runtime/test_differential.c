@@ -57,7 +57,7 @@ static void test_everything_was_seen(void **state)
         printf("%10" PRIu64 " %s\n", seen.count[i], program_sight_text((program_sight)i));
     }
     for (int i = 0; i < SEEN_COUNT && programs >= 1000; i++) {
-        if (!seen.count[i]) {
+        if (!seen.count[i] && !program_sees_devices(i)) {
             fail_msg("in %" PRIu64 " programs: no %s", programs,
                      program_sight_text((program_sight)i));
         }

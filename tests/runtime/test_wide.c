@@ -470,6 +470,7 @@ static void descend(uint32_t flags)
         EXPECT_OK(pto_scope_end(b.rt));
         if (flags || d == 1) {
             assert_int_equal(pto_read(b.rt, &t[d - 1], &result, sizeof result), PTO_STALE);
+            assert_true(pto_refused(b.rt, NULL));
         }
     }
     stop(&b);

@@ -22,9 +22,9 @@ for arch in $archs; do
         echo "neither nvcc nor clang is here: nothing is compiled"
         exit 0
     fi
-    # W2, W3 and W4 are there, in system scope.
-    for word in ptoi_step_test 'atom.acq_rel.sys.exch.b64' 'atom.acq_rel.sys.cas.b64' \
-        'ld.acquire.sys.u64'; do
+    # W2, W3 and W4 are there, in the scope of the device.
+    for word in ptoi_step_test 'fence.acq_rel.gpu' 'atom.acquire.gpu.exch.b64' 'atom.acq_rel.gpu.cas.b64' \
+        'ld.acquire.gpu.u64'; do
         grep -qF "$word" "$work/$arch.ptx" || {
             echo "$arch: no $word in the code" >&2
             exit 1

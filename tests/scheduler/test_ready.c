@@ -21,12 +21,12 @@ static uint64_t below(test_rng *rng, uint64_t limit)
 static void test_first_in_first_out(void **state)
 {
     (void)state;
-    ptoi_queue q;
+    ptoi_queue_ends ends;
+    ptoi_queue_cell cells[8];
+    const ptoi_queue q = {.ends = &ends, .cells = cells, .mask = 7};
     const uint32_t firsts[] = {0, 1, UINT32_MAX - 3, UINT32_MAX / 2 - 3};
     for (size_t f = 0; f < sizeof firsts / sizeof *firsts; f++) {
-        memset(&q, 0, sizeof q);
-        assert_int_equal(ptoi_queue_init(&q, 5, firsts[f]), PTO_OK);
-        assert_int_equal(q.mask, 7);
+        ptoi_queue_reset(&q, firsts[f]);
         uint32_t in = 0, out = 0;
         test_rng rng = test_rng_make(test_seed() + f);
         for (int i = 0; i < 1000; i++) {
@@ -39,7 +39,6 @@ static void test_first_in_first_out(void **state)
                 assert_int_equal(ptoi_queue_pop(&q), PTOI_NONE);
             }
         }
-        ptoi_queue_free(&q);
     }
 }
 
@@ -48,11 +47,13 @@ static void test_first_in_first_out(void **state)
 enum { THREADS = 4, TOKENS = 6 };
 
 typedef struct round_trip {
+    ptoi_queue_ends ends;
+    ptoi_queue_cell cells[8];
     ptoi_queue queue;
     ptoi_a32 idle;
     ptoi_a64 left; /* pops still to do */
     ptoi_a32 stop;
-    ptoi_worker_line line[THREADS];
+    ptoi_wake_line line[THREADS];
     ptoi_parker parker[THREADS];
     uint64_t popped[THREADS];
     ptoi_a32 out[TOKENS]; /* 1: a thread has it */
@@ -113,7 +114,8 @@ static void test_many_threads(void **state)
     traveller who[THREADS];
     pthread_t thread[THREADS];
     memset(&trip, 0, sizeof trip);
-    assert_int_equal(ptoi_queue_init(&trip.queue, TOKENS, UINT32_MAX - 1000), PTO_OK);
+    trip.queue = (ptoi_queue){.ends = &trip.ends, .cells = trip.cells, .mask = 7};
+    ptoi_queue_reset(&trip.queue, UINT32_MAX - 1000);
     uint64_t total = test_effort(300000);
     ptoi_set64(&trip.left, total);
     for (uint32_t i = 0; i < TOKENS; i++) {
@@ -140,7 +142,6 @@ static void test_many_threads(void **state)
         found |= 1u << token;
     }
     assert_int_equal(found, (1u << TOKENS) - 1);
-    ptoi_queue_free(&trip.queue);
 }
 
 int main(void)

@@ -1,15 +1,19 @@
 /* soak.c - random programs in random configurations for a long time, without growth of resources.
  *
  *     soak [--minutes N] [--seed N] [--only] [--lanes N]
+ *     soak --kills N [--seed N]
  *
  * Programs are those of tests/runtime/program.h: rings from large to hopeless, any number of
- * workers, both places of the scheduler, counters before their wraps; kernels that fail, are
+ * workers, all places of the scheduler, counters before their wraps; kernels that fail, are
  * pending or slow; cancels; and a new runtime for each program. An oracle checks every one. Several
  * lanes, one thread each, run their own programs at the same time: runtimes must not affect each
  * other.
  *
  * Between programs the process is checked: file descriptors and threads must be what they were,
  * mappings and resident memory must stay where they settled in the beginning.
+ *
+ * With --kills, programs run in worker processes instead, which are killed N times in all, and check
+ * themselves (tests/worker/kill.h).
  *
  * Program N of a lane has seed + N. A failure names the seed of its program, and --seed with --only
  * runs that program again and again. Ctrl-C ends the test early, with the summary. The exit status
@@ -21,6 +25,7 @@
 #include <unistd.h>
 
 #include "../runtime/program.h"
+#include "../worker/kill.h"
 
 #define LANES_MAX 8
 #define PATIENCE UINT64_C(120000000000) /* nanoseconds for one program: it hangs, nothing else */
@@ -29,7 +34,7 @@
 #define SETTLING_ROUNDS 16              /* in which caches fill and arenas grow */
 
 typedef struct options {
-    uint64_t minutes, seed, lanes;
+    uint64_t minutes, seed, lanes, kills;
     bool only;
 } options;
 
@@ -290,16 +295,52 @@ static void summary(const lane *lanes, const options *o, uint64_t begin, const h
     }
 }
 
+/* ---- Kills ----------------------------------------------------------------------------------- */
+
+static int run_kills(const options *o)
+{
+    enum { EACH = 20 };
+    static kill_stage total;
+    const uint64_t begin = kernel_now();
+    holdings settled = {{0}}, now = {{0}};
+    holding more = HOLD_COUNT;
+    bool good = true;
+    for (uint64_t i = 0; good && total.kills < o->kills && !atomic_load(&stop); i++) {
+        good = kill_round(o->seed + i, EACH, &total);
+        now = look();
+        if (i < SETTLING_ROUNDS) {
+            settle(&settled, &now);
+        } else if (more == HOLD_COUNT) {
+            more = grown(&settled, &now);
+        }
+        good &= more == HOLD_COUNT;
+    }
+    printf("%" PRIu64 " kills from seed %" PRIu64 " in %.0f s: %" PRIu64 " losses, %" PRIu64
+           " programs, %" PRIu64 " tasks failed, %" PRIu64 " skipped\n",
+           total.kills, o->seed, (double)(kernel_now() - begin) / 1e9, total.losses, total.programs,
+           total.failed, total.skipped);
+    if (total.why[0]) {
+        printf("%s\n    ./dev soak --kills %d --seed N runs the programs of seed N again\n",
+               total.why, EACH);
+    }
+    if (more != HOLD_COUNT) {
+        printf("%s pile up: %" PRIu64 "\n", holding_texts[more], now.count[more]);
+    }
+    printf("soak: %s\n", good ? "all as it should be" : "FAILED");
+    return !good;
+}
+
 /* ---- Main ------------------------------------------------------------------------------------- */
 
 static void usage(const char *wrong)
 {
     fprintf(stderr,
-            "soak: %s\nusage: soak [--minutes N] [--seed N] [--only] [--lanes 1..%d]\n"
+            "soak: %s\nusage: soak [--minutes N] [--seed N] [--only] [--lanes 1..%d] [--kills N]\n"
             "  --minutes N  how long (default 5)\n"
             "  --seed N     begin with program N (default: the time of day)\n"
             "  --only       that program alone, again and again\n"
-            "  --lanes N    threads that run programs (default 2)\n",
+            "  --lanes N    threads that run programs (default 2)\n"
+            "  --kills N    programs in worker processes, until N of these have been killed\n",
             wrong, LANES_MAX);
     exit(2);
 }
@@ -330,6 +371,8 @@ static options read_options(int argc, char **argv)
             o.seed = number_of(value, 0, UINT64_MAX);
         } else if (!strcmp(argv[i], "--lanes")) {
             o.lanes = number_of(value, 1, LANES_MAX);
+        } else if (!strcmp(argv[i], "--kills")) {
+            o.kills = number_of(value, 1, 100000000);
         } else {
             usage(argv[i]);
         }
@@ -364,6 +407,9 @@ int main(int argc, char **argv)
     mallopt(M_ARENA_MAX, 2); /* otherwise memory depends on the order of threads */
     signal(SIGINT, interrupt);
     signal(SIGTERM, interrupt);
+    if (o.kills) {
+        return run_kills(&o);
+    }
     for (; !atomic_load(&stop) && kernel_now() < end && more == HOLD_COUNT; rounds++) {
         lanes_round(lanes, &o, o.seed + rounds * o.lanes * ROUND_PROGRAMS);
         now = look();

@@ -26,8 +26,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-#include <pto/status.h>
+#include <pto/pto.h>
 
 #include "base/error.h"
 #include "support.h"
@@ -53,6 +54,7 @@ static struct {
 #define FAULT_LIVE(what) _Atomic(int64_t) what;
     FAULT_KINDS(FAULT_LIVE)
 #undef FAULT_LIVE
+    pid_t process;     /* that is armed */
     _Atomic(bool) bad; /* the run went wrong: */
     char words[512];
 } fault;
@@ -73,8 +75,8 @@ static void (*fault_told)(const void *site);
 static inline bool fault_strikes_at(const char *what, const void *site)
 {
     int mode = atomic_load(&fault.mode);
-    if (mode == FAULT_NEVER) {
-        return false;
+    if (mode == FAULT_NEVER || fault.process != getpid()) {
+        return false; /* worker processes are not armed */
     }
     if (fault_told) {
         fault_told(site);
@@ -92,6 +94,7 @@ static inline bool fault_strikes_at(const char *what, const void *site)
 
 static inline void fault_arm(fault_mode mode, uint64_t calls)
 {
+    fault.process = getpid();
     atomic_store(&fault.hits, 0);
     atomic_store(&fault.last, "nothing");
     atomic_store(&fault.left, (int64_t)calls);
@@ -302,6 +305,70 @@ FAULT_WRAP(void *, __sched_cpualloc, size_t count)
     return fault_strikes("CPU_ALLOC") ? fault_no_block() : __real___sched_cpualloc(count);
 }
 
+FAULT_WRAP(pid_t, fork, void)
+{
+    if (fault_strikes("fork")) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return __real_fork();
+}
+
+/* A file, or -1. */
+static inline int fault_file(int made)
+{
+    atomic_fetch_add(&fault.files, made >= 0);
+    return made;
+}
+
+static inline int fault_no_file(void)
+{
+    errno = EMFILE;
+    return -1;
+}
+
+FAULT_WRAP(int, eventfd, unsigned count, int flags)
+{
+    return fault_strikes("eventfd") ? fault_no_file() : fault_file(__real_eventfd(count, flags));
+}
+
+FAULT_WRAP(int, pidfd_open, pid_t pid, unsigned flags)
+{
+    return fault_strikes("pidfd_open") ? fault_no_file()
+                                       : fault_file(__real_pidfd_open(pid, flags));
+}
+
+FAULT_WRAP(int, socket, int domain, int type, int protocol)
+{
+    return fault_strikes("socket") ? fault_no_file()
+                                   : fault_file(__real_socket(domain, type, protocol));
+}
+
+FAULT_WRAP(int, socketpair, int domain, int type, int protocol, int ends[2])
+{
+    if (fault_strikes("socketpair")) {
+        return fault_no_file();
+    }
+    const int failed = __real_socketpair(domain, type, protocol, ends);
+    atomic_fetch_add(&fault.files, failed ? 0 : 2);
+    return failed;
+}
+
+FAULT_WRAP(int, pipe2, int ends[2], int flags)
+{
+    if (fault_strikes("pipe2")) {
+        return fault_no_file();
+    }
+    const int failed = __real_pipe2(ends, flags);
+    atomic_fetch_add(&fault.files, failed ? 0 : 2);
+    return failed;
+}
+
+FAULT_WRAP(void *, dlopen, const char *path, int flags)
+{
+    return fault_strikes("dlopen") ? NULL : __real_dlopen(path, flags);
+}
+
 /* ---- Runs --------------------------------------------------------------------------------- */
 
 static inline void fault_complain(const char *file, int line, const char *text)
@@ -329,6 +396,14 @@ static inline bool fault_excuses(pto_status status, uint64_t words)
            ptoi_error_serial() != words && *pto_error_detail();
 }
 
+/* The runtime of the scenario: a call that it refuses is made again, so the refusal is handled. */
+static pto_runtime *fault_runtime;
+
+static inline void fault_acknowledge(void)
+{
+    (void)pto_refused(fault_runtime, NULL);
+}
+
 #define TRY(call)                                                                                  \
     do {                                                                                           \
         uint64_t words_ = ptoi_error_serial();                                                     \
@@ -339,6 +414,7 @@ static inline bool fault_excuses(pto_status status, uint64_t words)
                 return;                                                                            \
             }                                                                                      \
             fault_calm();                                                                          \
+            fault_acknowledge();                                                                   \
             CHECK((call) == PTO_OK);                                                               \
         }                                                                                          \
     } while (0)

@@ -15,6 +15,7 @@
 #include <pto/tensor.h>
 
 #include "base/error.h"
+#include "refusal.h"
 #include "support.h"
 
 #define DIMS(...)                                                                                  \
@@ -46,8 +47,9 @@ static inline void expect_status(pto_status got, pto_status want, const char *co
 
 /* Failure with this status, and a fresh detail that contains each of the words. */
 #define expect_fail(call, status, ...)                                                             \
-    expect_status((ptoi_fail(PTO_CORRUPT, "stale"), (call)), (status),                             \
-                  (const char *const[]){__VA_ARGS__, NULL}, #call, __FILE__, __LINE__)
+    (expect_status((ptoi_fail(PTO_CORRUPT, "stale"), (call)), (status),                            \
+                   (const char *const[]){__VA_ARGS__, NULL}, #call, __FILE__, __LINE__),           \
+     expect_kept((status), #call, __FILE__, __LINE__))
 
 /* The same, and the tensor `out`, which the call names as its output, is left alone. */
 #define expect_refused(out, call, status, ...)                                                     \

@@ -8,10 +8,13 @@ typedef struct table {
 
 static table table_make(void)
 {
-    table t = {{.records = calloc(1, PTOI_DESC_BYTES),
-                .table = calloc(PTOI_DESC_SLOTS, sizeof(uint16_t))}};
-    assert_non_null(t.descs.records);
-    assert_non_null(t.descs.table);
+    table t;
+    char *records = calloc(1, PTOI_DESC_BYTES);
+    uint16_t *ids = calloc(PTOI_DESC_SLOTS, sizeof *ids);
+    uint64_t *taken = calloc(PTOI_DESC_WORDS, sizeof *taken);
+    uint64_t *marks = calloc(PTOI_DESC_WORDS, sizeof *marks);
+    assert_true(records && ids && taken && marks);
+    ptoi_descs_init(&t.descs, records, ids, taken, marks);
     return t;
 }
 
@@ -19,6 +22,8 @@ static void table_free(table *t)
 {
     free(t->descs.records);
     free(t->descs.table);
+    free(t->descs.taken);
+    free(t->descs.marks);
 }
 
 static bool same_desc(const pto_tensor *a, const pto_tensor *b)
@@ -101,8 +106,8 @@ static void test_full(void **state)
     pto_tensor tensor;
     (void)state;
     for (int32_t ndim = 1; ndim <= PTO_MAX_DIMS; ndim += 7) {
-        memset(t.descs.table, 0, PTOI_DESC_SLOTS * sizeof *t.descs.table);
-        t.descs.used = 0;
+        ptoi_descs_sweep(&t.descs); /* nothing is marked: all are gone */
+        assert_int_equal(t.descs.used, 0);
         memset(&tensor, 0, sizeof tensor);
         tensor.ndim = ndim;
         tensor.dtype = PTO_INT16;
@@ -132,11 +137,50 @@ static void test_full(void **state)
     table_free(&t);
 }
 
+/* A program that uses ever-new layouts, a few at a time: each gets an id after a sweep, those that
+ * are named keep theirs, and others lose theirs. */
+static void test_ids_come_back(void **state)
+{
+    enum { KEPT = 500, ROUNDS = 400000 };
+    (void)state;
+    table t = table_make();
+    test_rng rng = test_rng_make(test_seed());
+    pto_tensor kept[KEPT];
+    uint32_t ids[KEPT] = {0}, sweeps = 0;
+    for (int64_t i = 0; i < ROUNDS; i++) {
+        pto_tensor tensor;
+        memset(&tensor, 0, sizeof tensor);
+        tensor.ndim = (int32_t)test_between(&rng, 1, PTO_MAX_DIMS);
+        tensor.dtype = PTO_INT16;
+        tensor.shape[0] = i;
+        if (ptoi_descs_may_run_out(&t.descs, 1) && !ptoi_desc_intern(&t.descs, &tensor)) {
+            for (int k = 0; k < KEPT; k++) {
+                ptoi_descs_mark(&t.descs, ids[k]);
+            }
+            ptoi_descs_sweep(&t.descs);
+            expect_ok(ptoi_descs_check(&t.descs));
+            for (int k = 0; k < KEPT; k++) {
+                assert_int_equal(ptoi_desc_find(&t.descs, &kept[k]), ids[k]);
+            }
+            assert_true(t.descs.used <= 3 * KEPT);
+            sweeps++;
+        }
+        const uint32_t id = ptoi_desc_intern(&t.descs, &tensor);
+        assert_int_not_equal(id, 0);
+        check_record(&t, id, &tensor);
+        kept[i % KEPT] = tensor;
+        ids[i % KEPT] = id;
+    }
+    assert_true(sweeps > 5);
+    table_free(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_full),
+        cmocka_unit_test(test_ids_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

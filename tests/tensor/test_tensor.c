@@ -47,7 +47,7 @@ static void test_devices(void **state)
 #define X(name, value, text) assert_string_equal(pto_device_name(PTO_DEVICE_##name), text);
     PTO_DEVICE_MAP(X)
 #undef X
-    assert_string_equal(pto_device_name((pto_device_type)10), "invalid");
+    assert_string_equal(pto_device_name((pto_device_type)11), "invalid");
     assert_string_equal(pto_device_name((pto_device_type)-1), "invalid");
 }
 
@@ -213,7 +213,7 @@ static void test_check(void **state)
     BREAK(dtype = PTO_DTYPE_NONE, PTO_BAD_DTYPE, "dtype 0");
     BREAK(dtype = (pto_dtype)12, PTO_BAD_DTYPE, "dtype 12");
     BREAK(dtype = (pto_dtype)-1, PTO_BAD_DTYPE, "dtype 4294967295");
-    BREAK(device.type = (pto_device_type)10, PTO_BAD_DEVICE, "device type 10", "0 .. 9");
+    BREAK(device.type = (pto_device_type)11, PTO_BAD_DEVICE, "device type 11", "0 .. 10");
     BREAK(device.type = (pto_device_type)-1, PTO_BAD_DEVICE, "device type");
     BREAK(device.index = -2, PTO_BAD_DEVICE, "device index -2");
     BREAK(kind = (pto_extraction)6, PTO_BAD_CONFIG, "kind 6", "0 .. 5");

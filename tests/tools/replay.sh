@@ -60,6 +60,12 @@ record() {
 # None of them ends in a stall, whenever tasks complete.
 for workload in vector attention decode; do
     record $workload || continue
+    # Blocks of vector have different sizes, so the smallest heap that was found is not proven.
+    if [ $workload = vector ] && ! grep -q "heap of level 1 is a guess: .* is proven" said; then
+        echo "replay --rings of vector does not say that the heap is a guess:"
+        cat said
+        bad=1
+    fi
     while read -r settings; do
         for workers in 1 3; do
             # shellcheck disable=SC2086 # words
@@ -79,6 +85,16 @@ if record vector; then
     esac
     expect 2 "of $half bytes in use" env "PTO_HEAP=1m,$half" "$pto" run vector --small
 fi
+
+# ---- a run of an older version ----
+# The first record of a lifetime (section 13) gets kind 0, which only such files have.
+at=$(od -An -v -tu4 -w4 today.ptrace | awk '{ word[NR - 1] = $1 }
+    END { for (i = 0; i < word[3]; i++) if (word[word[4] / 4 + 6 * i] == 13) print word[word[4] / 4 + 6 * i + 2] }')
+cp today.ptrace old.ptrace
+printf '\0\0' | dd of=old.ptrace bs=1 seek=$((at + 30)) conv=notrunc 2>/dev/null
+expect 1 "older version of the library, where scopes held tasks as well as memory; record it again" \
+    "$pto" replay old.ptrace
+expect 0 "tasks" "$pto" trace report old.ptrace
 
 # ---- a run without tasks ----
 # The first one is refused: it could never have memory.

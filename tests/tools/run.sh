@@ -51,7 +51,7 @@ for name in $workloads; do
     first=
     while read -r scheduler rings workers; do
         # Twice, since the rings are in another state then, and watched once more.
-        run_one "$name" --scheduler "$scheduler" --rings "$rings" --workers "$workers" --repeat 2
+        run_one "$name" --place "$scheduler" --rings "$rings" --workers "$workers" --repeat 2
         : "${first:=$verdict}"
         [ "$verdict" = "$first" ] ||
             say "pto run $name: '$first' at first, '$verdict' with $scheduler $rings $workers"
@@ -61,5 +61,34 @@ $(ways)
 END
     run_one "$name" --seed 7
 done
+# A misspelt option is named, and the run is right all the same.
+text=$(PTO_WORKER=1 "$pto" run cholesky --small 2>&1) || say "pto run with PTO_WORKER: $text"
+case $text in
+*"warning: options: PTO_WORKER=1 is no option: did you mean PTO_WORKERS?"*) ;;
+*) say "pto run says nothing of PTO_WORKER: $text" ;;
+esac
+text=$(PTO_WINDW=1 PTO_WORKER=1 PTO_HEPA=1 "$pto" run vector --small 2>&1)
+for name in "PTO_WORKERS?" "PTO_HEAP? PTO_WINDW=1 is no option"; do
+    case $text in
+    *"$name"*) ;;
+    *) say "pto run does not say '$name': $text" ;;
+    esac
+done
+for command in options info; do
+    for setting in PTO_WORKERS=many PTO_WINDW=1; do
+        env "$setting" "$pto" $command >/dev/null 2>&1
+        status=$?
+        [ $status -eq 1 ] || say "$setting pto $command: exit status $status, not 1"
+    done
+done
+text=$(PTO_WINDW=1 PTO_HEAPS=1 "$pto" options 2>&1)
+case $text in
+*"no options:"*"PTO_HEAPS: did you mean PTO_HEAP?"*) ;;
+*) say "pto options says nothing of PTO_HEAPS: $text" ;;
+esac
+case $text in
+*"  PTO_WINDW"*) ;;
+*) say "pto options says nothing of PTO_WINDW: $text" ;;
+esac
 [ $bad -eq 0 ] && echo "every workload is right, in $count ways in all"
 exit $bad

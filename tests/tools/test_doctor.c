@@ -32,6 +32,7 @@ typedef struct program {
     uint32_t caller;  /* types; 0: none */
     uint32_t ring_tasks;
     pto_place place;
+    uint64_t heap; /* bytes; 0: the usual */
 } program;
 
 static int ready_end; /* of a pipe: the child says that it begins to hang */
@@ -107,6 +108,17 @@ static void run_pending(pto_runtime *rt)
     must(pto_wait_task(rt, third));
 }
 
+static void run_labelled(pto_runtime *rt)
+{
+    const pto_kernel pends = make(rt, "send", PTO_VECTOR, pend);
+    must(pto_range_begin(rt, "step %d", 7));
+    must(pto_range_begin(rt, "halo\n"));
+    must(pto_label(rt, "tile [%d]", 3));
+    const pto_task first = submit(rt, pends, 0, 10);
+    say_ready();
+    must(pto_wait_task(rt, first));
+}
+
 static void run_long_chain(pto_runtime *rt)
 {
     const pto_kernel other = make(rt, "use", PTO_VECTOR, quick);
@@ -121,6 +133,21 @@ static void run_long_chain(pto_runtime *rt)
 static void run_slow(pto_runtime *rt)
 {
     submit(rt, make(rt, "sleepy", PTO_VECTOR, stick), 0, 20);
+    say_ready();
+    must(pto_wait(rt));
+}
+
+/* The same on a device, in memory of its heap. */
+static void run_slow_device(pto_runtime *rt)
+{
+    const pto_device sim1 = {PTO_DEVICE_SIM, 1};
+    const pto_kernel kernel = make(rt, "sleepy", PTO_CUBE, stick);
+    pto_tensor t;
+    must(pto_kernel_variant(rt, kernel, PTO_DEVICE_SIM, stick, NULL));
+    must(pto_scope_begin(rt));
+    must(pto_temp_on(rt, sim1, PTO_UINT8, 1, (int64_t[]){1000}, &t));
+    must(pto_submit_task_at(rt, kernel, PTO_CUBE, (pto_param[]){pto_output(&t)}, 1, NULL, "model.c",
+                            22));
     say_ready();
     must(pto_wait(rt));
 }
@@ -173,44 +200,51 @@ static void run_read(pto_runtime *rt)
     must(pto_read(rt, &t, to, sizeof to));
 }
 
-static void run_stalled(pto_runtime *rt)
+enum { BLOCK = 64, BLOCKS = 4 }; /* of the heap that stalls */
+
+/* The task brings a block. */
+static pto_status submit_block(pto_runtime *rt, pto_kernel kernel, int line)
 {
-    const pto_kernel other = make(rt, "use", PTO_VECTOR, quick);
-    must(pto_scope_begin_at(rt, 0, "model.c", 7));
-    for (int i = 0; i < 4; i++) {
-        submit(rt, other, 0, 70 + i);
-    }
-    must(pto_wait(rt));
-    if (pto_submit_task_at(rt, other, PTO_KERNEL_TYPE, NULL, 0, NULL, "model.c", 75) !=
-        PTO_STALLED) {
-        _exit(5);
-    }
-    hang();
+    pto_buffer buffer;
+    pto_tensor t;
+    must(pto_create_buffer(rt, BLOCK, &buffer));
+    must(pto_managed_tensor(rt, &buffer, 0, PTO_UINT8, 1, (int64_t[]){BLOCK}, &t));
+    const pto_param param = pto_output(&t);
+    return pto_submit_task_at(rt, kernel, PTO_KERNEL_TYPE, &param, 1, NULL, "model.c", line);
 }
 
-/* The scope holds the task ring, whatever the tasks do: one more is refused. */
-static void be_refused(pto_runtime *rt, pto_kernel first)
+/* The scope holds the heap, whatever the tasks do: one more is refused. */
+static void be_refused(pto_runtime *rt, pto_kernel first, bool wait)
 {
     const pto_kernel other = make(rt, "use", PTO_VECTOR, quick);
     must(pto_scope_begin_at(rt, 0, "model.c", 7));
-    for (int i = 0; i < 4; i++) {
-        submit(rt, i ? other : first, 0, 100 + i);
+    for (int i = 0; i < BLOCKS; i++) {
+        must(submit_block(rt, i ? other : first, 70 + i));
     }
-    if (pto_submit_task_at(rt, other, PTO_KERNEL_TYPE, NULL, 0, NULL, "model.c", 105) !=
-        PTO_STALLED) {
+    if (wait) {
+        must(pto_wait(rt));
+    }
+    if (submit_block(rt, other, 75) != PTO_STALLED) {
         _exit(5);
     }
+}
+
+static void run_stalled(pto_runtime *rt)
+{
+    be_refused(rt, make(rt, "first", PTO_VECTOR, quick), true);
+    hang();
 }
 
 static void run_refused_ready(pto_runtime *rt)
 {
-    be_refused(rt, make(rt, "first", PTO_VECTOR, quick));
+    be_refused(rt, make(rt, "first", PTO_VECTOR, quick), false);
     hang();
 }
 
 static void run_refused_pending(pto_runtime *rt)
 {
-    be_refused(rt, make(rt, "send", PTO_VECTOR, pend));
+    be_refused(rt, make(rt, "send", PTO_VECTOR, pend), false);
+    pto_refused(rt, NULL); /* else the wait would report it */
     say_ready();
     must(pto_wait(rt));
 }
@@ -281,6 +315,7 @@ static pid_t start(const program *p)
         config.caller_types = p->caller ? p->caller : PTO_NO_TYPES;
         config.ring_tasks = p->ring_tasks;
         config.place = p->place;
+        config.heap_bytes = p->heap;
         config.levels = 2;
         must(pto_runtime_create(&rt, &config));
         p->run(rt);
@@ -354,7 +389,7 @@ static void expect_words(const doctor_report *r, const char *const *words)
 
 static void pending_at(pto_place place)
 {
-    const program p = {run_pending, 2, 0, ALL, 0, place};
+    const program p = {run_pending, 2, 0, ALL, 0, place, 0};
     const pid_t child = start(&p);
     doctor_report r;
     char call[80];
@@ -370,7 +405,7 @@ static void pending_at(pto_place place)
     snprintf(call, sizeof call, "pto_task_complete(rt, %llu, status)\n       where %llu is",
              (unsigned long long)r.chain[2].task, (unsigned long long)r.chain[2].task);
     EXPECT_WORDS(
-        &r, "complete. Other tasks: 1 pending, 2 waiting.\n",
+        &r, "complete, 1 pending, 2 waiting.\n",
         "waits for one task (pto_wait_task), currently for task 2 (kernel 'use', submitted",
         "  task 2 (kernel 'use', submitted at model.c:12) waits for\n"
         "  task 1 (kernel 'use', submitted at model.c:11) waits for\n"
@@ -395,10 +430,28 @@ static void test_pending_with_a_scheduler_thread(void **state)
     pending_at(PTO_PLACE_THREAD);
 }
 
+/* The label of the task and the open ranges, which may contain anything. */
+static void test_labels_and_ranges(void **state)
+{
+    (void)state;
+    const program p = {run_labelled, 1, 0, ALL, 0, PTO_PLACE_INLINE, 0};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_PENDING, &r);
+    assert_string_equal(r.look.oldest.label, "tile [3]");
+    assert_int_equal(r.look.n_ranges, 2);
+    EXPECT_WORDS(&r, "  task 0 'tile [3]' (kernel 'send', submitted at model.c:10) is pending\n",
+                 "It is in range step 7 > halo?.\n");
+    assert_string_equal(peek_brief_of(&r.look.oldest).s,
+                        "task 0 'tile [3]' (kernel 'send', submitted at model.c:10)");
+    doctor_free(&r);
+    end(child);
+}
+
 static void test_a_long_chain(void **state)
 {
     (void)state;
-    const program p = {run_long_chain, 1, 0, ALL, 0, PTO_PLACE_INLINE};
+    const program p = {run_long_chain, 1, 0, ALL, 0, PTO_PLACE_INLINE, 0};
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_PENDING, &r);
@@ -415,7 +468,7 @@ static void test_a_long_chain(void **state)
 static void test_a_slow_kernel(void **state)
 {
     (void)state;
-    const program p = {run_slow, 1, 0, 0, 0, PTO_PLACE_INLINE};
+    const program p = {run_slow, 1, 0, 0, 0, PTO_PLACE_INLINE, 0};
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_RUNS, &r);
@@ -431,10 +484,30 @@ static void test_a_slow_kernel(void **state)
     end(child);
 }
 
+static void test_a_slow_kernel_on_a_device(void **state)
+{
+    (void)state;
+    const program p = {run_slow_device, 1, 0, 0, 0, PTO_PLACE_INLINE, 0};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_RUNS, &r);
+    assert_int_equal(r.look.devices, 2);
+    assert_string_equal(peek_device_name(r.look.device[1].device).s, "sim:1");
+    assert_int_equal(r.look.threads, 1 + 1 + r.look.device[1].workers);
+    assert_true(r.worker > r.look.workers);
+    assert_int_equal(r.look.worker[r.worker].device, 1);
+    assert_int_equal(r.look.device[1].heap[0].used, 1024);
+    assert_true(r.thread.known);
+    EXPECT_WORDS(&r, "  task 0 (kernel 'sleepy', submitted at model.c:22) is running\n",
+                 ", on sim:1 worker 0 (thread ");
+    doctor_free(&r);
+    end(child);
+}
+
 static void test_a_slow_kernel_on_the_orchestrating_thread(void **state)
 {
     (void)state;
-    const program p = {run_slow_caller, 0, 0, ALL, 0, PTO_PLACE_INLINE};
+    const program p = {run_slow_caller, 0, 0, ALL, 0, PTO_PLACE_INLINE, 0};
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_RUNS, &r);
@@ -456,7 +529,7 @@ static void test_a_slow_kernel_on_the_orchestrating_thread(void **state)
 static void test_all_workers_of_a_type_are_busy(void **state)
 {
     (void)state;
-    const program p = {run_busy, 1, BIT(PTO_CUBE), BIT(PTO_VECTOR), 0, PTO_PLACE_INLINE};
+    const program p = {run_busy, 1, BIT(PTO_CUBE), BIT(PTO_VECTOR), 0, PTO_PLACE_INLINE, 0};
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_BUSY, &r);
@@ -471,7 +544,7 @@ static void test_all_workers_of_a_type_are_busy(void **state)
 static void test_only_the_orchestrating_thread_could(void **state)
 {
     (void)state;
-    const program p = {run_caller, 1, BIT(PTO_CUBE), BIT(PTO_AI_CPU), 0, PTO_PLACE_INLINE};
+    const program p = {run_caller, 1, BIT(PTO_CUBE), BIT(PTO_AI_CPU), 0, PTO_PLACE_INLINE, 0};
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_CALLER, &r);
@@ -484,7 +557,7 @@ static void test_only_the_orchestrating_thread_could(void **state)
 static void test_no_room(void **state)
 {
     (void)state;
-    const program p = {run_full, 1, 0, ALL, 8, PTO_PLACE_INLINE};
+    const program p = {run_full, 1, 0, ALL, 8, PTO_PLACE_INLINE, 0};
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_PENDING, &r);
@@ -502,7 +575,7 @@ static void test_no_room(void **state)
 static void test_reading(void **state)
 {
     (void)state;
-    const program p = {run_read, 1, 0, ALL, 0, PTO_PLACE_INLINE};
+    const program p = {run_read, 1, 0, ALL, 0, PTO_PLACE_INLINE, 0};
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_PENDING, &r);
@@ -514,14 +587,15 @@ static void test_reading(void **state)
 static void test_a_stall(void **state)
 {
     (void)state;
-    const program p = {run_stalled, 1, 0, ALL, 4, PTO_PLACE_INLINE};
+    const program p = {run_stalled, 1, 0, ALL, 0, PTO_PLACE_INLINE, BLOCKS * BLOCK};
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_STALLED, &r);
     EXPECT_WORDS(&r, "The last call to the runtime was refused",
                  "stalled: no task that ends can make room\n"
-                 "  short of  task ring of level 0: 1 wanted, 4 of 4 tasks in use\n"
-                 "  oldest    task 0 (kernel 'use', submitted at model.c:70)\n"
+                 "  short of  heap of level 0: 64 wanted, 256 of 256 bytes in use\n"
+                 "  oldest    output 0, 64 bytes, of task 0 (kernel 'first', submitted at "
+                 "model.c:70)\n"
                  "  held by   the scope opened at model.c:7, which only this program can end\n",
                  "the program must handle it");
     doctor_free(&r);
@@ -531,7 +605,7 @@ static void test_a_stall(void **state)
 static void test_a_stall_before_anything_ran(void **state)
 {
     (void)state;
-    const program p = {run_refused_ready, 0, 0, ALL, 4, PTO_PLACE_INLINE};
+    const program p = {run_refused_ready, 0, 0, ALL, 0, PTO_PLACE_INLINE, BLOCKS * BLOCK};
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_STALLED, &r);
@@ -546,7 +620,7 @@ static void test_a_stall_before_anything_ran(void **state)
 static void test_a_stall_and_another_cause(void **state)
 {
     (void)state;
-    const program p = {run_refused_pending, 1, 0, ALL, 4, PTO_PLACE_INLINE};
+    const program p = {run_refused_pending, 1, 0, ALL, 0, PTO_PLACE_INLINE, BLOCKS * BLOCK};
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_PENDING, &r);
@@ -560,7 +634,7 @@ static void test_a_stall_and_another_cause(void **state)
 static void test_how_old_numbers_are(void **state)
 {
     (void)state;
-    const program p = {run_few, 1, 0, 0, 64, PTO_PLACE_INLINE};
+    const program p = {run_few, 1, 0, 0, 64, PTO_PLACE_INLINE, 0};
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_PENDING, &r);
@@ -575,7 +649,7 @@ static void test_how_old_numbers_are(void **state)
 static void test_the_other_of_two(void **state)
 {
     (void)state;
-    const program p = {run_two, 1, 0, ALL, 0, PTO_PLACE_INLINE};
+    const program p = {run_two, 1, 0, ALL, 0, PTO_PLACE_INLINE, 0};
     const pid_t child = start(&p);
     doctor_report r;
     char words[80];
@@ -606,7 +680,7 @@ static void test_the_other_of_two(void **state)
 static void test_idle_stopped_and_ended(void **state)
 {
     (void)state;
-    const program p = {run_idle, 1, 0, ALL, 0, PTO_PLACE_INLINE};
+    const program p = {run_idle, 1, 0, ALL, 0, PTO_PLACE_INLINE, 0};
     const pid_t child = start(&p);
     doctor_report r;
     int status;
@@ -635,7 +709,7 @@ static void test_idle_stopped_and_ended(void **state)
 static void test_moving(void **state)
 {
     (void)state;
-    const program p = {run_on, 1, 0, ALL, 0, PTO_PLACE_INLINE};
+    const program p = {run_on, 1, 0, ALL, 0, PTO_PLACE_INLINE, 0};
     const pid_t child = start(&p);
     doctor_report r;
     expect_cause(child, DOCTOR_MOVES, &r);
@@ -655,7 +729,7 @@ static void test_nothing_to_look_at(void **state)
     assert_non_null(strstr(pto_error_detail(), "has no runtime"));
     assert_int_equal(peek_open(&p, INT32_MAX, 0), PTO_SYSTEM);
     assert_non_null(strstr(pto_error_detail(), "there is no process"));
-    const program idle = {run_idle, 1, 0, ALL, 0, PTO_PLACE_INLINE};
+    const program idle = {run_idle, 1, 0, ALL, 0, PTO_PLACE_INLINE, 0};
     const pid_t child = start(&idle);
     assert_int_equal(peek_open(&p, (int)child, 1), PTO_SYSTEM);
     assert_non_null(strstr(pto_error_detail(), "there is no number 1"));
@@ -666,31 +740,38 @@ static void test_nothing_to_look_at(void **state)
 static void test_garbage(void **state)
 {
     (void)state;
-    const program waiting = {run_pending, 2, 0, ALL, 16, PTO_PLACE_INLINE};
+    const program waiting = {run_pending, 2, 0, ALL, 16, PTO_PLACE_INLINE, 0};
     const pid_t child = start(&waiting);
     peek p, broken;
     doctor_report r;
     expect_cause(child, DOCTOR_PENDING, &r);
     doctor_free(&r);
     assert_int_equal(peek_open(&p, child, 0), PTO_OK);
-    /* All but the heaps, which nobody looks at. */
-    const size_t bytes = p.view.header->level[0].heap_at;
-    char *copy = malloc(p.bytes);
-    assert_non_null(copy);
-    const char *original = p.memory;
+    ptoi_mapping copy = p.mapping;
+    for (int part = 0; part < PTOI_PART_HEAPS; part++) {
+        copy.memory[part] = malloc(copy.bytes[part]);
+        assert_non_null(copy.memory[part]);
+    }
+    assert_null(copy.memory[PTOI_PART_HEAPS]); /* nobody looks at the heaps */
     test_rng rng = test_rng_make(test_seed());
     FILE *nowhere = fopen("/dev/null", "w");
     assert_non_null(nowhere);
-    const size_t fixed = offsetof(ptoi_header, inbox_head);
+    const size_t fixed[] = {offsetof(ptoi_header, inbox_head),
+                            offsetof(ptoi_sched_header, inbox_claimed)};
+    const size_t headers[] = {sizeof(ptoi_header), sizeof(ptoi_sched_header)};
     for (uint64_t i = 0, n = test_effort(300); i < n; i++) {
-        memcpy(copy, original, bytes);
-        /* Few bytes, or many, in the header or where tasks, workers and texts are. */
+        memcpy(copy.memory[0], p.mapping.memory[0], copy.bytes[0]);
+        memcpy(copy.memory[1], p.mapping.memory[1], copy.bytes[1]);
+        memcpy(copy.memory[2], p.mapping.memory[2], copy.bytes[2]);
+        /* Few bytes, or many, in the headers or where tasks, workers and texts are. */
         const uint64_t many = UINT64_C(1) << test_next(&rng) % 12;
         for (uint64_t k = 0; k < many; k++) {
-            const size_t limit = test_next(&rng) % 2 ? sizeof(ptoi_header) : bytes;
-            copy[fixed + test_next(&rng) % (limit - fixed)] = (char)test_next(&rng);
+            const int part = test_next(&rng) % 3 == 0;
+            const size_t limit = test_next(&rng) % 2 ? headers[part] : copy.bytes[part];
+            ((char *)copy.memory[part])[fixed[part] + test_next(&rng) % (limit - fixed[part])] =
+                (char)test_next(&rng);
         }
-        if (peek_attach(&broken, copy, p.bytes) != PTO_OK) {
+        if (peek_attach(&broken, &copy) != PTO_OK) {
             continue;
         }
         assert_int_equal(doctor_examine(&broken, 0, &r), PTO_OK);
@@ -701,7 +782,9 @@ static void test_garbage(void **state)
         doctor_free(&r);
     }
     fclose(nowhere);
-    free(copy);
+    free(copy.memory[0]);
+    free(copy.memory[1]);
+    free(copy.memory[2]);
     peek_close(&p);
     end(child);
 }
@@ -711,8 +794,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pending),
         cmocka_unit_test(test_pending_with_a_scheduler_thread),
+        cmocka_unit_test(test_labels_and_ranges),
         cmocka_unit_test(test_a_long_chain),
         cmocka_unit_test(test_a_slow_kernel),
+        cmocka_unit_test(test_a_slow_kernel_on_a_device),
         cmocka_unit_test(test_a_slow_kernel_on_the_orchestrating_thread),
         cmocka_unit_test(test_all_workers_of_a_type_are_busy),
         cmocka_unit_test(test_only_the_orchestrating_thread_could),

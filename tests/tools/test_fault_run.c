@@ -100,7 +100,7 @@ static void run_one(const char *name, const char *mode, uint64_t calls, outcome 
         dup2(9, TOLD);
         closefrom(TOLD + 1);
         execl("/proc/self/exe", "test_fault_run", "--child", mode, number, name, "--small",
-              "--workers", "2", "--scheduler", calls % 2 ? "thread" : "inline", (char *)NULL);
+              "--workers", "2", "--place", calls % 2 ? "thread" : "inline", (char *)NULL);
         _exit(126);
     }
     (void)__real_close(told[1]);

@@ -73,7 +73,7 @@ static size_t make_file(unsigned char *to, uint64_t said, const char *header, si
 static void expect_refused(const char *words, const char *which)
 {
     safetensors *file = NULL;
-    (void)pto_fail(PTO_OK, "stale");
+    PTO_IGNORE(pto_fail(PTO_OK, "stale"));
     const pto_status status = safetensors_open(path, &file);
     if (!status || !strstr(pto_error_detail(), path) || !strstr(pto_error_detail(), words)) {
         print_error("%s\n  gives %s: %s\n  want words: %s\n", which, pto_status_name(status),
@@ -268,7 +268,7 @@ static void test_round_trip(void **state)
     assert_memory_equal(got, few, sizeof few);
     safetensors_close(&file);
 
-    (void)pto_fail(PTO_OK, "stale");
+    PTO_IGNORE(pto_fail(PTO_OK, "stale"));
     assert_int_equal(safetensors_save("/nonexistent/f", sources, 4), PTO_SYSTEM);
     assert_non_null(strstr(pto_error_detail(), "/nonexistent/f"));
     assert_int_equal(safetensors_save("/dev/null", sources, 4), PTO_SYSTEM);
@@ -341,19 +341,15 @@ static void test_lies(void **state)
          "they overlap", 8},
         {"{\"t\":" ENTRY("F32", "[2]", "[0,8]") ",\"u\":" ENTRY("F32", "[1]", "[12,16]") "}",
          "there is a gap", 16},
-        {"{\"t\":" ENTRY("F32", "[2]", "[0]") "}", "two numbers", 8},
-        {"{\"t\":" ENTRY("F32", "[2]", "[]") "}", "two numbers", 8},
-        {"{\"t\":" ENTRY("F32", "[2]", "[0,8,8]") "}", "more numbers", 8},
+        {"{\"t\":" ENTRY("F32", "[2]", "[0]") "}", "two integers", 8},
+        {"{\"t\":" ENTRY("F32", "[2]", "[]") "}", "two integers", 8},
+        {"{\"t\":" ENTRY("F32", "[2]", "[0,8,8]") "}", "two integers", 8},
         {"{\"t\":" ENTRY("F32", "[2]", "[0,9223372036854775807]") "}", "the file has 8", 8},
-        {"{\"t\":" ENTRY("F32", "[2]", "[0,9223372036854775808]") "}", "64 bits", 8},
-        {"{\"t\":" ENTRY("F32", "[2]", "[0,99999999999999999999999999]") "}", "64 bits", 8},
-        {"{\"t\":" ENTRY("F32", "[2]", "[-8,0]") "}", "not negative", 8},
-        {"{\"t\":" ENTRY("F32", "[2]", "[0,8.0]") "}", "expected ']'", 8},
-        {"{\"t\":" ENTRY("F32", "[2]", "[0,8e0]") "}", "expected ']'", 8},
-        {"{\"t\":" ENTRY("F32", "[2]", "[0,08]") "}", "begins with 0", 8},
-        {"{\"t\":" ENTRY("F32", "[2]", "[0,\"8\"]") "}", "number", 8},
-        {"{\"t\":" ENTRY("F32", "[2]", "[0,]") "}", "number", 8},
-        {"{\"t\":" ENTRY("F32", "[2]", "[0,8") "}", "expected ']'", 8},
+        {"{\"t\":" ENTRY("F32", "[2]", "[0,9223372036854775808]") "}", "too big integer", 8},
+        {"{\"t\":" ENTRY("F32", "[2]", "[-8,0]") "}", "two integers", 8},
+        {"{\"t\":" ENTRY("F32", "[2]", "[0,8.0]") "}", "two integers", 8},
+        {"{\"t\":" ENTRY("F32", "[2]", "[0,8e0]") "}", "two integers", 8},
+        {"{\"t\":" ENTRY("F32", "[2]", "[0,\"8\"]") "}", "two integers", 8},
         /* Shapes and dtypes. */
         {"{\"t\":" ENTRY("F32", "[3]", "[0,8]") "}", "takes 12 bytes of F32, its offsets have 8",
          8},
@@ -361,62 +357,40 @@ static void test_lies(void **state)
         {"{\"t\":" ENTRY("F32", "[0]", "[0,8]") "}", "takes 0 bytes", 8},
         {"{\"t\":" ENTRY("F32", "[4611686018427387905]", "[0,4]") "}", "more than 2^64", 4},
         {"{\"t\":" ENTRY("F32", "[4294967296,4294967296]", "[0,0]") "}", "more than 2^64", 0},
-        {"{\"t\":" ENTRY("U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", "more numbers", 1},
-        {"{\"t\":" ENTRY("F32", "2", "[0,8]") "}", "expected '['", 8},
-        {"{\"t\":" ENTRY("F32", "[[2]]", "[0,8]") "}", "number", 8},
+        {"{\"t\":" ENTRY("U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", "at most 8 integers", 1},
+        {"{\"t\":" ENTRY("F32", "2", "[0,8]") "}", "at most 8 integers", 8},
+        {"{\"t\":" ENTRY("F32", "[[2]]", "[0,8]") "}", "at most 8 integers", 8},
         {"{\"t\":" ENTRY("F31", "[2]", "[0,8]") "}", "tensor t: there is no dtype 'F31'", 8},
         {"{\"t\":" ENTRY("f32", "[2]", "[0,8]") "}", "there is no dtype", 8},
         {"{\"t\":" ENTRY("", "[2]", "[0,8]") "}", "there is no dtype", 8},
         {"{\"t\":" ENTRY("\\u001b[31m", "[2]", "[0,8]") "}", "control character", 8},
-        {TENSOR("\"dtype\":32,\"shape\":[2],\"data_offsets\":[0,8]"), "expected '\"'", 8},
+        {TENSOR("\"dtype\":32,\"shape\":[2],\"data_offsets\":[0,8]"), "dtype must be a string", 8},
         /* Fields and names. */
         {TENSOR("\"shape\":[2],\"data_offsets\":[0,8]"), "tensor t has no dtype", 8},
         {TENSOR("\"dtype\":\"F32\",\"data_offsets\":[0,8]"), "tensor t has no shape", 8},
         {TENSOR("\"dtype\":\"F32\",\"shape\":[2]"), "tensor t has no data_offsets", 8},
-        {TENSOR(""), "expected '\"'", 0},
-        {TENSOR("\"dtype\":\"F32\",\"shape\":[2],\"shape\":[2],\"data_offsets\":[0,8]"), "before",
-         8},
+        {TENSOR(""), "tensor t has no dtype", 0},
+        {TENSOR("\"dtype\":\"F32\",\"shape\":[2],\"shape\":[2],\"data_offsets\":[0,8]"),
+         "duplicate object key", 8},
         {TENSOR("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],\"x\":1"), "a field", 8},
         {"{\"t\":" ENTRY("F32", "[2]", "[0,8]") ",\"t\":" ENTRY("F32", "[2]", "[8,16]") "}",
-         "tensor t is there twice", 16},
+         "duplicate object key", 16},
         {"{\"t\":" ENTRY("F32", "[2]", "[0,8]") ",\"\\u0074\":" ENTRY("F32", "[2]", "[8,16]") "}",
-         "tensor t is there twice", 16},
+         "duplicate object key", 16},
         {"{\"\\u001b[2J\":" ENTRY("F32", "[2]", "[0,8]") "}", "control character", 8},
-        {"{\"a\\u0000b\":" ENTRY("F32", "[2]", "[0,8]") "}", "a zero", 8},
-        {"{\"a\nb\":" ENTRY("F32", "[2]", "[0,8]") "}", "control character", 8},
-        {"{\"\\x41\":" ENTRY("F32", "[2]", "[0,8]") "}", "escape", 8},
-        {"{\"\\u12g4\":" ENTRY("F32", "[2]", "[0,8]") "}", "hexadecimal", 8},
-        {"{\"\\ud800\":" ENTRY("F32", "[2]", "[0,8]") "}", "surrogate", 8},
-        {"{\"\\ud800", "surrogate", 0},
-        {"{\"\\ud800\\", "surrogate", 0},
-        {"{\"\\ud800\\u0041\":" ENTRY("F32", "[2]", "[0,8]") "}", "surrogate", 8},
-        {"{\"\\udc00\":" ENTRY("F32", "[2]", "[0,8]") "}", "surrogate", 8},
-        {"{\"\xff\":" ENTRY("F32", "[2]", "[0,8]") "}", "UTF-8", 8},
-        {"{\"\x80\":" ENTRY("F32", "[2]", "[0,8]") "}", "UTF-8", 8},
-        {"{\"\xc0\xaf\":" ENTRY("F32", "[2]", "[0,8]") "}", "UTF-8", 8},
-        {"{\"\xe0\x80\xaf\":" ENTRY("F32", "[2]", "[0,8]") "}", "UTF-8", 8},
-        {"{\"\xed\xa0\x80\":" ENTRY("F32", "[2]", "[0,8]") "}", "UTF-8", 8},
-        {"{\"\xf4\x90\x80\x80\":" ENTRY("F32", "[2]", "[0,8]") "}", "UTF-8", 8},
-        {"{\"\xfc\x8f\xbf\xbf\":" ENTRY("F32", "[2]", "[0,8]") "}", "UTF-8", 8},
-        {"{\"\xe2\x82\":" ENTRY("F32", "[2]", "[0,8]") "}", "UTF-8", 8},
-        {"{\"\xf0\x9f", "UTF-8", 0},
+        {"{\"a\\u0000b\":" ENTRY("F32", "[2]", "[0,8]") "}", "NUL", 8},
+        {"{\"\xff\":" ENTRY("F32", "[2]", "[0,8]") "}", "decode", 8},
         /* Metadata. */
-        {"{\"__metadata__\":{\"a\":1}}", "expected '\"'", 0},
-        {"{\"__metadata__\":{\"a\":{}}}", "expected '\"'", 0},
-        {"{\"__metadata__\":[]}", "expected '{'", 0},
-        {"{\"__metadata__\":{\"a\nb\":\"c\"}}", "a control character in a string", 0},
-        {"{\"__metadata__\":{},\"__metadata__\":{}}", "a second time", 0},
+        {"{\"__metadata__\":{\"a\":1}}", "__metadata__ must be", 0},
+        {"{\"__metadata__\":{\"a\":{}}}", "__metadata__ must be", 0},
+        {"{\"__metadata__\":[]}", "__metadata__ must be", 0},
         /* Everything else. */
         {"", "begins with '{'", 0},
         {" {}", "begins with '{'", 0},
         {"[]", "begins with '{'", 0},
-        {"{}{}", "after the last '}'", 0},
-        {"{,}", "expected '\"'", 0},
-        {"{\"t\":" ENTRY("F32", "[2]", "[0,8]") ",}", "expected '\"'", 8},
-        {"{\"t\"" ENTRY("F32", "[2]", "[0,8]") "}", "expected ':'", 8},
-        {"{t:1}", "expected '\"'", 0},
-        {"{\"t\":null}", "expected '{'", 0},
-        {"{\"t", "a string without an end", 0},
+        {"{}{}", "end of file expected", 0},
+        {"{\"t\":null}", "tensor t: expected {", 0},
+        {"{\"t", "byte 3 of 3: premature end", 0},
     };
     unsigned char bytes[1024];
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
@@ -443,7 +417,23 @@ static void test_lengths(void **state)
     expect_refused("at most 100000000 are read", "length");
 }
 
-/* Brackets as deep as they like: the parser has no depth. */
+/* A message goes to a terminal: nothing in a file may control it. */
+static void test_no_control(void **state)
+{
+    (void)state;
+    static const char *const headers[] = {"{\x1b[31m}", "{\"\x1b[31m\":1}", "{\"a\":\x7f}"};
+    unsigned char bytes[64];
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        const size_t length = strlen(headers[i]);
+        write_file(bytes, make_file(bytes, length, headers[i], length, 0));
+        expect_refused("header, byte", headers[i]);
+        for (const char *c = pto_error_detail(); *c; c++) {
+            assert_true((unsigned char)*c >= 0x20 && *c != 0x7F);
+        }
+    }
+}
+
+/* Brackets as deep as they like: the stack does not overflow. */
 static void test_deep(void **state)
 {
     (void)state;
@@ -490,7 +480,7 @@ static void test_mismatch(void **state)
     safetensors *file = NULL;
     float to[6];
     open_header(HEADER, 34, &file);
-    (void)pto_fail(PTO_OK, "stale");
+    PTO_IGNORE(pto_fail(PTO_OK, "stale"));
     assert_int_equal(read_as(file, "c", 1, (int64_t[]){1}, to), PTO_BAD_PARAM);
     assert_non_null(strstr(pto_error_detail(), "tensor c is missing"));
     assert_int_equal(read_as(file, "b", 2, (int64_t[]){3, 2}, to), PTO_BAD_SHAPE);
@@ -576,6 +566,7 @@ int main(void)
         cmocka_unit_test(test_truncated_header),
         cmocka_unit_test(test_lies),
         cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_no_control),
         cmocka_unit_test(test_deep),
         cmocka_unit_test(test_not_a_file),
         cmocka_unit_test(test_mismatch),

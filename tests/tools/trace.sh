@@ -1,12 +1,14 @@
 #!/bin/sh
-# trace.sh PTO DATA
+# trace.sh PTO DATA GOLDEN LABELS
 #
-# `pto trace` and `pto explain` on a kept trace, DATA/v1.ptrace: what they say, and how they end when
-# there is nothing to say.
+# `pto trace` and `pto explain` on a kept trace, DATA/v1.ptrace, and on those that GOLDEN and LABELS
+# record now: what they say, and how they end when there is nothing to say.
 set -u
 
 pto=$1
 data=$2
+golden=$3
+labels=$4
 bad=0
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -19,6 +21,7 @@ unset PTO_TRACE PTO_TRACE_LIMIT
 # ---- report ----
 expect 0 "tasks          5: 3 done, 1 failed, 1 skipped, 0 unfinished" "$pto" trace report run.ptrace
 expect 0 "edges          4: 3 RAW, 1 WAR, 0 WAW, 0 after" "$pto" trace report run.ptrace
+expect 0 "one for each pair of tasks, with the strongest reason" "$pto" trace report run.ptrace
 expect 0 "lost           0 records" "$pto" trace report run.ptrace
 expect 0 "slots of level 0" "$pto" trace report run.ptrace
 expect 0 "ring                        waits" "$pto" trace report run.ptrace
@@ -32,6 +35,24 @@ printf '\001' | dd of=inline.ptrace bs=1 seek=$((792 + 2 * 96 + 92)) conv=notrun
 expect 0 "ran inline     1 of them, in their submit" "$pto" trace report inline.ptrace
 expect 0 "orchestrator, inline, done" "$pto" explain inline.ptrace 0 2
 
+# ---- failures ----
+"$golden" now.ptrace || { echo "$golden records nothing"; bad=1; }
+expect 0 "task 1 (fails@golden.c:2) failed: PTO_KERNEL_FAILED: no luck" "$pto" trace report now.ptrace
+expect 0 "skipped because of it: 1 task: task 3 (quick@golden.c:4)" "$pto" trace report now.ptrace
+"$pto" trace report run.ptrace | grep -q '^failures' && {
+    echo "run.ptrace: failures of a file that does not say why"
+    bad=1
+}
+
+# ---- labels and ranges ----
+"$labels" labels.ptrace || { echo "$labels records nothing"; bad=1; }
+expect 0 "(quick@test_label.c:" "$pto" explain labels.ptrace 'tile (1, €)' 1
+expect 0 " 'tile (1, €)') through one edge:" "$pto" explain labels.ptrace 0 1
+expect 0 "step 1                        2" "$pto" trace report labels.ptrace
+expect 0 "    sub                         1" "$pto" trace report labels.ptrace
+expect 0 "open: from begin to end" "$pto" trace report labels.ptrace
+"$pto" trace report run.ptrace | grep -q '^range' && { echo "run.ptrace: it has ranges"; bad=1; }
+
 # ---- other formats ----
 for format in html json dot ptrace; do
     expect 0 "out.$format" "$pto" trace $format run.ptrace -o out.$format
@@ -41,6 +62,18 @@ expect 0 "run.dot" "$pto" trace dot run.ptrace
 cmp -s out.dot run.dot || { echo "run.dot is not out.dot"; bad=1; }
 cmp -s out.ptrace run.ptrace || { echo "a copy differs"; bad=1; }
 expect 0 "makespan" "$pto" trace diff run.ptrace out.ptrace
+
+# A wait that was 1 ns long and is 10 s now: not a percentage of twelve digits. (The field is the
+# eighth of a task, in eight bytes.)
+cp run.ptrace run0.ptrace
+for i in 0 1 2 3 4; do
+    head -c 8 /dev/zero | dd of=run0.ptrace bs=1 seek=$((792 + i * 96 + 56)) conv=notrunc 2>/dev/null
+done
+cp run0.ptrace run1.ptrace
+printf '\001' | dd of=run0.ptrace bs=1 seek=$((792 + 56)) conv=notrunc 2>/dev/null
+printf '\000\344\013\124\002' | dd of=run1.ptrace bs=1 seek=$((792 + 56)) conv=notrunc 2>/dev/null
+expect 0 "10000000000 times" "$pto" trace diff run0.ptrace run1.ptrace
+expect 0 "-100.0 %" "$pto" trace diff run1.ptrace run0.ptrace
 
 # ---- explain ----
 expect 0 "task 1 (fails@golden.c:2) depends on task 0 (quick@golden.c:1) through one edge:" \
@@ -116,4 +149,7 @@ PTO_TRACE=today.ptrace "$pto" run reduce --small --workers 2 >/dev/null 2>&1 || 
     bad=1
 }
 expect 0 "lost           0 records" "$pto" trace report today.ptrace
+# decode reads a token back before it submits the next: the critical path says so.
+PTO_TRACE=today.ptrace "$pto" run decode --small --no-check --no-profile --workers 1 >/dev/null 2>&1
+expect 0 "times that the program waited before it submitted more, the path is " "$pto" trace report today.ptrace
 exit $bad

@@ -1,8 +1,9 @@
-/* test_window.c - a window at two addresses, and memory that is not a valid window. */
+/* test_window.c - a window at two addresses, and files that are not those of a window. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -19,75 +20,138 @@ static void test_two_addresses(void **state)
 {
     (void)state;
     window w;
-    void *other;
+    ptoi_mapping other;
     ptoi_view view;
     window_make(&w);
-    assert_int_equal(ptoi_os_file_map(w.file, w.bytes, &other), PTO_OK);
-    assert_int_equal(ptoi_window_attach(other, w.bytes, &view), PTO_OK);
+    assert_int_equal(ptoi_window_map(w.files, &w.mapping, &other), PTO_OK);
+    assert_int_equal(ptoi_window_attach(&other, &view), PTO_OK);
     assert_ptr_not_equal(view.slots, w.view.slots);
+    assert_ptr_not_equal(view.states, w.view.states);
     for (uint32_t l = 0; l < 3; l++) {
         assert_int_equal(view.level[l].mask, l == 2 ? 31 : 7);
         for (uint64_t seq = 1; seq <= view.level[l].mask + 1; seq++) {
             ptoi_set64(&ptoi_slot_of(&w.view, l, seq)->seq, seq * 10 + l);
         }
-        memset(w.view.level[l].heap, (int)l + 1, 1000);
+        memset(w.view.base[l], (int)l + 1, 1000);
         w.view.level[l].deps[3] = l;
     }
     for (uint32_t l = 0; l < 3; l++) {
         for (uint64_t seq = 1; seq <= view.level[l].mask + 1; seq++) {
             const ptoi_slot *slot = ptoi_slot_of(&view, l, seq);
             assert_int_equal(ptoi_get64(&slot->seq), seq * 10 + l);
-            assert_int_equal(ptoi_slot_number(&view, slot),
-                             ptoi_slot_number(&w.view, ptoi_slot_of(&w.view, l, seq)));
+            assert_int_equal(ptoi_slot_index(&view, slot),
+                             ptoi_slot_index(&w.view, ptoi_slot_of(&w.view, l, seq)));
         }
-        assert_int_equal(view.level[l].heap[0], l + 1);
-        assert_int_equal(view.level[l].heap[999], l + 1);
+        assert_int_equal(view.base[l][0], l + 1);
+        assert_int_equal(view.base[l][999], l + 1);
         assert_int_equal(view.level[l].deps[3], l);
     }
-    ptoi_os_release(other, w.bytes);
+    ptoi_window_unmap(&other);
     window_drop(&w);
 }
 
-/* Attaching detects every mistake in the header and accesses nothing outside. */
-static void test_invalid_windows(void **state)
+static void expect_refused(const ptoi_mapping *m, const char *words)
+{
+    ptoi_view view;
+    assert_int_equal(ptoi_window_attach(m, &view), PTO_CORRUPT);
+    assert_non_null(strstr(pto_error_detail(), words));
+}
+
+/* The start of a header, as both files have it. */
+static void expect_file_checked(const window *w, ptoi_part part)
+{
+    ptoi_file *file = w->mapping.memory[part];
+    const ptoi_file good = *file;
+    char version[64];
+    ptoi_mapping less = w->mapping;
+    less.bytes[part] = file->header_bytes - 1;
+    expect_refused(&less, part == PTOI_PART_SCHEDULER ? "no scheduler's file" : "no orchestrator");
+    less.bytes[part] = w->mapping.bytes[part] - 1;
+    expect_refused(&less, "do not fit");
+    file->magic += 2;
+    expect_refused(&w->mapping, "that are no");
+    *file = good;
+    file->version++;
+    snprintf(version, sizeof version,
+             part == PTOI_PART_SCHEDULER ? "scheduler's of version %u with"
+                                         : "file is of version %u with",
+             file->version);
+    expect_refused(&w->mapping, version);
+    snprintf(version, sizeof version, "this is version %u with", PTOI_WINDOW_VERSION);
+    expect_refused(&w->mapping, version);
+    *file = good;
+    file->header_bytes--;
+    expect_refused(&w->mapping, "with a header of");
+    *file = good;
+}
+
+/* Attaching refuses files that are not those of one window of this version. */
+static void test_other_files(void **state)
+{
+    (void)state;
+    window w, another;
+    ptoi_view view;
+    window_make(&w);
+    window_make(&another);
+    expect_file_checked(&w, PTOI_PART_ORCHESTRATOR);
+    expect_file_checked(&w, PTOI_PART_SCHEDULER);
+
+    ptoi_mapping m = w.mapping;
+    m.memory[0] = w.mapping.memory[1];
+    m.memory[1] = w.mapping.memory[0];
+    expect_refused(&m, "no orchestrator's file");
+    m = w.mapping;
+    m.memory[PTOI_PART_SCHEDULER] = another.mapping.memory[PTOI_PART_SCHEDULER];
+    expect_refused(&m, "the scheduler's of window");
+    m = w.mapping;
+    m.bytes[PTOI_PART_HEAPS]--;
+    expect_refused(&m, "do not fit");
+
+    /* Tools do not map the heaps. */
+    m.memory[PTOI_PART_HEAPS] = NULL;
+    m.bytes[PTOI_PART_HEAPS] = 0;
+    assert_int_equal(ptoi_window_attach(&m, &view), PTO_OK);
+    assert_null(view.base[0]);
+    assert_int_equal(ptoi_window_attach(&w.mapping, &view), PTO_OK);
+    window_drop(&another);
+    window_drop(&w);
+}
+
+/* Attaching detects every mistake in the headers and accesses nothing outside. */
+static void test_damaged_headers(void **state)
 {
     (void)state;
     window w;
     ptoi_view view;
     window_make(&w);
-    ptoi_header *h = w.memory;
+    ptoi_header *h = w.mapping.memory[PTOI_PART_ORCHESTRATOR];
+    ptoi_sched_header *s = w.mapping.memory[PTOI_PART_SCHEDULER];
     const ptoi_header good = *h;
-    assert_int_equal(ptoi_window_attach(w.memory, sizeof *h - 1, &view), PTO_CORRUPT);
-    assert_int_equal(ptoi_window_attach(w.memory, w.bytes - 1, &view), PTO_CORRUPT);
-    h->magic++;
-    assert_int_equal(ptoi_window_attach(w.memory, w.bytes, &view), PTO_CORRUPT);
-    *h = good;
-    h->version++;
-    assert_int_equal(ptoi_window_attach(w.memory, w.bytes, &view), PTO_CORRUPT);
-    assert_non_null(strstr(pto_error_detail(), "version"));
-    *h = good;
-    h->header_bytes--;
-    assert_int_equal(ptoi_window_attach(w.memory, w.bytes, &view), PTO_CORRUPT);
+    const ptoi_sched_header good_s = *s;
 
-    /* Each offset field, at its limits and with garbage. */
+    /* Each field that is fixed at creation, at its limits and with garbage. */
     test_rng rng = test_rng_make(test_seed() + 2);
-    uint64_t refused = 0;
+    uint64_t refused[2] = {0};
     for (uint64_t i = 0; i < test_effort(200000); i++) {
+        const int part = (int)below(&rng, 2);
+        const size_t fixed = part ? offsetof(ptoi_sched_header, inbox_claimed)
+                                  : offsetof(ptoi_header, inbox_head);
+        const size_t at = offsetof(ptoi_file, bytes) +
+                          below(&rng, fixed - offsetof(ptoi_file, bytes) - 8);
+        const uint64_t garbage = test_next(&rng) >> below(&rng, 64);
         *h = good;
-        size_t at = offsetof(ptoi_header, bytes) +
-                    below(&rng,
-                          offsetof(ptoi_header, inbox_head) - offsetof(ptoi_header, bytes) - 8);
-        uint64_t garbage = test_next(&rng) >> below(&rng, 64);
-        memcpy((char *)w.memory + at, &garbage, 1 + below(&rng, 8));
-        if (ptoi_window_attach(w.memory, w.bytes, &view) != PTO_OK) {
-            refused++;
+        *s = good_s;
+        memcpy((char *)w.mapping.memory[part] + at, &garbage, 1 + below(&rng, 8));
+        if (ptoi_window_attach(&w.mapping, &view) != PTO_OK) {
+            refused[part]++;
             continue;
         }
-        window_expect_inside(&view, w.bytes); /* accepted */
+        window_expect_inside(&view, &w.mapping); /* accepted */
     }
-    assert_true(refused > 0);
+    assert_true(refused[0] > 0 && refused[1] > 0);
     *h = good;
-    assert_int_equal(ptoi_window_attach(w.memory, w.bytes, &view), PTO_OK);
+    *s = good_s;
+    assert_int_equal(ptoi_window_attach(&w.mapping, &view), PTO_OK);
     window_drop(&w);
 }
 
@@ -128,9 +192,26 @@ static void test_references(void **state)
         ptoi_set64(&its->waiters, ptoi_list_word(lap, 5));
         assert_false(ptoi_is_complete(&w.view, ref, &waiters));
         assert_int_equal(ptoi_list_first(waiters, lap), 5);
+        assert_false(ptoi_list_launched(waiters, lap));
+        assert_int_equal(ptoi_list_first_of_any(waiters, lap), 5);
+        /* Launched, with and without waiters: not complete, and of this lap only. */
+        const uint32_t launched[][2] = {{0, 0},
+                                        {5, 5},
+                                        {PTOI_SLOTS_MAX - 1, PTOI_SLOTS_MAX - 1},
+                                        {PTOI_LIST_NOBODY, PTOI_LIST_EMPTY}};
+        for (int i = 0; i < 4; i++) {
+            ptoi_set64(&its->waiters, ptoi_list_word(lap, PTOI_LIST_LAUNCHED | launched[i][0]));
+            assert_false(ptoi_is_complete(&w.view, ref, &waiters));
+            assert_true(ptoi_list_launched(waiters, lap));
+            assert_false(ptoi_list_launched(waiters, lap + 1));
+            assert_false(ptoi_list_bad(waiters, lap));
+            assert_int_equal(ptoi_list_first_of_any(waiters, lap), launched[i][1]);
+            assert_int_equal(ptoi_list_first_of_any(waiters, lap + 1), PTOI_LIST_EMPTY);
+        }
         ptoi_set64(&its->waiters, ptoi_list_word(lap, PTOI_LIST_CLOSED));
         assert_true(ptoi_is_complete(&w.view, ref, &waiters));
         assert_false(ptoi_list_bad(waiters, lap));
+        assert_false(ptoi_list_launched(waiters, lap));
         ptoi_set64(&its->waiters, ptoi_list_word(lap, PTOI_LIST_CLOSED_BAD));
         assert_true(ptoi_is_complete(&w.view, ref, &waiters));
         assert_true(ptoi_list_bad(waiters, lap));
@@ -155,7 +236,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_addresses),
-        cmocka_unit_test(test_invalid_windows),
+        cmocka_unit_test(test_other_files),
+        cmocka_unit_test(test_damaged_headers),
         cmocka_unit_test(test_references),
     };
     return cmocka_run_group_tests_name("window", tests, NULL, NULL);

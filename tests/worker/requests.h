@@ -75,6 +75,7 @@ static const pto_config *config; /* of the next runtime; NULL: the default */
 static inline int create(void **state)
 {
     (void)state;
+    refusal_of = &runtime;
     return pto_runtime_create(&runtime, config) != PTO_OK;
 }
 

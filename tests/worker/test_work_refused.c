@@ -85,9 +85,14 @@ static void wrong_requests_fail(void **state)
                flat = dense(arena + REGION, PTO_FLOAT32, 1, DIMS(24)), turned, two[] = {a, a};
     expect_ok(pto_tensor_transpose(&a, 0, 1, &turned));
 
-    expect_work_fails(copy_work(PTO_WORK_NONE, &a, &b), PTO_BAD_OPCODE, "opcode 0", "1 .. 5");
-    expect_work_fails(copy_work(6, &a, &b), PTO_BAD_OPCODE, "opcode 6", "1 .. 5");
-    expect_work_fails(copy_work(UINT32_MAX, &a, &b), PTO_BAD_OPCODE, "opcode 4294967295");
+    static const uint32_t unknown[] = {PTO_WORK_NONE, 6, PTO_WORK_USER - 1, UINT32_MAX};
+    for (int i = 0; i < 4; i++) { /* refused at submit, by name of the device */
+        char number[24];
+        pto_work work = copy_work(unknown[i], &a, &b);
+        snprintf(number, sizeof number, "opcode %" PRIu32, unknown[i]);
+        expect_fail(pto_submit_work(runtime, &work, NULL), PTO_BAD_OPCODE, number, "1 .. 5",
+                    "cpu:0");
+    }
 
     pto_work work = copy_work(PTO_WORK_COPY, two, &b);
     work.n_inputs = 2;
@@ -110,6 +115,23 @@ static void wrong_requests_fail(void **state)
     expect_work_fails(copy_work(PTO_WORK_STRIDED_COPY, &a, &flat), PTO_BAD_SHAPE, "[4, 6]", "[24]");
     expect_work_fails(copy_work(PTO_WORK_STRIDED_COPY, &a, &ints), PTO_BAD_DTYPE, "float32",
                       "int32");
+}
+
+/* A request that was never filled in: nothing is allocated for its counts, and nothing read. */
+static void counts_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    pto_tensor a = dense(arena, PTO_FLOAT32, 2, DIMS(4, 6)),
+               b = dense(arena + REGION, PTO_FLOAT32, 2, DIMS(4, 6));
+    for (int i = 0; i < 3; i++) {
+        pto_work work = copy_work(PTO_WORK_COPY, &a, &b);
+        work.inouts = &b;
+        *(i == 0 ? &work.n_inputs : i == 1 ? &work.n_outputs : &work.n_inouts) = UINT32_MAX - 7;
+        expect_fail(pto_submit_work(runtime, &work, NULL), PTO_TOO_LARGE, "copy", "4294967288",
+                    "at most");
+    }
+    pto_work work = copy_work(PTO_WORK_COPY, &a, &b);
+    expect_work(&work); /* the runtime is as before */
 }
 
 static void wrong_rows_fail(void **state)
@@ -202,14 +224,17 @@ static void submit_refuses(void **state)
     (void)state;
     pto_tensor a = dense(arena, PTO_INT8, 1, DIMS(8));
     pto_work work = fill_work(&a, 1);
-    expect_fail(pto_submit_work(NULL, &work, NULL), PTO_NULL_ARGUMENT, "rt");
+    expect_fail(pto_submit_work(NULL, &work, NULL), PTO_NULL_ARGUMENT, "runtime");
     expect_fail(pto_submit_work(runtime, NULL, NULL), PTO_NULL_ARGUMENT, "work");
     work.n_inputs = 3;
-    expect_fail(pto_submit_work(runtime, &work, NULL), PTO_NULL_ARGUMENT, "fill", "inputs", "of 3");
+    expect_fail(pto_submit_work(runtime, &work, NULL), PTO_NULL_ARGUMENT,
+                "fill: inputs is NULL, but n_inputs is 3");
     work = (pto_work){.opcode = PTO_WORK_FILL, .n_outputs = 1};
-    expect_fail(pto_submit_work(runtime, &work, NULL), PTO_NULL_ARGUMENT, "outputs", "of 1");
+    expect_fail(pto_submit_work(runtime, &work, NULL), PTO_NULL_ARGUMENT,
+                "outputs is NULL, but n_outputs is 1");
     work = (pto_work){.opcode = PTO_WORK_SCATTER, .n_inouts = 2};
-    expect_fail(pto_submit_work(runtime, &work, NULL), PTO_NULL_ARGUMENT, "inouts", "of 2");
+    expect_fail(pto_submit_work(runtime, &work, NULL), PTO_NULL_ARGUMENT,
+                "inouts is NULL, but n_inouts is 2");
     a.dtype = PTO_DTYPE_NONE;
     work = fill_work(&a, 1);
     expect_fail(pto_submit_work(runtime, &work, NULL), PTO_BAD_DTYPE, "0");
@@ -300,6 +325,7 @@ int main(void)
         cmocka_unit_test(overlap_is_found_exactly),
         cmocka_unit_test(rows_and_indices_must_not_be_written),
         cmocka_unit_test(wrong_requests_fail),
+        cmocka_unit_test(counts_that_cannot_be_are_refused),
         cmocka_unit_test(wrong_rows_fail),
         cmocka_unit_test(bad_indices_fail_before_anything_is_written),
         cmocka_unit_test(submit_refuses),

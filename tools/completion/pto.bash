@@ -18,7 +18,7 @@ _pto() {
     done
 
     case $previous in
-    --scheduler) choices='inline thread' ;;
+    --place) choices='inline thread gpu' ;;
     --rings) choices='default tight' ;;
     esac
     if [[ -z $choices ]]; then

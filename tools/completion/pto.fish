@@ -11,8 +11,8 @@ function __pto_choices
         set -a path $token
     end
     switch "$tokens[-1]"
-        case --scheduler
-            printf '%s\n' inline thread
+        case --place
+            printf '%s\n' inline thread gpu
             return
         case --rings
             printf '%s\n' default tight

@@ -7,6 +7,7 @@ int command_trace(int argc, char **argv);
 int command_explain(int argc, char **argv);
 int command_replay(int argc, char **argv);
 int command_top(int argc, char **argv);
+int command_worker(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_bench(int argc, char **argv);

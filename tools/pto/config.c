@@ -133,8 +133,12 @@ uint32_t options_workers(const pto_config *config)
 const char *options_place(const pto_config *config)
 {
     const char *said = variable("PTO_SCHEDULER");
-    return config->place == PTO_PLACE_THREAD ||
-                   (!config->place && said && !strcasecmp(said, "thread"))
-               ? "thread"
-               : "inline";
+    static const char *const names[] = {"inline", "thread", "gpu"};
+    static const pto_place places[] = {PTO_PLACE_INLINE, PTO_PLACE_THREAD, PTO_PLACE_GPU};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (config->place == places[i] || (!config->place && said && !strcasecmp(said, names[i]))) {
+            return names[i];
+        }
+    }
+    return names[0];
 }

@@ -45,7 +45,7 @@ static bool follow(const peek *p, pto_task task, doctor_report *r)
 /* The worker that runs the task, or -1. */
 static int64_t find_runner(const peek_look *look, pto_task task)
 {
-    for (uint32_t i = 0; i <= look->workers; i++) {
+    for (uint32_t i = 0; i < look->threads; i++) {
         if (look->worker[i].runs.task == task) {
             return i;
         }
@@ -57,14 +57,15 @@ static int64_t find_runner(const peek_look *look, pto_task task)
 static doctor_cause why_not(const peek_look *look, const peek_task *t)
 {
     bool threads = false, idle = false;
-    for (uint32_t i = 0; i < look->workers; i++) {
-        if (look->worker[i].types >> t->type & 1) {
+    for (uint32_t i = 0; i < look->threads; i++) {
+        if (i != look->workers && look->worker[i].device == t->device &&
+            look->worker[i].types >> t->type & 1) {
             threads = true;
             idle |= !look->worker[i].runs.task;
         }
     }
     const peek_worker *caller = &look->worker[look->workers];
-    const bool helps = caller->types >> t->type & 1;
+    const bool helps = t->device == 0 && caller->types >> t->type & 1;
     if (idle || (helps && look->wait.on && !caller->runs.task)) {
         return DOCTOR_LOST;
     }
@@ -90,6 +91,7 @@ static doctor_cause name_cause(const peek *p, doctor_report *r)
     r->worker = runner < 0 ? UINT32_MAX : (uint32_t)runner;
     if (runner >= 0) {
         r->thread = peek_thread_of(p, r->look.worker[runner].thread);
+        r->process = peek_process_of(p, r->look.worker[runner].thread);
     }
     return DOCTOR_RUNS;
 }
@@ -125,7 +127,9 @@ static pto_status find_cause(const peek *p, doctor_report *r, bool *found)
         r->cause = DOCTOR_STOPPED;
         return PTO_OK;
     }
-    if (!r->look.oldest.task) {
+    if (r->look.lost) {
+        r->cause = DOCTOR_DIED;
+    } else if (!r->look.oldest.task) {
         r->cause = refused ? DOCTOR_STALLED : DOCTOR_IDLE;
     } else {
         const pto_task awaited = r->look.wait.on ? r->look.wait.task : 0;
@@ -160,7 +164,7 @@ pto_status doctor_examine(const peek *p, double seconds, doctor_report *r)
 {
     peek_look first;
     memset(r, 0, sizeof *r);
-    r->pid = p->pid;
+    r->pid = r->process = p->pid;
     r->number = p->number;
     r->windows = p->windows;
     memcpy(r->program, p->program, sizeof r->program);

@@ -29,6 +29,7 @@ typedef enum doctor_cause {
     DOCTOR_ENDS,    /* a kernel has returned, but the scheduler thread has not completed the task */
     DOCTOR_LOST,    /* a task is ready and a thread is idle, but nothing happens: a bug in the
                       runtime */
+    DOCTOR_DIED,    /* a worker process was lost, and the program has not recovered */
     DOCTOR_CAUSES,
 } doctor_cause;
 
@@ -47,6 +48,7 @@ typedef struct doctor_report {
     uint32_t n_chain, length;      /* tasks kept, and in total */
     uint32_t worker;               /* RUNS: the worker; look.workers is the orchestrating thread */
     peek_thread thread;            /* RUNS: the thread of that worker */
+    int process;                   /* RUNS: the process of that thread */
     bool uses_cpu;                 /* RUNS: that thread used CPU time between the snapshots */
 } doctor_report;
 

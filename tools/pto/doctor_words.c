@@ -7,19 +7,19 @@
 const char *doctor_cause_name(doctor_cause cause)
 {
     static const char *const names[] = {"moves",   "ended", "stopped", "idle", "stalled", "runs",
-                                        "pending", "busy",  "caller",  "ends", "lost"};
+                                        "pending", "busy",  "caller",  "ends", "lost",    "died"};
     return cause < DOCTOR_CAUSES ? names[cause] : "unknown";
 }
 
-/* "worker 2 (thread 4711)", or the orchestrating thread. */
-static words name_worker(const doctor_report *r, uint32_t worker)
+/* "worker 2 (thread 4711)", "sim:0 worker 1 (thread 4712)", or the orchestrating thread. */
+static peek_words name_worker(const doctor_report *r, uint32_t worker)
 {
-    words w;
+    peek_words w;
+    const peek_worker *it = &r->look.worker[worker];
     if (worker == r->look.workers) {
-        snprintf(w.s, sizeof w.s, "the orchestrating thread");
+        snprintf(w.s, sizeof w.s, "%s", it->name);
     } else {
-        snprintf(w.s, sizeof w.s, "worker %u (thread %u)", worker,
-                 worker < r->look.workers ? r->look.worker[worker].thread : 0);
+        snprintf(w.s, sizeof w.s, "%s (thread %u)", it->name, it->thread);
     }
     return w;
 }
@@ -45,7 +45,7 @@ static const char *plural(uint64_t n, const char *one, const char *many)
     return n == 1 ? one : many;
 }
 
-/* "1 running, 2 waiting": the unfinished tasks, without zero counts. */
+/* ", 1 running, 2 waiting.": the unfinished tasks, without zero counts. */
 static void print_unfinished(FILE *out, const peek_look *l)
 {
     const struct {
@@ -57,20 +57,18 @@ static void print_unfinished(FILE *out, const peek_look *l)
         {"ready", l->states[PEEK_READY]},
         {"waiting", l->states[PEEK_WAITS]},
     };
-    const char *before = " Other tasks: ";
     for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
         if (states[i].count) {
-            fprintf(out, "%s%" PRIu64 " %s", before, states[i].count, states[i].state);
-            before = ", ";
+            fprintf(out, ", %" PRIu64 " %s", states[i].count, states[i].state);
         }
     }
-    fputs(*before == ',' ? ".\n" : "\n", out);
+    fputs(".\n", out);
 }
 
 static void print_seen(FILE *out, const doctor_report *r)
 {
     const peek_look *l = &r->look;
-    fprintf(out, "%s (%s): %" PRIu64 " task%s submitted, %" PRIu64 " complete.", r->program,
+    fprintf(out, "%s (%s): %" PRIu64 " task%s submitted, %" PRIu64 " complete", r->program,
             name_process(r).s, l->submitted, plural(l->submitted, "", "s"), l->completed);
     print_unfinished(out, l);
     if (l->cancelled) {
@@ -81,6 +79,9 @@ static void print_seen(FILE *out, const doctor_report *r)
         fprintf(out, ". It has been asleep for %s", words_time((double)l->wait.since * 1e-9).s);
     }
     fputs(".\n", out);
+    if (l->n_ranges) {
+        fprintf(out, "It is in range %s.\n", peek_range_words(l).s);
+    }
 }
 
 static void print_chain(FILE *out, const doctor_report *r)
@@ -112,7 +113,7 @@ static void print_runs(FILE *out, const doctor_report *r)
     const peek_task *t = &r->chain[r->n_chain - 1];
     fprintf(out, "cause  the kernel '%s' has been running for at least %s", t->kernel,
             words_time(r->seconds).s);
-    if (r->worker <= r->look.workers) {
+    if (r->worker < r->look.threads) {
         fprintf(out, ", on %s", name_worker(r, r->worker).s);
     }
     fputs(".\n", out);
@@ -128,7 +129,12 @@ static void print_runs(FILE *out, const doctor_report *r)
         "         gdb -p %d -batch -ex 'thread apply all backtrace'\n"
         "       A kernel must not wait for other tasks. A kernel that waits for a device should "
         "return\n       PTO_PENDING.\n",
-        r->pid);
+        r->process);
+    if (r->look.place == PTO_PLACE_PROCESS) {
+        fputs("       pto_cancel ends a kernel that does not return, with its process, after "
+              "PTO_GRACE_MS milliseconds.\n",
+              out);
+    }
     if (r->worker == r->look.workers && !r->uses_cpu) {
         fputs("       It runs on the thread that submits and waits. Does that thread hold a lock "
               "that "
@@ -142,7 +148,7 @@ static void print_busy(FILE *out, const doctor_report *r)
     const peek_task *t = &r->chain[r->n_chain - 1];
     const char *type = pto_worker_type_name((pto_worker_type)t->type);
     fprintf(out, "cause  all threads that serve %s tasks are busy:\n", type);
-    for (uint32_t i = 0, told = 0; i <= r->look.workers && told < 8; i++) {
+    for (uint32_t i = 0, told = 0; i < r->look.threads && told < 8; i++) {
         const peek_worker *w = &r->look.worker[i];
         if (w->types >> t->type & 1 && w->runs.task) {
             fprintf(out, "         %s: %s\n", name_worker(r, i).s, peek_name_of(&w->runs).s);
@@ -165,6 +171,13 @@ static void print_caller(FILE *out, const doctor_report *r)
     const bool helps = r->look.worker[r->look.workers].types >> t->type & 1;
     if (!helps) {
         fprintf(out, "cause  no thread serves %s tasks.\n", type);
+        if (r->look.place == PTO_PLACE_PROCESS) {
+            fprintf(out,
+                    "do     attach a process that does: pto worker --attach NAME --kernels LIBS "
+                    "--types %s\n",
+                    type);
+            return;
+        }
     } else {
         fprintf(out,
                 "cause  only the orchestrating thread serves %s tasks. It runs tasks only while it "
@@ -290,6 +303,14 @@ void doctor_print(FILE *out, const doctor_report *r)
               "and did not return.\n"
               "do     run pto doctor again; look at the threads with a debugger.\n",
               out);
+        break;
+    case DOCTOR_DIED:
+        fprintf(out,
+                "cause  %" PRIu64
+                " worker process%s ended, and the program has not recovered. Calls "
+                "that would wait return\n       PTO_WORKER_LOST.\n"
+                "do     call pto_recover there, or destroy the runtime with PTO_CANCEL.\n",
+                r->look.lost, r->look.lost == 1 ? " has" : "es have");
         break;
     case DOCTOR_LOST:
         fputs("cause  a thread that serves this task is idle. This should last only moments; "

@@ -14,10 +14,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <pto/device.h>
 #include <pto/pto.h>
 
 #include "arguments.h"
+#include "blas.h"
 #include "commands.h"
+#include "safetensors.h"
 #include "words.h"
 
 #ifndef TOOL_BUILD
@@ -89,6 +92,8 @@ static void print_build(void)
 #endif
     );
     row("kind", text);
+    row("BLAS", blas_name());
+    row("JSON", safetensors_json());
 }
 
 /* ---- The processor --------------------------------------------------------------------------- */
@@ -106,8 +111,10 @@ static void print_sets(void)
              avx512 ? "avx512" : "no avx512",
              avx512 ? "avx512"
              : avx2 ? "avx2"
-                    : "portable C");
+                    : "simd128");
     row("instructions", text);
+#elif defined(__aarch64__)
+    row("instructions", "neon; copies between layouts use simd128");
 #else
     row("instructions", "copies between layouts use portable C");
 #endif
@@ -237,6 +244,41 @@ static void print_memory(void)
     }
 }
 
+/* ---- Devices --------------------------------------------------------------------------------- */
+
+static void print_devices(void)
+{
+    pto_device devices[64];
+    size_t count = 0;
+    pto_device_ops gpu;
+    puts("\ndevices");
+    for (int32_t i = 0; pto_device_get((pto_device){PTO_DEVICE_NVIDIA, i}, &gpu) == PTO_OK; i++) {
+        /* a GPU that is here is listed once it was asked for */
+    }
+    PTO_IGNORE(pto_device_list(devices, sizeof devices / sizeof *devices, &count));
+    for (size_t i = 0; i < count && i < sizeof devices / sizeof *devices; i++) {
+        char name[48];
+        pto_device_ops ops;
+        char text[160] = "the host";
+        uint64_t bytes = 0, used = 0;
+        const bool known = pto_device_get(devices[i], &ops) == PTO_OK;
+        snprintf(name, sizeof name, "%s:%" PRId32, pto_device_name(devices[i].type),
+                 devices[i].index);
+        if (!known) {
+            snprintf(text, sizeof text, "%s", pto_error_detail());
+        } else if (i > 0) {
+            PTO_IGNORE(pto_device_set_current(devices[i]));
+            if (ops.memory && ops.memory(ops.self, &bytes, &used) != PTO_OK) {
+                bytes = 0;
+            }
+            snprintf(text, sizeof text, "%s%s%s",
+                     ops.description ? ops.description : "added by the program",
+                     bytes ? ", memory " : "", bytes ? words_bytes(bytes).s : "");
+        }
+        row(name, text);
+    }
+}
+
 /* ---- Options --------------------------------------------------------------------------------- */
 
 static int print_options(void)
@@ -254,6 +296,10 @@ static int print_options(void)
         }
         putchar('\n');
     }
+    if (status == PTO_UNKNOWN_OPTION) {
+        printf("\n%s\n", pto_error_detail());
+        return 1;
+    }
     if (status != PTO_OK) {
         printf("\nThe environment has an error, so the defaults are shown:\n  %s\n",
                pto_error_detail());
@@ -269,7 +315,8 @@ int command_info(int argc, char **argv)
         .operands = "",
         .about =
             "Shows this build, this machine, and every option of the runtime with its value and "
-            "its source. Exit\nstatus 1 if an environment variable cannot be parsed.\n",
+            "its source. Exit\nstatus 1 if an environment variable cannot be parsed or is "
+            "unknown.\n",
     };
     const int over = arguments_read(&a, argc, argv, NULL);
     if (over != ARGUMENTS_RUN) {
@@ -278,5 +325,6 @@ int command_info(int argc, char **argv)
     print_build();
     print_processor();
     print_memory();
+    print_devices();
     return print_options();
 }

@@ -61,7 +61,25 @@ static void add_memory(const pto_runtime_stats *s)
         json_finish('}');
     }
     json_finish(']');
+    json_begin("devices", '[');
+    for (uint32_t d = 1; d < s->devices; d++) {
+        json_begin(NULL, '{');
+        json_text("device", peek_device_name(s->device[d].device).s);
+        json_count("workers", s->device[d].workers);
+        json_begin("heaps", '[');
+        for (uint32_t l = 0; l < s->levels; l++) {
+            json_begin(NULL, '{');
+            json_count("peak", s->device[d].heap[l].peak);
+            json_count("bound", s->device[d].heap[l].size);
+            json_finish('}');
+        }
+        json_finish(']');
+        json_finish('}');
+    }
+    json_finish(']');
     json_count("overlap_budget_hits", s->overlap_budget_hits);
+    json_count("poison_lost", s->poison_lost);
+    json_count("sites_lost", s->sites_lost);
 }
 
 static void add_profile(const run_result *r)
@@ -74,13 +92,22 @@ static void add_profile(const run_result *r)
     json_number("seconds", r->profile_seconds);
     json_number("critical_path_seconds", (double)p->path * 1e-9);
     json_count("critical_path_tasks", p->path_tasks);
-    json_number("efficiency", (double)p->busy_total * 1e-9 / r->profile_seconds / (r->workers + 1));
+    json_number("efficiency", (double)p->busy_total * 1e-9 / r->profile_seconds / run_threads(r));
     json_count("edges", p->edges);
     json_begin("busy_seconds", '[');
     for (uint32_t i = 0; i <= r->workers; i++) {
-        json_number(NULL, i < p->n_workers ? (double)p->busy[i] * 1e-9 : 0);
+        json_number(NULL, run_busy(r, i));
     }
     json_finish(']');
+    json_begin("device_busy_seconds", '{');
+    for (uint32_t d = 1, first = run_device_thread(r); d < r->stats.devices; d++) {
+        json_begin(peek_device_name(r->stats.device[d].device).s, '[');
+        for (uint32_t i = 0; i < r->stats.device[d].workers; i++) {
+            json_number(NULL, run_busy(r, first++));
+        }
+        json_finish(']');
+    }
+    json_finish('}');
     json_begin("kernels", '[');
     for (size_t i = 0; i < p->n_kernels; i++) {
         const profile_kernel *k = &p->kernels[i];

@@ -110,8 +110,9 @@ static int command_options(int argc, char **argv)
     if (over != ARGUMENTS_RUN) {
         return over;
     }
+    size_t count;
     pto_options_print(stdout);
-    return 0;
+    return pto_options_list(NULL, 0, &count) != PTO_OK; /* the list has said why */
 }
 
 static const command commands[] = {
@@ -120,6 +121,7 @@ static const command commands[] = {
     {"explain", "explain why two tasks of a recorded run are ordered or not", command_explain},
     {"replay", "simulate a recorded run with other workers and rings", command_replay},
     {"top", "live view of a running program: rates, rings, workers", command_top},
+    {"worker", "run tasks of a running program in another process", command_worker},
     {"doctor", "find out what a hanging program waits for", command_doctor},
     {"info", "show this build, this machine and all option values", command_info},
     {"bench", "list and run the benchmarks", command_bench},

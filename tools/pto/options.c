@@ -3,15 +3,21 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "run.h"
 #include "words.h"
+
+#define NUMBER_(n) #n
+#define NUMBER(n) NUMBER_(n)
 
 /* ---- The table ----------------------------------------------------------------------------- */
 
 typedef enum common_id {
     COMMON_WORKERS,
-    COMMON_SCHEDULER,
+    COMMON_PLACE,
     COMMON_RINGS,
     COMMON_RING_TASKS,
     COMMON_HEAP,
@@ -23,6 +29,7 @@ typedef enum common_id {
     COMMON_NO_CHECK,
     COMMON_PROFILE,
     COMMON_NO_PROFILE,
+    COMMON_MPI,
     COMMON_JSON,
     COMMON_QUIET,
     COMMON_HELP,
@@ -37,7 +44,8 @@ typedef struct common {
 static const common commons[COMMON_COUNT] = {
     [COMMON_WORKERS] = {"workers", "N", "worker threads; with 0 the caller does all the work", 0,
                         PTO_MAX_WORKERS},
-    [COMMON_SCHEDULER] = {"scheduler", "PLACE", "inline, or thread: on a dedicated thread", 0, 0},
+    [COMMON_PLACE] = {"place", "PLACE",
+                      "of the scheduler: inline, thread (a dedicated one) or gpu (--device)", 0, 0},
     [COMMON_RINGS] = {"rings", "KIND", "default, or tight: close to the smallest that work", 0, 0},
     [COMMON_RING_TASKS] = {"ring-tasks", "N", "live tasks per level", 2, 1 << 22},
     [COMMON_HEAP] = {"heap", "BYTES", "memory for temporaries, per level", 64, INT64_C(1) << 46},
@@ -50,9 +58,11 @@ static const common commons[COMMON_COUNT] = {
     [COMMON_NO_CHECK] = {"no-check", NULL, "do not compare the result", 0, 0},
     [COMMON_PROFILE] = {"profile", NULL,
                         "profile one more run: kernels, threads, critical path (the default\n"
-                        "                     for at most 200000 tasks in 15 seconds)",
+                        "                     for at most " NUMBER(
+                            RUN_PROFILE_TASKS) " tasks in " NUMBER(RUN_PROFILE_SECONDS) " seconds)",
                         0, 0},
     [COMMON_NO_PROFILE] = {"no-profile", NULL, "do not profile", 0, 0},
+    [COMMON_MPI] = {"mpi", NULL, "one rank of several, started by mpirun: see docs/mpi.md", 0, 0},
     [COMMON_JSON] = {"json", NULL, "print the summary as one JSON object", 0, 0},
     [COMMON_QUIET] = {"quiet", NULL, "print nothing but errors", 0, 0},
     [COMMON_HELP] = {"help", NULL, "print this help", 0, 0},
@@ -110,6 +120,10 @@ static options_answer read_own(options *o, size_t i, const char *text)
 {
     const workload_option *option = &o->what->options[i];
     if (option->text) {
+        if (!*text) { /* a variable of the shell that is not set */
+            fprintf(stderr, "pto run %s: --%s takes a text, not ''\n", o->what->name, option->name);
+            return OPTIONS_BAD;
+        }
         o->text[i] = text;
         return OPTIONS_RUN;
     }
@@ -131,12 +145,29 @@ static options_answer read_choice(const options *o, const char *name, const char
     return OPTIONS_BAD;
 }
 
+static options_answer read_place(options *o, const char *text)
+{
+    static const struct {
+        const char *name;
+        pto_place place;
+    } places[] = {
+        {"inline", PTO_PLACE_INLINE}, {"thread", PTO_PLACE_THREAD}, {"gpu", PTO_PLACE_GPU}};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (!strcmp(text, places[i].name)) {
+            o->place = places[i].place;
+            return OPTIONS_RUN;
+        }
+    }
+    fprintf(stderr, "pto run %s: --place takes inline, thread or gpu, not '%s'\n", o->what->name,
+            text);
+    return OPTIONS_BAD;
+}
+
 static options_answer read_common(options *o, common_id id, const char *text)
 {
     const common *c = &commons[id];
     options_answer answer = OPTIONS_RUN;
     int64_t number = 0;
-    bool second = false;
     if (c->high && !words_number(text, c->low, c->high, &number)) {
         return refuse_number(o->what, c->name, c->low, c->high, text);
     }
@@ -144,9 +175,8 @@ static options_answer read_common(options *o, common_id id, const char *text)
     case COMMON_WORKERS:
         o->workers = number;
         break;
-    case COMMON_SCHEDULER:
-        answer = read_choice(o, c->name, text, "inline", "thread", &second);
-        o->place = second ? PTO_PLACE_THREAD : PTO_PLACE_INLINE;
+    case COMMON_PLACE:
+        answer = read_place(o, text);
         break;
     case COMMON_RINGS:
         answer = read_choice(o, c->name, text, "default", "tight", &o->tight);
@@ -175,6 +205,14 @@ static options_answer read_common(options *o, common_id id, const char *text)
         break;
     case COMMON_NO_PROFILE:
         o->profile = PROFILE_NO;
+        break;
+    case COMMON_MPI:
+        o->mpi = true;
+        if (!o->what->mpi) {
+            fprintf(stderr, "pto run %s: --mpi: this workload runs in one process only\n",
+                    o->what->name);
+            answer = OPTIONS_BAD;
+        }
         break;
     case COMMON_JSON:
         o->json = true;
@@ -220,13 +258,20 @@ static options_answer refuse(const workload *what, const struct option *longs, s
 
 static void set_defaults(options *o, const workload *what, int argc, char **argv)
 {
-    bool small = false;
+    const char *said = getenv("PTO_SCHEDULER");
+    bool small = false, gpu = said && !strcasecmp(said, "gpu");
     for (int i = 1; i < argc; i++) {
         small |= !strcmp(argv[i], "--small");
+        if (!strcmp(argv[i], "--place") && i + 1 < argc) {
+            gpu = !strcmp(argv[i + 1], "gpu");
+        } else if (!strncmp(argv[i], "--place=", 8)) {
+            gpu = !strcmp(argv[i] + 8, "gpu");
+        }
     }
-    *o = (options){.what = what, .seed = 1, .repeat = 1, .check = true, .workers = -1};
+    *o = (options){.what = what, .seed = 1, .repeat = 1, .check = true, .workers = -1, .gpu = gpu};
     for (size_t i = 0; i < what->n_options; i++) {
-        o->number[i] = small ? what->options[i].small : what->options[i].number;
+        const workload_option *option = &what->options[i];
+        o->number[i] = small ? option->small : gpu && option->gpu ? option->gpu : option->number;
         o->text[i] = what->options[i].text;
     }
 }

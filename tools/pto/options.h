@@ -20,11 +20,12 @@ typedef struct options {
     const char *text[OPTIONS_MOST];
     uint64_t seed;
     int64_t repeat;
-    bool check, json, quiet;
+    bool check, json, quiet, mpi;
     options_profile profile;
 
     /* Options of the runtime. Zero means not given; for workers it is -1. */
     bool tight;
+    bool gpu; /* place gpu, by option or variable */
     pto_place place;
     int64_t workers, ring_tasks, heap, levels;
 } options;

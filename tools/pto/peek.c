@@ -13,9 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What the link of such a file starts with; " (deleted)" may follow. */
-#define LINK "/memfd:" PTOI_WINDOW_NAME
-
 uint64_t peek_clock(void)
 {
     struct timespec now;
@@ -80,11 +77,24 @@ static void name_program(int pid, char *name, size_t size)
     }
 }
 
+int peek_process_of(const peek *p, uint32_t thread)
+{
+    char path[80], text[2048];
+    snprintf(path, sizeof path, "/proc/%u/status", thread);
+    const char *at = ptoi_get32(&p->view.header->place) == PTO_PLACE_PROCESS &&
+                             slurp(path, text, sizeof text)
+                         ? strstr(text, "Tgid:")
+                         : NULL;
+    const long process = at ? strtol(at + 5, NULL, 10) : 0;
+    return process > 0 ? (int)process : p->pid;
+}
+
 peek_thread peek_thread_of(const peek *p, uint32_t thread)
 {
     peek_thread t = {.known = false};
     char path[80], text[512];
-    snprintf(path, sizeof path, "/proc/%d/task/%u/stat", p->pid, thread);
+    const int pid = peek_process_of(p, thread);
+    snprintf(path, sizeof path, "/proc/%d/task/%u/stat", pid, thread);
     if (!thread || !slurp(path, text, sizeof text)) {
         return t;
     }
@@ -104,7 +114,7 @@ peek_thread peek_thread_of(const peek *p, uint32_t thread)
     const uint64_t user = strtoull(field, &end, 10), system = strtoull(end, NULL, 10);
     t.known = true;
     t.ticks = user + system;
-    snprintf(path, sizeof path, "/proc/%d/task/%u/wchan", p->pid, thread);
+    snprintf(path, sizeof path, "/proc/%d/task/%u/wchan", pid, thread);
     if (!slurp(path, t.channel, sizeof t.channel) || !strcmp(t.channel, "0")) {
         t.channel[0] = '\0';
     }
@@ -119,47 +129,66 @@ bool peek_is_alive(const peek *p)
 
 /* ---- Windows of a process ---- */
 
-/* Stores the path of window `number` in *path. Returns the number of windows, or -1 if it cannot be
- * read. */
-static int list_windows(int pid, uint32_t number, char *path, size_t size)
+#define WINDOWS_MOST 64
+
+/* The open files of one window; -1: not open. Each runtime of a process has one window. */
+typedef struct window_files {
+    unsigned number;           /* in order of creation */
+    int file[PTOI_PART_HEAPS]; /* by ptoi_part: all but the heaps */
+} window_files;
+
+/* Adds a file of a process to the windows that were found before. Returns their number. */
+static int add_file(window_files *found, int count, int file, unsigned number, int part)
 {
-    char folder[64], entry[384], link[sizeof LINK + 16];
+    int i = count;
+    while (i > 0 && found[i - 1].number >= number) {
+        i--;
+    }
+    if (i == count || found[i].number != number) {
+        if (count == WINDOWS_MOST) {
+            return count;
+        }
+        memmove(&found[i + 1], &found[i], (size_t)(count - i) * sizeof *found);
+        found[i] = (window_files){number, {-1, -1, -1}};
+        count++;
+    }
+    found[i].file[part] = file;
+    return count;
+}
+
+/* Finds the windows of a process, in order of creation. Returns their number, or -1 if the process
+ * cannot be read. */
+static int list_windows(int pid, window_files found[WINDOWS_MOST])
+{
+    char folder[64], entry[384], link[128], part[32];
     snprintf(folder, sizeof folder, "/proc/%d/fd", pid);
     DIR *files = opendir(folder);
     if (!files) {
         return -1;
     }
-    /* Each runtime has one such file open. Runtimes are numbered by file descriptor: in order of
-     * creation as long as none is destroyed. */
-    int count = 0, numbers[64];
+    int count = 0;
     for (const struct dirent *d; (d = readdir(files));) { /* NOLINT(concurrency-mt-unsafe) */
         snprintf(entry, sizeof entry, "%s/%s", folder, d->d_name);
         const ssize_t length = readlink(entry, link, sizeof link - 1);
-        if (length < (ssize_t)strlen(LINK) || strncmp(link, LINK, strlen(LINK)) != 0) {
-            continue;
+        link[length > 0 ? length : 0] = '\0';
+        unsigned number;
+        if (sscanf(link, "/memfd:" PTOI_WINDOW_NAME "%u.%31s", &number, part) != 2) {
+            continue; /* " (deleted)" may follow */
         }
-        const char after = length > (ssize_t)strlen(LINK) ? link[strlen(LINK)] : '\0';
-        if ((after == '\0' || after == ' ') && count < (int)(sizeof numbers / sizeof *numbers)) {
-            numbers[count++] = (int)strtol(d->d_name, NULL, 10);
+        for (int p = 0; p < PTOI_PART_HEAPS; p++) {
+            if (strcmp(part, ptoi_part_names[p]) == 0) {
+                count = add_file(found, count, (int)strtol(d->d_name, NULL, 10), number, p);
+            }
         }
     }
     closedir(files);
-    for (int i = 1; i < count; i++) { /* only a few */
-        for (int j = i; j > 0 && numbers[j] < numbers[j - 1]; j--) {
-            const int swap = numbers[j];
-            numbers[j] = numbers[j - 1];
-            numbers[j - 1] = swap;
-        }
-    }
-    if (path && number < (uint32_t)count) {
-        snprintf(path, size, "%s/%d", folder, numbers[number]);
-    }
     return count;
 }
 
 uint32_t peek_windows(int pid)
 {
-    const int windows = list_windows(pid, 0, NULL, 0);
+    window_files found[WINDOWS_MOST];
+    const int windows = list_windows(pid, found);
     return windows > 0 ? (uint32_t)windows : 0;
 }
 
@@ -172,9 +201,7 @@ static bool is_own(int pid)
     }
     const int owner = (int)ptoi_get32(&p.view.header->process);
     peek_close(&p);
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/fd", owner);
-    return owner == pid || list_windows(owner, 0, NULL, 0) <= 0; /* in a container pids differ */
+    return owner == pid || peek_windows(owner) == 0; /* in a container pids differ */
 }
 
 static int by_pid(const void *a, const void *b)
@@ -194,12 +221,12 @@ size_t peek_find(peek_program *found, size_t most)
             continue;
         }
         const int pid = (int)strtol(d->d_name, NULL, 10);
-        const int windows = list_windows(pid, 0, NULL, 0);
-        if (windows <= 0 || !is_own(pid)) {
+        const uint32_t windows = peek_windows(pid);
+        if (windows == 0 || !is_own(pid)) {
             continue;
         }
         if (count < most) {
-            found[count] = (peek_program){.pid = pid, .windows = (uint32_t)windows};
+            found[count] = (peek_program){.pid = pid, .windows = windows};
             name_program(pid, found[count].name, sizeof found[count].name);
         }
         count++;
@@ -211,16 +238,12 @@ size_t peek_find(peek_program *found, size_t most)
 
 /* ---- Opening ---- */
 
-pto_status peek_attach(peek *p, void *memory, size_t bytes)
+pto_status peek_attach(peek *p, const ptoi_mapping *mapping)
 {
     memset(p, 0, sizeof *p);
-    PTO_TRY(ptoi_window_attach(memory, bytes, &p->view));
-    p->memory = memory;
-    p->bytes = bytes;
+    PTO_TRY(ptoi_window_attach(mapping, &p->view));
+    p->mapping = *mapping;
     p->workers = ptoi_get32(&p->view.header->workers);
-    if (p->workers > PTO_MAX_WORKERS) {
-        return pto_fail(PTO_CORRUPT, "attach: a window with %u workers", p->workers);
-    }
     return PTO_OK;
 }
 
@@ -246,41 +269,62 @@ static pto_status explain_missing(int pid, int windows, uint32_t number)
                     windows, number);
 }
 
-pto_status peek_open(peek *p, int pid, uint32_t number)
+/* Maps one file of a window. */
+static pto_status map_file(int pid, const window_files *w, int part, ptoi_mapping *m)
 {
     char path[80];
     struct stat size;
-    memset(p, 0, sizeof *p);
-    const int windows = list_windows(pid, number, path, sizeof path);
-    if (windows < 0 || number >= (uint32_t)windows) {
-        return explain_missing(pid, windows, number);
-    }
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, w->file[part]);
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0 || fstat(file, &size) != 0) {
         const int why = errno;
         if (file >= 0) {
             close(file);
         }
-        return pto_fail(PTO_SYSTEM, "the window of process %d: %s", pid, strerror(why));
+        return pto_fail(PTO_SYSTEM, "the %s's file: %s", ptoi_part_names[part], strerror(why));
     }
     const size_t bytes = size.st_size > 0 ? (size_t)size.st_size : 0;
-    if (bytes < sizeof(ptoi_header)) {
-        close(file);
-        return pto_fail(PTO_CORRUPT, "the window of process %d: %zu bytes are too few for a window",
-                        pid, bytes);
-    }
     void *memory = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, file, 0);
     const int why = errno;
     close(file);
     if (memory == MAP_FAILED) {
-        return pto_fail(PTO_SYSTEM, "the window of process %d: mapping %zu bytes: %s", pid, bytes,
-                        strerror(why));
+        return pto_fail(PTO_SYSTEM, "mapping %zu bytes of the %s's file: %s", bytes,
+                        ptoi_part_names[part], strerror(why));
     }
-    const pto_status s = peek_attach(p, memory, bytes);
+    m->memory[part] = memory;
+    m->bytes[part] = bytes;
+    return PTO_OK;
+}
+
+static void unmap(const ptoi_mapping *m)
+{
+    for (int p = 0; p < PTOI_PART_HEAPS; p++) {
+        if (m->memory[p]) {
+            munmap(m->memory[p], m->bytes[p]);
+        }
+    }
+}
+
+pto_status peek_open(peek *p, int pid, uint32_t number)
+{
+    window_files found[WINDOWS_MOST];
+    ptoi_mapping m = {{NULL}, {0}};
+    memset(p, 0, sizeof *p);
+    const int windows = list_windows(pid, found);
+    if (windows < 0 || number >= (uint32_t)windows) {
+        return explain_missing(pid, windows, number);
+    }
+    pto_status s = PTO_OK;
+    for (int part = 0; s == PTO_OK && part < PTOI_PART_HEAPS; part++) {
+        s = map_file(pid, &found[number], part, &m);
+    }
+    if (s == PTO_OK) {
+        s = peek_attach(p, &m);
+    }
     if (s != PTO_OK) {
         char words[256];
         snprintf(words, sizeof words, "%s", pto_error_detail());
-        munmap(memory, bytes);
+        unmap(&m);
         memset(p, 0, sizeof *p);
         return pto_fail(s, "the window of process %d: %s", pid, words);
     }
@@ -293,8 +337,6 @@ pto_status peek_open(peek *p, int pid, uint32_t number)
 
 void peek_close(peek *p)
 {
-    if (p->memory) {
-        munmap(p->memory, p->bytes);
-        p->memory = NULL;
-    }
+    unmap(&p->mapping);
+    p->mapping = (ptoi_mapping){{NULL}, {0}};
 }

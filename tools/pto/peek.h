@@ -18,8 +18,7 @@
 
 typedef struct peek {
     int pid;
-    void *memory;
-    size_t bytes;
+    ptoi_mapping mapping; /* without the heaps */
     ptoi_view view;
     uint32_t workers; /* without the orchestrating thread */
     uint32_t number;  /* which runtime of the process */
@@ -51,7 +50,7 @@ int peek_refuse(const char *command);
 bool peek_is_alive(const peek *p);
 
 /* Uses a window that is already mapped. For tests. */
-pto_status peek_attach(peek *p, void *memory, size_t bytes);
+pto_status peek_attach(peek *p, const ptoi_mapping *mapping);
 
 /* ---- Tasks ---- */
 
@@ -69,9 +68,11 @@ typedef struct peek_task {
     uint64_t order;
     peek_state state;
     uint32_t level, type;
+    uint32_t device;      /* number of the device that it runs on: peek_look.device */
     uint32_t fanin, left; /* number of producers, and of these not complete */
     pto_task waits_for;   /* the first unfinished producer */
     char kernel[48];
+    char label[PTO_LABEL_BYTES];
     char file[64];
     int32_t line;
 } peek_task;
@@ -79,14 +80,15 @@ typedef struct peek_task {
 /* Reads one task. False if it is complete, recycled or invalid. */
 bool peek_task_of(const peek *p, pto_task task, peek_task *out);
 
-/* "task 7 (kernel 'gemm', submitted at model.c:30)" */
+/* "task 7 (kernel 'gemm', submitted at model.c:30)"; with its label, if it has one: "task 7 'tile 3'
+ * (kernel ...". */
 typedef struct peek_name {
-    char s[192];
+    char s[320];
 } peek_name;
 
 peek_name peek_name_of(const peek_task *t);
 
-/* "task 7 'gemm' of model.c:30": short, without folders. */
+/* The same, without the folders of the file. */
 peek_name peek_brief_of(const peek_task *t);
 
 /* "all", "cube+vector" */
@@ -99,6 +101,8 @@ peek_types peek_types_of(uint32_t types);
 /* ---- A snapshot ---- */
 
 typedef struct peek_worker {
+    char name[48];   /* "worker 2", "sim:0 worker 1", "the orchestrating thread" */
+    uint32_t device; /* its number */
     uint32_t types;
     uint32_t thread; /* 0: no thread of its own */
     uint64_t completed;
@@ -126,8 +130,11 @@ typedef struct peek_look {
     uint64_t created; /* ns */
     uint64_t submitted, completed, failed, skipped;
     uint64_t edges, scope_depth, buffers, max_buffers;
+    uint32_t n_ranges; /* open ranges, at most PTOI_RANGES: the outermost first */
+    char range[PTOI_RANGES][PTO_LABEL_BYTES];
     bool cancelled, done;
     pto_place place;
+    uint64_t lost; /* worker processes, since the last recovery */
     char runtime[24];
     uint32_t levels;
     peek_level level[PTO_MAX_LEVELS];
@@ -139,19 +146,36 @@ typedef struct peek_look {
     bool stall_is_last;           /* no task was submitted since */
     pto_stall_report stall;       /* its texts point to stall_text */
     char stall_text[3][64];
-    uint32_t workers;    /* without the orchestrating thread */
-    peek_worker *worker; /* workers + 1 entries; the last is the orchestrating thread */
+    uint32_t devices;
+    pto_device_stats device[PTO_MAX_DEVICES];
+    uint32_t workers;    /* of the host, without the orchestrating thread; some may serve nothing
+                            (pto worker) */
+    uint32_t threads;    /* the entries below */
+    peek_worker *worker; /* the workers of the host, the orchestrating thread, and the workers of
+                            other devices in the order in which they started */
 } peek_look;
+
+/* "sim:0" */
+typedef struct peek_device {
+    char s[32];
+} peek_device;
+
+peek_device peek_device_name(pto_device device);
+
+#define PEEK_THREADS(p) ((p)->workers + 1 + PTOI_DEVICE_WORKERS) /* at most, at any time */
 
 /* Takes a snapshot. PTO_OUT_OF_MEMORY, or PTO_OK and the caller frees it. */
 pto_status peek_look_at(const peek *p, peek_look *look);
 void peek_look_free(peek_look *look);
 
-/* What the orchestrating thread does, as a predicate: "waits for all tasks (pto_wait)". */
 typedef struct peek_words {
-    char s[400];
+    char s[512];
 } peek_words;
 
+/* The open ranges, outermost first: "step 7 > panel 3". "" if none is open. */
+peek_words peek_range_words(const peek_look *look);
+
+/* What the orchestrating thread does, as a predicate: "waits for all tasks (pto_wait)". */
 peek_words peek_wait_words(const peek *p, const peek_look *look, bool brief);
 
 /* ---- Threads ---- */
@@ -163,7 +187,11 @@ typedef struct peek_thread {
     char channel[48]; /* kernel function it sleeps in; "" if unknown */
 } peek_thread;
 
+/* A thread of the process, or of one of its worker processes. */
 peek_thread peek_thread_of(const peek *p, uint32_t thread);
+
+/* The process that a thread belongs to: `pid`, or a worker process. */
+int peek_process_of(const peek *p, uint32_t thread);
 
 uint64_t peek_clock(void);
 

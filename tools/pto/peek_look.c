@@ -4,9 +4,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/source.h"
 #include "peek.h"
+#include "window/builtin.h"
 
 /* ---- Texts ---- */
+
+static char printable(char c)
+{
+    return isprint((unsigned char)c) || (unsigned char)c >= 0x80 ? c : '?';
+}
 
 /* Copies a text of the window, safe to print. */
 static void copy_text(const peek *p, uint32_t at, char *to, size_t size)
@@ -17,9 +24,17 @@ static void copy_text(const peek *p, uint32_t at, char *to, size_t size)
         if (!c) {
             break;
         }
-        to[n] = isprint((unsigned char)c) || (unsigned char)c >= 0x80 ? c : '?';
+        to[n] = printable(c);
     }
     to[n] = '\0';
+}
+
+static void copy_label(const ptoi_label *label, uint64_t key, char to[PTO_LABEL_BYTES])
+{
+    ptoi_label_read(label, key, to);
+    for (; *to; to++) {
+        *to = printable(*to);
+    }
 }
 
 static void copy_kernel(const peek *p, uint32_t kernel, char *to, size_t size)
@@ -50,18 +65,20 @@ static void copy_site(const peek *p, uint32_t site, char *to, size_t size, int32
 peek_name peek_name_of(const peek_task *t)
 {
     peek_name name;
-    snprintf(name.s, sizeof name.s, "task %" PRIu64 " (kernel '%s', submitted at %s:%d)", t->order,
-             t->kernel, t->file, t->line);
+    snprintf(name.s, sizeof name.s, "task %" PRIu64 "%s%s%s (kernel '%s', submitted at %s)",
+             t->order, *t->label ? " '" : "", t->label, *t->label ? "'" : "", t->kernel,
+             ptoi_source_of(t->file, t->line).text);
     return name;
 }
 
 peek_name peek_brief_of(const peek_task *t)
 {
-    peek_name name;
     const char *slash = strrchr(t->file, '/');
-    snprintf(name.s, sizeof name.s, "task %" PRIu64 " '%s' of %s:%d", t->order, t->kernel,
-             slash ? slash + 1 : t->file, t->line);
-    return name;
+    peek_task brief = *t;
+    if (slash) {
+        snprintf(brief.file, sizeof brief.file, "%s", slash + 1);
+    }
+    return peek_name_of(&brief);
 }
 
 peek_types peek_types_of(uint32_t types)
@@ -153,7 +170,8 @@ static bool read_task(const peek *p, pto_task task, peek_task *out, ptoi_slot *s
     const ptoi_slot_header what = ptoi_slot_header_of(slot);
     out->task = task;
     out->order = ptoi_order_of(&p->view, there);
-    out->type = what.type < PTO_WORKER_TYPES ? what.type : 0;
+    out->type = (uint8_t)ptoi_lane_type(what.lane);
+    out->device = ptoi_lane_device(what.lane) % PTO_MAX_DEVICES;
     out->fanin = slot->fanin;
     read_producers(p, slot, out);
     out->state = state_of(
@@ -170,6 +188,8 @@ bool peek_task_of(const peek *p, pto_task task, peek_task *out)
     const ptoi_slot_header what = ptoi_slot_header_of(&slot);
     copy_kernel(p, what.kernel, out->kernel, sizeof out->kernel);
     copy_site(p, what.site, out->file, sizeof out->file, &out->line);
+    const ptoi_slot *there = ptoi_slot_of(&p->view, out->level, task >> 3);
+    copy_label(&p->view.labels[ptoi_slot_index(&p->view, there)], out->order, out->label);
     return true;
 }
 
@@ -231,8 +251,19 @@ static void read_wait(const peek *p, uint64_t now, peek_wait *out)
         }
     }
     out->on = out->serial % 2;
-    const uint64_t since = ptoi_get64(&p->view.workers[p->workers].since);
+    const uint64_t since = ptoi_get64(&p->view.wakes->threads[p->workers].since);
     out->since = since && since < now ? now - since : 0;
+}
+
+/* The texts and the depth may be of different moments. */
+static void read_ranges(const peek *p, peek_look *look)
+{
+    const ptoi_header *h = p->view.header;
+    const uint64_t depth = ptoi_get64(&h->range_depth);
+    look->n_ranges = depth < PTOI_RANGES ? (uint32_t)depth : PTOI_RANGES;
+    for (uint32_t i = 0; i < look->n_ranges; i++) {
+        copy_label(&h->ranges[i], ptoi_get64(&h->ranges[i].key), look->range[i]);
+    }
 }
 
 static void read_stall(const peek *p, peek_look *look)
@@ -259,12 +290,16 @@ static void read_stall(const peek *p, peek_look *look)
             .kind = (pto_stall_kind)ptoi_acquire32(&s->kind),
             .ring = (pto_ring)ptoi_acquire32(&s->ring),
             .level = ptoi_acquire32(&s->level),
+            .device = ptoi_device_of_word(ptoi_acquire64(&s->device)),
             .size = ptoi_acquire64(&s->size),
             .used = ptoi_acquire64(&s->used),
             .wanted = ptoi_acquire64(&s->wanted),
             .enough = ptoi_acquire64(&s->enough),
             .oldest = ptoi_acquire64(&s->task),
             .order = ptoi_acquire64(&s->order),
+            .output = (uint32_t)ptoi_acquire64(&s->output),
+            .output_bytes = ptoi_acquire64(&s->output_bytes),
+            .given_up = ptoi_acquire64(&s->given_up),
             .kernel = look->stall_text[0],
             .file = look->stall_text[1],
             .line = line,
@@ -279,12 +314,45 @@ static void read_stall(const peek *p, peek_look *look)
     }
 }
 
+peek_device peek_device_name(pto_device device)
+{
+    peek_device name;
+    snprintf(name.s, sizeof name.s, "%s:%" PRId32, pto_device_name(device.type), device.index);
+    return name;
+}
+
+/* Thread i of a snapshot: its name, and the device that it works for. */
+static void name_worker(const peek *p, peek_look *look, uint32_t i)
+{
+    peek_worker *w = &look->worker[i];
+    if (i < p->workers) {
+        snprintf(w->name, sizeof w->name, "worker %u", i);
+        return;
+    }
+    if (i == p->workers) {
+        snprintf(w->name, sizeof w->name, "the orchestrating thread");
+        return;
+    }
+    uint32_t before = p->workers + 1;
+    for (uint32_t d = 1; d < look->devices; d++) {
+        if (i - before < look->device[d].workers) {
+            w->device = d;
+            snprintf(w->name, sizeof w->name, "%.15s worker %u",
+                     peek_device_name(look->device[d].device).s, i - before);
+            return;
+        }
+        before += look->device[d].workers;
+    }
+}
+
 static void read_workers(const peek *p, peek_look *look)
 {
-    for (uint32_t i = 0; i <= p->workers; i++) {
-        const ptoi_worker_line *line = &p->view.workers[i];
+    for (uint32_t i = 0; i < look->threads; i++) {
+        const uint32_t at = i <= p->workers ? i : ptoi_line_of_device(&p->view, i - p->workers - 1);
+        const ptoi_worker_line *line = &p->view.workers[at];
         peek_worker *w = &look->worker[i];
-        w->types = ptoi_get32(&line->types);
+        name_worker(p, look, i);
+        w->types = ptoi_get32(&p->view.wakes->threads[at].types);
         w->thread = ptoi_get32(&line->thread);
         w->completed = ptoi_get64(&line->tally.completed);
         w->completed += i == p->workers ? ptoi_get64(&p->view.header->inlined) : 0;
@@ -299,18 +367,26 @@ pto_status peek_look_at(const peek *p, peek_look *look)
 {
     const ptoi_header *h = p->view.header;
     memset(look, 0, sizeof *look);
-    look->worker = calloc(p->workers + (size_t)1, sizeof *look->worker);
-    if (!look->worker) {
-        return pto_fail(PTO_OUT_OF_MEMORY, "a snapshot of %u workers", p->workers);
-    }
+    look->devices = ptoi_window_read_devices(&p->view, look->device);
     look->workers = p->workers;
+    look->threads = p->workers + 1;
+    for (uint32_t d = 1; d < look->devices; d++) {
+        const uint32_t room = PEEK_THREADS(p) - look->threads;
+        look->device[d].workers = look->device[d].workers < room ? look->device[d].workers : room;
+        look->threads += look->device[d].workers;
+    }
+    look->worker = calloc(look->threads, sizeof *look->worker);
+    if (!look->worker) {
+        return pto_fail(PTO_OUT_OF_MEMORY, "a snapshot of %u threads", look->threads);
+    }
     look->when = peek_clock();
     look->created = ptoi_get64(&h->created);
     look->levels = h->levels;
     look->place = (pto_place)ptoi_get32(&h->place);
+    look->lost = ptoi_get64(&h->lost);
     snprintf(look->runtime, sizeof look->runtime, "%.*s", (int)sizeof h->runtime, h->runtime);
     /* Read the completions first, so that completed never exceeds submitted. */
-    for (uint32_t i = 0; i < p->workers + PTOI_LINES_MORE; i++) {
+    for (uint32_t i = 0; i < ptoi_lines(&p->view); i++) {
         const ptoi_tally *tally = &p->view.workers[i].tally;
         look->completed += ptoi_acquire64(&tally->completed);
         look->failed += ptoi_get64(&tally->failed);
@@ -318,7 +394,9 @@ pto_status peek_look_at(const peek *p, peek_look *look)
     }
     const uint64_t inlined = ptoi_acquire64(&h->inlined);
     look->completed += inlined;
-    look->submitted = ptoi_acquire64(&h->inbox_head) + inlined + ptoi_get64(&h->inlined_kept);
+    for (uint32_t l = 0; l < look->levels; l++) { /* not inbox_head: pto_recover publishes again */
+        look->submitted += ptoi_acquire64(&h->progress[l].head) - h->first_task; /* W6 */
+    }
     for (int why = 0; why < 4; why++) {
         look->edges += ptoi_get64(&h->edges[why]);
     }
@@ -331,6 +409,7 @@ pto_status peek_look_at(const peek *p, peek_look *look)
         read_level(p, l, &look->level[l]);
     }
     read_wait(p, look->when, &look->wait);
+    read_ranges(p, look);
     read_stall(p, look);
     read_workers(p, look);
     read_tasks(p, look);
@@ -344,6 +423,19 @@ void peek_look_free(peek_look *look)
 }
 
 /* ---- Words ---- */
+
+peek_words peek_range_words(const peek_look *look)
+{
+    peek_words words = {""};
+    size_t length = 0;
+    for (uint32_t i = 0; i < look->n_ranges; i++) {
+        const int more = snprintf(words.s + length, sizeof words.s - length, "%s%s", i ? " > " : "",
+                                  look->range[i]);
+        length += more > 0 ? (size_t)more : 0;
+        length = length < sizeof words.s ? length : sizeof words.s - 1;
+    }
+    return words;
+}
 
 peek_words peek_wait_words(const peek *p, const peek_look *look, bool brief)
 {
@@ -360,7 +452,7 @@ peek_words peek_wait_words(const peek *p, const peek_look *look, bool brief)
     const peek_worker *caller = &look->worker[look->workers];
     peek_words words;
     peek_task task;
-    char room[96] = "", what[224] = "";
+    char room[96] = "", what[352] = "";
     if (!w->on && caller->runs.task) {
         snprintf(words.s, sizeof words.s, "is inside of submit and runs %s inline",
                  (brief ? peek_brief_of : peek_name_of)(&caller->runs).s);

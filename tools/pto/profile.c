@@ -15,6 +15,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "window/window.h"
+
 typedef struct task {
     pto_task number;
     uint64_t edges_end; /* its edges end here; they start where those of the previous task end */
@@ -55,8 +57,8 @@ struct profile {
 
     profile_kernel *kernels;
     size_t n_kernels, kernel_room;
-    uint64_t busy[PTO_MAX_WORKERS + 1];
-    worker workers[PTO_MAX_WORKERS + 1];
+    uint64_t busy[PTOI_LINES];
+    worker workers[PTOI_LINES]; /* by the number that a watcher gets: workers of devices, too */
 
     pto_status status; /* the first failure on the orchestrating thread, and its message */
     char words[200];
@@ -317,7 +319,7 @@ pto_status profile_finish(profile *p, profile_report *r)
     if (p->status != PTO_OK) {
         return pto_fail(p->status, "%s", p->words);
     }
-    for (uint32_t who = 0; who <= PTO_MAX_WORKERS; who++) {
+    for (uint32_t who = 0; who < PTOI_LINES; who++) {
         PTO_TRY(add_calls(p, who, r));
     }
     find_path(p, r);

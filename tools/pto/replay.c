@@ -368,6 +368,29 @@ static uint64_t heap_margin(const replay_plan *plan, uint32_t level)
     return largest > smallest ? 2 * largest : 0;
 }
 
+/* The heap that is printed for a size that was found. */
+static uint64_t heap_setting(const answer *a, uint32_t level, uint64_t size)
+{
+    return (size ? size : replay_smallest(PTO_RING_HEAP)) + heap_margin(&a->plan, level);
+}
+
+/* Says whether the heaps of the settings are proven, or enough in all runs that were tried. */
+static void print_proof(const answer *a, const replay_rings *rings)
+{
+    for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
+        const uint64_t proven = a->sizes.proven_heap[l];
+        if (!a->plan.n_level[l] ||
+            (proven && heap_setting(a, l, rings->size[l][PTO_RING_HEAP]) >= proven)) {
+            continue;
+        }
+        printf("           the heap of level %" PRIu32
+               " is a guess: it was enough in every order of "
+               "recycling that was tried",
+               l);
+        printf(proven ? "; %s is proven\n" : "%s\n", proven ? words_option((int64_t)proven).s : "");
+    }
+}
+
 /* Prints the settings as environment variables, for all levels up to the last used one. Unused
  * levels keep the recorded size. */
 static void print_settings(const answer *a, const replay_rings *rings, bool all)
@@ -385,8 +408,7 @@ static void print_settings(const answer *a, const replay_rings *rings, bool all)
         printf("%s%s=", r ? " " : "", ring_words_of[r].variable);
         for (uint32_t l = 0; l < levels; l++) {
             uint64_t size = a->plan.n_level[l] ? rings->size[l][r] : had->size[l][r];
-            size = size ? size : replay_smallest(r);
-            size += r == PTO_RING_HEAP ? heap_margin(&a->plan, l) : 0;
+            size = r == PTO_RING_HEAP ? heap_setting(a, l, size) : size ? size : replay_smallest(r);
             printf("%s%s", l ? "," : "", words_option((int64_t)size).s);
         }
     }
@@ -437,9 +459,10 @@ static void print_rings(const answer *a)
     print_settings(a, &a->sizes.good, true);
     print_together(a, "minimum", &a->sizes.with_least);
     print_settings(a, &a->sizes.least, false);
+    print_proof(a, &a->sizes.least);
     if (!a->trace->n_lives) {
-        printf("scopes     the trace has none; if the program uses scopes, the minimum is too "
-               "small\n");
+        printf("scopes     the trace has none; if the program uses scopes, the minimum of the heap "
+               "is too small\n");
     }
 }
 
@@ -500,6 +523,9 @@ static void write_rings(const answer *a)
             json_count("no_waits", a->sizes.free.size[l][r]);
             json_count("no_slower", a->sizes.good.size[l][r]);
             json_count("at_least", a->sizes.least.size[l][r]);
+            if (r == PTO_RING_HEAP) {
+                json_count("proven", a->sizes.proven_heap[l]);
+            }
             json_finish('}');
         }
     }
@@ -631,7 +657,15 @@ int command_replay(int argc, char **argv)
     }
     a.path = path;
     a.trace = &trace;
-    const int status = replay(&a, workers, json);
+    int status = 1;
+    if (replay_is_outdated(&trace)) {
+        fprintf(stderr,
+                "%s: '%s' is of an older version of the library, where scopes held tasks as well "
+                "as memory; record it again\n",
+                who, path);
+    } else {
+        status = replay(&a, workers, json);
+    }
     ptoi_ptrace_close(&trace);
     return status;
 }

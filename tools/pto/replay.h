@@ -9,21 +9,23 @@
  * What is modelled. The orchestrating thread takes its steps one after the other, with the recorded
  * amount of its own work before each. A task is submitted when there is room for it: a slot, a
  * block of the heap, arguments, map entries and edges. The code of the runtime itself (ring.h,
- * heap.h) allocates and frees them in order, as docs/design.md says. Edges and map entries are
- * freed when the task and all before it are complete. Slots, heap and arguments also need that no
- * scope holds the task and no unfinished task uses its memory. A task can run when its dependencies
- * are complete, and it takes as long as it did in the recording. A worker first takes a task that
- * its last task made ready, then the task that has waited longest. The orchestrating thread runs
- * tasks while it waits for room or in pto_wait, if it did so in the recording. Four delays are
- * medians of the recording: between two tasks of a worker, until a polling worker finds a task,
- * until a worker goes to sleep, and until a sleeping worker wakes up.
+ * heap.h) allocates and frees them in order, as docs/design.md says. A task gives back its slot,
+ * arguments, edges and map entries when it and all before it on its level are complete. Blocks of a
+ * heap have an order of their own: the oldest is freed when its task and all before that are
+ * complete, no unfinished task uses it, and its lifetime has ended or all its buffers were given
+ * up. A task can run when its dependencies are complete, and it takes as long as it did in the
+ * recording. A worker first takes a task that its last task made ready, then the task that has
+ * waited longest. The orchestrating thread runs tasks while it waits for room or in pto_wait, if it
+ * did so in the recording. Four delays are medians of the recording: between two tasks of a worker,
+ * until a polling worker finds a task, until a worker goes to sleep, and until a sleeping worker
+ * wakes up.
  *
  * What is not modelled. Kernels do not get slower or faster with the number of workers, although
  * they share caches and memory. The program submits the same tasks, even if it decides by data it
  * reads or by the clock. The same tasks fail and are skipped. Failed tasks are not kept for later
- * queries. Lost records are missing. When memory is recycled differs from run to run, and with it
- * where blocks lie in a ring. So ring sizes are searched with several recycling policies
- * (replay_way and replay_rings.c).
+ * queries. The number of blocks has no limit. Lost records are missing. When memory is recycled
+ * differs from run to run, and with it where blocks lie in a ring. So ring sizes are searched with
+ * several recycling policies (replay_way and replay_rings.c).
  */
 #ifndef TOOL_REPLAY_H
 #define TOOL_REPLAY_H
@@ -36,37 +38,37 @@
 
 /* ---- The plan ---- */
 
-/* A task, or a memory block that belongs to no task. Both have a number on their level. */
+/* A task with the block that it brings, if any; or a block that no task brings, which takes no slot
+ * and is complete from the start. */
 typedef struct replay_node {
-    uint64_t ran;     /* ns from its start to its end */
-    uint64_t held;    /* ns that it occupied its worker: less if it was pending */
-    uint64_t heap;    /* bytes of the block that it owns */
-    uint32_t args;    /* units of its arguments */
-    uint32_t entries; /* map entries */
-    uint32_t number;  /* index on its level, from 0 */
-    uint32_t order;   /* its position in submission order, from 1: the number in the runtime */
-    uint32_t user;    /* the last task that uses its memory, plus one */
+    uint64_t ran;        /* ns from its start to its end */
+    uint64_t held;       /* ns that it occupied its worker: less if it was pending */
+    uint64_t heap;       /* bytes of its block; may be 0 */
+    uint32_t args;       /* units of its arguments */
+    uint32_t entries;    /* map entries */
+    uint32_t order;      /* its position in submission order, from 1; 0: not a task */
+    uint32_t user;       /* the last task that uses its memory, plus one */
+    uint32_t lifetime;   /* of its block, numbered from 1 in order of begin; 0: no lifetime */
+    uint32_t buffers;    /* in its block, not given up */
+    uint32_t held_until; /* a lifetime holds its block until this op of the plan; PTRACE_NONE: until
+                          the end */
     uint8_t level;
-    uint8_t type;  /* worker type */
-    bool runs;     /* false: complete as soon as it is ready */
-    bool is_block; /* complete from the start */
+    uint8_t type; /* worker type */
+    bool runs;    /* false: complete as soon as it is ready */
+    bool has_block;
 } replay_node;
 
 typedef enum replay_what {
     REPLAY_SUBMIT,
     REPLAY_BLOCK,
     REPLAY_WAIT,
-    REPLAY_RELEASE,
-    REPLAY_SCOPED,
-    REPLAY_UNSCOPED,
 } replay_what;
 
 /* One step of the orchestrating thread. */
 typedef struct replay_op {
     uint64_t before; /* ns of other work before it */
     uint64_t cost;   /* ns of the call, without waits */
-    uint32_t node;   /* SUBMIT, BLOCK: the node; WAIT: the node, or PTRACE_NONE for all; RELEASE:
-                      release the nodes of the level below this index */
+    uint32_t node;   /* SUBMIT, BLOCK: the node; WAIT: the node, or PTRACE_NONE for all */
     uint8_t what;    /* replay_what */
     uint8_t level;
 } replay_op;
@@ -96,6 +98,9 @@ typedef struct replay_plan {
     uint32_t types;          /* worker types that the tasks need */
     uint32_t open;           /* tasks without a recorded end: they take no time here */
 } replay_plan;
+
+/* Whether the trace is of an older version, where scopes held tasks. There is no plan for it. */
+bool replay_is_outdated(const ptoi_ptrace *trace);
 
 /* Makes a plan. Returns false if memory runs out. The trace must outlive the plan. */
 bool replay_plan_make(const ptoi_ptrace *trace, replay_plan *plan);
@@ -129,7 +134,7 @@ typedef struct replay_machine {
 
 typedef enum replay_end {
     REPLAY_DONE,
-    REPLAY_STALLED,   /* deadlock: a scope holds the ring, or the request is too large */
+    REPLAY_STALLED,   /* deadlock: a lifetime holds the oldest block, or the request is too large */
     REPLAY_NO_WORKER, /* no worker serves the type of a task */
     REPLAY_NO_MEMORY,
 } replay_end;
@@ -143,10 +148,11 @@ typedef struct replay_result {
     uint64_t most[PTO_MAX_LEVELS][PTO_RINGS];  /* peak usage */
 } replay_result;
 
-/* For each op of the plan: on its level all nodes below these indices can be recycled, or are
- * complete. And the number of edges from its task to unfinished tasks. */
+/* For each op of the plan: on its level the blocks of all nodes below `freed` can be freed, and all
+ * nodes below `completed` are complete. And the number of edges from its task to unfinished tasks.
+ */
 typedef struct replay_marks {
-    uint32_t *retired, *completed, *edges;
+    uint32_t *freed, *completed, *edges;
 } replay_marks;
 
 /* Gets the recorded machine. */
@@ -173,6 +179,8 @@ typedef struct replay_sizes {
                            and map entries cannot deadlock: they are as on the machine */
     replay_rings good;  /* each ring in turn halved as long as the makespan grows by at most one
                            percent, and not below `least` */
+    uint64_t proven_heap[PTO_MAX_LEVELS]; /* with this heap there is no deadlock, whatever the order
+                                             in which tasks complete; 0: none was found */
     replay_result with_free, with_good, with_least; /* results with all of these sizes together,
                                                        recycled as needed */
 } replay_sizes;

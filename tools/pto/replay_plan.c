@@ -15,7 +15,7 @@
 typedef struct maker {
     replay_plan *plan;
     const ptoi_ptrace *trace;
-    size_t room_nodes, room_ops, room_levels[PTO_MAX_LEVELS], room_owners;
+    size_t room_nodes, room_ops, room_levels[PTO_MAX_LEVELS], room_owners, room_open, room_ends;
     uint64_t *handles[PTO_MAX_LEVELS]; /* of the nodes of a level, by index */
     size_t room_handles[PTO_MAX_LEVELS];
     uint32_t *known; /* hash table of managed buffers: the node that owns one, plus one */
@@ -24,8 +24,9 @@ typedef struct maker {
     uint64_t now, own; /* current time, and own work of the program since its last step */
     uint64_t event, life;
     ptoi_descs descs; /* numbered as in the map of the runtime */
-    uint32_t order;   /* tasks and blocks so far, except blocks that came with a task */
-    bool in_submit;
+    uint32_t *open;   /* lifetimes that are open, the innermost last */
+    uint32_t *ends;   /* by lifetime: the op of the plan after its end, or PTRACE_NONE */
+    uint32_t n_open, n_lifetimes;
     bool short_of_memory;
 } maker;
 
@@ -113,8 +114,8 @@ static void advance(maker *m, uint64_t to)
     }
 }
 
-/* Appends the node to its level. */
-static void enter(maker *m, uint32_t node, uint64_t handle)
+/* Appends the node to its level. A block without a task has the handle of the task before it. */
+static void enter(maker *m, uint32_t node)
 {
     replay_plan *p = m->plan;
     const uint32_t l = p->nodes[node].level, n = p->n_level[l];
@@ -122,25 +123,71 @@ static void enter(maker *m, uint32_t node, uint64_t handle)
     uint64_t *h = add(m, (void **)&m->handles[l], &m->room_handles[l], n, sizeof *h);
     if (at && h) {
         *at = node;
-        *h = handle;
-        p->nodes[node].number = n;
+        *h = node < p->n_tasks ? m->trace->tasks[node].task : n ? h[-1] : 0;
         p->n_level[l]++;
     }
 }
 
-/* Adds a block that no task owns. The new node owns it. */
-static void add_block(maker *m, uint32_t level, uint32_t buffer, uint64_t bytes, uint64_t handle)
+/* ---- Lifetimes ---- */
+
+static void begin_lifetime(maker *m)
+{
+    uint32_t *at = add(m, (void **)&m->open, &m->room_open, m->n_open, sizeof *at);
+    uint32_t *end = add(m, (void **)&m->ends, &m->room_ends, m->n_lifetimes, sizeof *end);
+    if (at && end) {
+        *end = PTRACE_NONE;
+        *at = ++m->n_lifetimes;
+        m->n_open++;
+    }
+}
+
+static void end_lifetime(maker *m)
+{
+    if (m->n_open) { /* its begin may be lost */
+        m->ends[m->open[--m->n_open] - 1] = m->plan->n_ops;
+    }
+}
+
+/* The open lifetime with this number, counted from 1; 0 if there is none. */
+static uint32_t lifetime_of(const maker *m, uint64_t number)
+{
+    return number && number <= m->n_open ? m->open[number - 1] : 0;
+}
+
+static void give_up(const maker *m, uint32_t buffer)
+{
+    const uint32_t owner = owner_of(m, buffer);
+    if (owner != PTRACE_NONE && m->plan->nodes[owner].buffers &&
+        --m->plan->nodes[owner].buffers == 0) {
+        m->plan->nodes[owner].held_until = m->plan->n_ops;
+    }
+}
+
+/* Blocks whose buffers were not all given up are held until their lifetime ends. */
+static void end_holds(const maker *m)
+{
+    for (uint32_t i = 0; i < m->plan->n_nodes; i++) {
+        replay_node *node = &m->plan->nodes[i];
+        if (node->has_block && node->buffers) {
+            node->held_until = node->lifetime ? m->ends[node->lifetime - 1] : 0;
+        }
+    }
+}
+
+/* Adds a block that no task brings. The new node owns it. */
+static void add_block(maker *m, uint32_t level, uint32_t buffer, uint64_t bytes, uint32_t lifetime)
 {
     replay_plan *p = m->plan;
     replay_node *node = add(m, (void **)&p->nodes, &m->room_nodes, p->n_nodes, sizeof *node);
     if (node) {
         *node = (replay_node){.heap = ((bytes < MOST_HEAP ? bytes : MOST_HEAP) + 63) &
                                       ~UINT64_C(63),
-                              .order = m->order += !m->in_submit,
+                              .lifetime = lifetime,
+                              .buffers = 1,
                               .level = (uint8_t)level,
-                              .is_block = true};
+                              .has_block = true};
         own(m, buffer, p->n_nodes);
-        enter(m, p->n_nodes, handle);
+        enter(m, p->n_nodes);
         step(m, REPLAY_BLOCK, p->n_nodes, level, 0);
         p->n_nodes++;
     }
@@ -165,17 +212,20 @@ static void take_life(maker *m, const ptrace_life *life)
 {
     advance(m, life->at);
     switch ((ptrace_life_kind)life->kind) {
-    case PTRACE_SCOPED:
-        step(m, REPLAY_SCOPED, 0, 0, 0);
+    case PTRACE_MEMORY:
+        add_block(m, life->level, life->buffer, life->bytes, lifetime_of(m, life->task));
         break;
-    case PTRACE_UNSCOPED:
-        step(m, REPLAY_UNSCOPED, 0, 0, 0);
+    case PTRACE_BEGUN:
+        begin_lifetime(m);
         break;
-    case PTRACE_RELEASED:
-        step(m, REPLAY_RELEASE, count_below(m, life->level, life->task), life->level, 0);
+    case PTRACE_ENDED:
+        end_lifetime(m);
         break;
-    default:
-        add_block(m, life->level, life->buffer, life->bytes, life->task);
+    case PTRACE_GIVEN_UP:
+        give_up(m, life->buffer);
+        break;
+    default: /* replay_is_outdated */
+        break;
     }
 }
 
@@ -295,6 +345,8 @@ static void take_arg(maker *m, uint32_t task, const ptrace_arg *a, bool crowded)
         const uint64_t bytes = a->bytes < MOST_HEAP ? a->bytes : MOST_HEAP;
         node->heap += (bytes + 63) & ~UINT64_C(63);
         node->heap = node->heap < MOST_HEAP ? node->heap : MOST_HEAP;
+        node->has_block = true;
+        node->buffers++;
         own(m, a->buffer, task);
     } else if (!m->trace->n_lives && a->segment != PTRACE_USER) {
         /* The trace has no records of blocks: there must have been one here. */
@@ -312,7 +364,6 @@ static void take_task(maker *m, uint32_t i)
     advance(m, task->called);
     const uint64_t before = m->own;
     m->own = 0;
-    m->in_submit = true;
     take_notes(m, task->submitted, i); /* the submit may have started with blocks; its own waits do
                                           not count */
     advance(m, task->submitted);
@@ -322,17 +373,20 @@ static void take_task(maker *m, uint32_t i)
     p->nodes[i] = (replay_node){
         .ran = span(task->start, task->end),
         .held = span(task->start, task->end),
-        .order = ++m->order,
+        .order = i + 1,
+        .lifetime = lifetime_of(m, m->n_open),
         .level = task->level,
         .runs = ran,
         .type = task->kernel == PTRACE_NONE ? 0 : (uint8_t)t->kernels[task->kernel].type};
     p->owners.at[i + 1] = p->owners.at[i];
+    if (ptoi_descs_may_run_out(&m->descs, task->args)) {
+        ptoi_descs_sweep(&m->descs); /* as the runtime does, which keeps those that are in use */
+    }
     const bool crowded = ptoi_descs_may_run_out(&m->descs, task->args);
     for (uint32_t a = task->first_arg; a < task->first_arg + task->args; a++) {
         take_arg(m, i, &t->args[a], crowded);
     }
-    m->in_submit = false;
-    enter(m, i, task->task);
+    enter(m, i);
     step(m, REPLAY_SUBMIT, i, task->level, cost);
     p->open += task->outcome == PTRACE_OPEN;
     p->types |= ran ? 1u << p->nodes[i].type : 0;
@@ -353,6 +407,9 @@ static bool take_steps(maker *m)
     take_notes(m, PTRACE_UNKNOWN, p->n_tasks);
     m->own = 0;
     step(m, REPLAY_WAIT, PTRACE_NONE, 0, 0);
+    if (!m->short_of_memory) {
+        end_holds(m);
+    }
     return !m->short_of_memory;
 }
 
@@ -547,11 +604,27 @@ static bool make(maker *m)
     m->room_nodes = (size_t)p->n_tasks + 64;
     p->nodes = calloc(m->room_nodes, sizeof *p->nodes);
     p->owners.at = calloc((size_t)p->n_tasks + 1, sizeof *p->owners.at);
+    const uint32_t seats = PTOI_DESC_SLOTS, words = PTOI_DESC_WORDS;
     m->descs.records = calloc(PTOI_DESC_UNITS, PTOI_DESC_UNIT);
-    const uint32_t seats = PTOI_DESC_SLOTS;
     m->descs.table = calloc(seats, sizeof *m->descs.table);
-    return p->nodes && p->owners.at && m->descs.records && m->descs.table && make_hash(m) &&
-           take_steps(m) && make_lists(m) && look_at_threads(m);
+    m->descs.taken = calloc(words, sizeof *m->descs.taken);
+    m->descs.marks = calloc(words, sizeof *m->descs.marks);
+    if (!m->descs.records || !m->descs.table || !m->descs.taken || !m->descs.marks) {
+        return false;
+    }
+    ptoi_descs_init(&m->descs, m->descs.records, m->descs.table, m->descs.taken, m->descs.marks);
+    return p->nodes && p->owners.at && make_hash(m) && take_steps(m) && make_lists(m) &&
+           look_at_threads(m);
+}
+
+bool replay_is_outdated(const ptoi_ptrace *trace)
+{
+    for (uint64_t i = 0; i < trace->n_lives; i++) {
+        if (trace->lives[i].kind < PTRACE_MEMORY) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool replay_plan_make(const ptoi_ptrace *trace, replay_plan *plan)
@@ -565,8 +638,12 @@ bool replay_plan_make(const ptoi_ptrace *trace, replay_plan *plan)
     }
     free(m.descs.records);
     free(m.descs.table);
+    free(m.descs.taken);
+    free(m.descs.marks);
     free(m.known);
     free(m.buffers);
+    free(m.open);
+    free(m.ends);
     if (!good) {
         replay_plan_free(plan);
     }

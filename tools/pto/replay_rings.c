@@ -5,9 +5,9 @@
  * allocating and freeing its pieces in that order, without running anything. The smallest size is
  * found by bisection.
  *
- * The minimum. Waiting helps only until everything submitted is complete. What is left then is held
- * by scopes. The same search, with marks as if every submit waited for all earlier tasks, finds the
- * sizes with which a program can finish at all.
+ * The minimum. Waiting helps only until everything submitted is complete. What is left then is
+ * memory that lifetimes hold. The same search, with marks as if every submit waited for all earlier
+ * tasks, finds the sizes with which a program can finish at all.
  *
  * Where a piece lies, and so whether the next one fits, depends on how much was freed before, and
  * so on when tasks completed. That differs in every run. So a size must be enough with every
@@ -15,10 +15,11 @@
  * the program, more is done:
  *
  *     slots   position does not matter
- *     args    the worst case: the held pieces start anywhere in the ring, and as much as possible
- *             is skipped at its end (worst_args_fit)
- *     heap    no such bound is close to reality, so more policies are tried: recycle as little as
- *             possible, as late as possible; and random amounts at random times (reproducible)
+ *     args    nor here: an empty ring starts over
+ *     heap    more policies are tried: recycle as little as possible, as late as possible; and
+ *             random amounts at random times (reproducible). From some size on every policy is
+ *             enough (proven_heap); what is smaller stays a guess, and is called one where it is
+ *             printed
  */
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,7 @@ typedef struct search {
     uint64_t *ends;                /* by index: position of a piece, or the ring head after it */
     ptoi_heap_run *runs;
     uint32_t n_runs;
+    uint64_t proven[PTO_MAX_LEVELS]; /* heaps that are enough with the marks, whatever the policy */
 } search;
 
 /* ---- Does it fit? ---- */
@@ -101,7 +103,7 @@ static uint32_t taken_until(const search *s, taking *t, uint32_t level, uint32_t
          * one. */
         const uint32_t *nodes = s->plan->level[level];
         const uint32_t last = i ? s->plan->nodes[nodes[i - 1]].order : 0;
-        return is_short || (i && last % REPLAY_RECYCLE_EVERY == 0) ? most : t->done;
+        return is_short || (last && last % REPLAY_RECYCLE_EVERY == 0) ? most : t->done;
     }
     case STINGILY:
         return t->done + is_short;
@@ -129,7 +131,7 @@ static void give_back_heap(const search *s, ptoi_heap *heap, taking *t, uint32_t
 static bool heap_fits(const search *s, uint32_t level, uint64_t size, uint32_t way)
 {
     ptoi_heap heap;
-    taking t = take_back(s->marks.retired, way);
+    taking t = take_back(s->marks.freed, way);
     ptoi_heap_init(&heap, size, PTOI_HEAP_WARM, s->runs, s->n_runs);
     for (uint32_t i = 0; i < s->plan->n_level[level]; i++) {
         const uint64_t bytes = s->plan->nodes[s->plan->level[level][i]].heap;
@@ -146,11 +148,36 @@ static bool heap_fits(const search *s, uint32_t level, uint64_t size, uint32_t w
     return true;
 }
 
+/* A heap for which no policy matters. A block is refused only if all that can be recycled is, and no
+ * gap is large enough. h held blocks leave at most h + 1 gaps, so if the free bytes are h + 1 times
+ * the block, one of the gaps takes it, wherever the held blocks lie. 0 if it would be too large. */
+static uint64_t proven_heap(const search *s, uint32_t level)
+{
+    const uint32_t *nodes = s->plan->level[level];
+    uint64_t held = 0, blocks = 0, proven = bounds[PTO_RING_HEAP].smallest;
+    uint32_t oldest = 0;
+    for (uint32_t i = 0; i < s->plan->n_level[level]; i++) {
+        const uint64_t bytes = s->plan->nodes[nodes[i]].heap;
+        for (const uint32_t until = s->marks.freed[s->ops[level][i]]; oldest < until; oldest++) {
+            held -= s->plan->nodes[nodes[oldest]].heap;
+            blocks -= s->plan->nodes[nodes[oldest]].heap != 0;
+        }
+        if (bytes > (bounds[PTO_RING_HEAP].largest - held) / (blocks + 1)) {
+            return 0;
+        }
+        const uint64_t enough = bytes ? held + (blocks + 1) * bytes : 0;
+        proven = enough > proven ? enough : proven;
+        held += bytes;
+        blocks += bytes != 0;
+    }
+    return proven;
+}
+
 /* Arguments and edges. */
 static bool ring_fits(const search *s, uint32_t level, uint32_t which, uint64_t size, uint32_t way)
 {
     const bool args = which == PTO_RING_ARGS;
-    taking t = take_back(args ? s->marks.retired : s->marks.completed, way);
+    taking t = take_back(s->marks.completed, way);
     ptoi_ring ring;
     ptoi_ring_init(&ring, args ? size / 16 : size);
     for (uint32_t i = 0; i < s->plan->n_level[level]; i++) {
@@ -174,62 +201,22 @@ static bool ring_fits(const search *s, uint32_t level, uint32_t which, uint64_t 
     return true;
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* Held pieces are adjacent and start anywhere. Before one of them the end of the ring is skipped:
- * less than the piece, by the common divisor of all positions. A ring without held pieces starts
- * over. */
-static bool worst_args_fit(const search *s, uint32_t level, uint64_t size)
-{
-    const uint32_t *nodes = s->plan->level[level];
-    const uint64_t units = size / 16;
-    uint64_t held = 0, largest = 0, common = units;
-    uint32_t oldest = 0;
-    for (uint32_t i = 0; i < s->plan->n_level[level]; i++) {
-        common = common_divisor(common, s->plan->nodes[nodes[i]].args);
-    }
-    for (uint32_t i = 0; i < s->plan->n_level[level]; i++) {
-        const uint64_t amount = s->plan->nodes[nodes[i]].args;
-        const uint32_t until = s->marks.retired[s->ops[level][i]];
-        for (; oldest < until; oldest++) {
-            held -= s->plan->nodes[nodes[oldest]].args;
-        }
-        if (!held) {
-            largest = 0; /* a freed piece may count too long, which is safe */
-        }
-        const bool alone = !held;
-        largest = amount > largest ? amount : largest;
-        held += amount;
-        if (amount && held + (alone ? 0 : largest - common) > units) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Slots and map entries: only their number matters. */
+static uint64_t count_of(const replay_node *node, uint32_t which)
+{
+    return which == PTO_RING_TASKS ? node->order != 0 : node->entries;
+}
+
 static bool count_fits(const search *s, uint32_t level, uint32_t which, uint64_t size)
 {
     uint64_t used = 0;
     uint32_t done = 0;
     for (uint32_t i = 0; i < s->plan->n_level[level]; i++) {
-        const uint32_t op = s->ops[level][i], *nodes = s->plan->level[level];
-        if (which == PTO_RING_TASKS) {
-            used = i - s->marks.retired[op] + 1;
-        } else {
-            for (; done < s->marks.completed[op]; done++) {
-                used -= s->plan->nodes[nodes[done]].entries;
-            }
-            used += s->plan->nodes[nodes[i]].entries;
+        const uint32_t *nodes = s->plan->level[level];
+        for (; done < s->marks.completed[s->ops[level][i]]; done++) {
+            used -= count_of(&s->plan->nodes[nodes[done]], which);
         }
+        used += count_of(&s->plan->nodes[nodes[i]], which);
         if (used > size) {
             return false;
         }
@@ -237,39 +224,51 @@ static bool count_fits(const search *s, uint32_t level, uint32_t which, uint64_t
     return true;
 }
 
-static bool fits(const search *s, uint32_t level, uint32_t ring, uint64_t size)
+/* How many policies have to be tried for a ring. */
+static uint32_t ways_of(const search *s, uint32_t ring)
+{
+    const bool alone = ring == PTO_RING_ARGS && s->ways == ALL_WAYS;
+    return ring == PTO_RING_TASKS || ring == PTO_RING_MAP || alone ? 1 : s->ways;
+}
+
+static bool fits_with(const search *s, uint32_t level, uint32_t ring, uint64_t size, uint32_t way)
 {
     if (ring == PTO_RING_TASKS || ring == PTO_RING_MAP) {
         return count_fits(s, level, ring, size);
     }
-    if (ring == PTO_RING_ARGS && s->ways == ALL_WAYS) {
-        return worst_args_fit(s, level, size);
+    if (ring == PTO_RING_HEAP) {
+        return (s->proven[level] && size >= s->proven[level]) || heap_fits(s, level, size, way);
     }
+    return ring_fits(s, level, ring, size, way);
+}
+
+static bool fits(const search *s, uint32_t level, uint32_t ring, uint64_t size)
+{
     bool all = true;
-    for (uint32_t way = 0; all && way < s->ways; way++) {
-        all = ring == PTO_RING_HEAP ? heap_fits(s, level, size, way)
-                                    : ring_fits(s, level, ring, size, way);
+    for (uint32_t way = 0; all && way < ways_of(s, ring); way++) {
+        all = fits_with(s, level, ring, size, way);
     }
     return all;
 }
 
 /* ---- The smallest size ---- */
 
-/* Returns 0 if no size is enough. */
-static uint64_t bisect(const search *s, uint32_t level, uint32_t ring)
+/* The smallest size above `low` that is enough with one policy. `low` is not. 0: no size is. */
+static uint64_t bisect(const search *s, uint32_t level, uint32_t ring, uint32_t way, uint64_t low)
 {
     const uint64_t grain = bounds[ring].grain, largest = bounds[ring].largest;
-    uint64_t high = bounds[ring].smallest, low = 0; /* `low` does not fit */
-    while (!fits(s, level, ring, high)) {
-        if (high >= largest) {
-            return 0;
-        }
+    uint64_t high = low * 2;
+    while (high < largest && !fits_with(s, level, ring, high, way)) {
         low = high;
         high *= 2;
     }
+    if (high >= largest && !fits_with(s, level, ring, largest, way)) {
+        return 0;
+    }
+    high = high < largest ? high : largest;
     while (grain && high - low > grain) {
         const uint64_t middle = low + (high - low) / grain / 2 * grain;
-        if (fits(s, level, ring, middle)) {
+        if (fits_with(s, level, ring, middle, way)) {
             high = middle;
         } else {
             low = middle;
@@ -278,32 +277,39 @@ static uint64_t bisect(const search *s, uint32_t level, uint32_t ring)
     return high;
 }
 
+/* The smallest size that is enough with every policy; 0 if there is none. A policy that does not do
+ * with the size raises it, until all do. Most raise nothing, and are tried once. */
+static uint64_t smallest_that_fits(const search *s, uint32_t level, uint32_t ring)
+{
+    uint64_t size = bounds[ring].smallest;
+    const uint32_t ways = ways_of(s, ring);
+    for (uint32_t way = 0, good = 0; size && good < ways; way = (way + 1) % ways) {
+        if (fits_with(s, level, ring, size, way)) {
+            good++;
+        } else {
+            size = bisect(s, level, ring, way, size);
+            good = 1;
+        }
+    }
+    return size;
+}
+
 /* Sets the marks as if every submit waited for all earlier tasks. */
 static void wait_always(const search *s)
 {
     const replay_plan *p = s->plan;
-    uint32_t head[PTO_MAX_LEVELS] = {0}, released[PTO_MAX_LEVELS] = {0};
-    bool scoped = false;
+    uint32_t head[PTO_MAX_LEVELS] = {0}, freed[PTO_MAX_LEVELS] = {0};
     for (uint32_t i = 0; i < p->n_ops; i++) {
-        const replay_op *op = &p->ops[i];
-        const uint32_t l = op->level;
-        switch ((replay_what)op->what) {
-        case REPLAY_SUBMIT:
-        case REPLAY_BLOCK:
-            s->marks.completed[i] = head[l];
-            s->marks.retired[i] = released[l];
-            s->marks.edges[i] = 0;
-            head[l]++;
-            released[l] = scoped ? released[l] : head[l];
-            break;
-        case REPLAY_RELEASE:
-            released[l] = op->node > released[l] && op->node <= head[l] ? op->node : released[l];
-            break;
-        case REPLAY_WAIT:
-            break;
-        default:
-            scoped = op->what == REPLAY_SCOPED;
+        const uint32_t l = p->ops[i].level;
+        if (p->ops[i].what == REPLAY_WAIT) {
+            continue;
         }
+        while (freed[l] < head[l] && p->nodes[p->level[l][freed[l]]].held_until <= i) {
+            freed[l]++;
+        }
+        s->marks.freed[i] = freed[l];
+        s->marks.completed[i] = head[l]++;
+        s->marks.edges[i] = 0;
     }
 }
 
@@ -313,7 +319,7 @@ static void find_all(const search *s, replay_rings *rings, uint32_t which)
     for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
         for (uint32_t r = 0; s->plan->n_level[l] && r < PTO_RINGS; r++) {
             if (which >> r & 1) {
-                rings->size[l][r] = bisect(s, l, r);
+                rings->size[l][r] = smallest_that_fits(s, l, r);
             }
         }
     }
@@ -333,16 +339,17 @@ static bool make_search(search *s, const replay_plan *plan)
     while (s->n_runs < (uint64_t)most + 2 && s->n_runs < UINT32_C(1) << 31) {
         s->n_runs *= 2;
     }
-    s->marks.retired = calloc(n, sizeof *s->marks.retired);
+    s->marks.freed = calloc(n, sizeof *s->marks.freed);
     s->marks.completed = calloc(n, sizeof *s->marks.completed);
     s->marks.edges = calloc(n, sizeof *s->marks.edges);
     s->ends = calloc((size_t)most + 1, sizeof *s->ends);
     s->runs = malloc(s->n_runs * sizeof *s->runs);
-    good = good && s->marks.retired && s->marks.completed && s->marks.edges && s->ends && s->runs;
+    good = good && s->marks.freed && s->marks.completed && s->marks.edges && s->ends && s->runs;
+    uint32_t head[PTO_MAX_LEVELS] = {0};
     for (uint32_t i = 0; good && i < plan->n_ops; i++) {
-        const replay_op *op = &plan->ops[i];
-        if (op->what == REPLAY_SUBMIT || op->what == REPLAY_BLOCK) {
-            s->ops[op->level][plan->nodes[op->node].number] = i;
+        const uint32_t l = plan->ops[i].level;
+        if (plan->ops[i].what != REPLAY_WAIT) {
+            s->ops[l][head[l]++] = i;
         }
     }
     return good;
@@ -353,7 +360,7 @@ static void free_search(search *s)
     for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
         free(s->ops[l]);
     }
-    free(s->marks.retired);
+    free(s->marks.freed);
     free(s->marks.completed);
     free(s->marks.edges);
     free(s->ends);
@@ -524,6 +531,9 @@ bool replay_rings_find(const replay_plan *plan, const replay_machine *machine, r
         find_all(&s, &sizes->free, all);
         wait_always(&s);
         s.ways = ALL_WAYS;
+        for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
+            sizes->proven_heap[l] = s.proven[l] = plan->n_level[l] ? proven_heap(&s, l) : 0;
+        }
         sizes->least = machine->rings;
         find_all(&s, &sizes->least, all & ~(1u << PTO_RING_DEPS | 1u << PTO_RING_MAP));
         m.way = REPLAY_AS_NEEDED;

@@ -12,10 +12,12 @@ static void note_most(replay_room *r, uint32_t level, uint32_t ring, uint64_t us
 
 /* ---- Life ---- */
 
-/* More runs than blocks; a power of two. */
-static uint32_t count_runs(uint32_t nodes, uint64_t slots)
+/* More runs than blocks in a heap of this size; a power of two. */
+static uint32_t count_runs(uint32_t nodes, uint64_t size)
 {
-    const uint64_t most = slots && slots < nodes ? slots : nodes;
+    const uint64_t most = size / replay_grain(PTO_RING_HEAP) < nodes
+                              ? size / replay_grain(PTO_RING_HEAP)
+                              : nodes;
     uint32_t runs = 4;
     while (runs < most + 2 && runs < UINT32_C(1) << 31) {
         runs *= 2;
@@ -28,6 +30,7 @@ static bool make_level(replay_room *r, uint32_t number)
     const uint64_t *size = r->rings->size[number];
     replay_level *l = &r->level[number];
     const uint32_t nodes = r->plan->n_level[number];
+    l->loose = PTRACE_NONE;
     if (!nodes) {
         return true;
     }
@@ -36,7 +39,7 @@ static bool make_level(replay_room *r, uint32_t number)
     l->bounded_args = size[PTO_RING_ARGS] != 0;
     l->bounded_edges = size[PTO_RING_DEPS] != 0;
     if (l->bounded_heap) {
-        const uint32_t runs = count_runs(nodes, size[PTO_RING_TASKS]);
+        const uint32_t runs = count_runs(nodes, size[PTO_RING_HEAP]);
         l->runs = malloc(runs * sizeof *l->runs);
         if (!l->runs) {
             return false;
@@ -76,7 +79,7 @@ uint32_t replay_room_find(const replay_room *room, uint32_t node, replay_place *
     const uint64_t *size = room->rings->size[n->level];
     const replay_level *l = &room->level[n->level];
     *place = (replay_place){0, {0, 0}};
-    if (size[PTO_RING_TASKS] && l->head - l->retired >= size[PTO_RING_TASKS]) {
+    if (size[PTO_RING_TASKS] && n->order && l->slots >= size[PTO_RING_TASKS]) {
         return PTO_RING_TASKS;
     }
     if (l->bounded_heap && !ptoi_heap_fits(&l->heap, n->heap, &place->heap_at)) {
@@ -142,12 +145,10 @@ void replay_room_enter(replay_room *room, uint32_t node, replay_place place)
     l->entries += n->entries;
     claim->has_entries = n->entries > 0;
     l->head++;
-    note_most(room, n->level, PTO_RING_TASKS, l->head - l->retired);
+    l->slots += n->order != 0;
+    note_most(room, n->level, PTO_RING_TASKS, l->slots);
     note_most(room, n->level, PTO_RING_MAP, l->entries);
-    if (!room->scoped) {
-        l->released = l->head;
-    }
-    if (n->is_block) {
+    if (!n->order) {
         claim->edges_end = l->edges.head;
         claim->complete = true;
         return;
@@ -162,17 +163,13 @@ void replay_room_enter(replay_room *room, uint32_t node, replay_place place)
 void replay_room_complete(replay_room *room, uint32_t node)
 {
     const replay_lists *owners = &room->plan->owners;
+    replay_level *l = &room->level[room->plan->nodes[node].level];
     room->claims[node].complete = true;
+    room->claims[node].loose = l->loose;
+    l->loose = node;
     for (uint32_t i = owners->at[node]; i < owners->at[node + 1]; i++) {
         room->claims[owners->list[i]].users--;
     }
-}
-
-void replay_room_release(replay_room *room, uint32_t level, uint32_t number)
-{
-    replay_level *l = &room->level[level];
-    const uint32_t released = number < l->head ? number : l->head;
-    l->released = released > l->released ? released : l->released;
 }
 
 static void drop_entries(replay_room *room, replay_level *l, uint32_t node)
@@ -196,36 +193,74 @@ void replay_room_recycle_completed(replay_room *room, uint32_t level)
     }
 }
 
+static void retire(replay_room *room, uint32_t level)
+{
+    replay_level *l = &room->level[level];
+    const uint32_t *nodes = room->plan->level[level];
+    if (l->retired == l->completed) {
+        return;
+    }
+    for (; l->retired < l->completed; l->retired++) {
+        l->slots -= room->plan->nodes[nodes[l->retired]].order != 0;
+    }
+    if (l->bounded_args) {
+        ptoi_ring_give_back(&l->args, room->claims[nodes[l->retired - 1]].args_end);
+    }
+}
+
+/* Whether a task or a lifetime holds the block of the node with this index. The block is the
+ * oldest: so if no task brings it, it has no other task to wait for than those that use it. */
+static bool is_held(const replay_room *room, uint32_t level, uint32_t index)
+{
+    const uint32_t node = room->plan->level[level][index];
+    const replay_node *n = &room->plan->nodes[node];
+    return (n->order && index >= room->level[level].completed) || room->claims[node].users ||
+           room->op < n->held_until;
+}
+
+/* Frees blocks in order of birth. Afterwards `freed` is the oldest block, or the head. */
+static void free_blocks(replay_room *room, uint32_t level)
+{
+    replay_level *l = &room->level[level];
+    const replay_plan *p = room->plan;
+    uint32_t last = PTRACE_NONE;
+    for (; l->freed < l->head; l->freed++) {
+        const uint32_t node = p->level[level][l->freed];
+        if (p->nodes[node].has_block && is_held(room, level, l->freed)) {
+            break;
+        }
+        last = p->nodes[node].heap ? node : last;
+    }
+    if (last != PTRACE_NONE && l->bounded_heap) {
+        ptoi_heap_give_back(&l->heap, room->claims[last].heap_at, p->nodes[last].heap);
+    }
+}
+
 void replay_room_recycle(replay_room *room, uint32_t level)
 {
     for (uint32_t i = 0; i < room->n_levels; i++) {
         replay_room_recycle_completed(room, i);
     }
-    replay_level *l = &room->level[level];
-    const uint32_t *nodes = room->plan->level[level];
-    const uint32_t from = l->retired;
-    const uint32_t end = l->completed < l->released ? l->completed : l->released;
-    uint32_t block = PTRACE_NONE;
-    for (; l->retired < end && !room->claims[nodes[l->retired]].users; l->retired++) {
-        if (room->plan->nodes[nodes[l->retired]].heap) {
-            block = nodes[l->retired];
-        }
-    }
-    if (block != PTRACE_NONE && l->bounded_heap) {
-        ptoi_heap_give_back(&l->heap, room->claims[block].heap_at, room->plan->nodes[block].heap);
-    }
-    if (l->retired != from && l->bounded_args) {
-        ptoi_ring_give_back(&l->args, room->claims[nodes[l->retired - 1]].args_end);
-    }
+    retire(room, level);
+    free_blocks(room, level);
 }
 
+bool replay_room_is_stuck(const replay_room *room, uint32_t level, uint32_t ring)
+{
+    const replay_level *l = &room->level[level];
+    if (ring != PTO_RING_HEAP) {
+        return l->retired == l->head;
+    }
+    return l->freed == l->head ||
+           room->op < room->plan->nodes[room->plan->level[level][l->freed]].held_until;
+}
+
+/* Visits each complete node once: a walk over all nodes of the ring at each wait would take time
+ * that grows with the square of its size. */
 void replay_room_compact(replay_room *room, uint32_t level)
 {
     replay_level *l = &room->level[level];
-    const uint32_t *nodes = room->plan->level[level];
-    for (uint32_t i = l->completed; i < l->head; i++) {
-        if (room->claims[nodes[i]].complete) {
-            drop_entries(room, l, nodes[i]);
-        }
+    for (; l->loose != PTRACE_NONE; l->loose = room->claims[l->loose].loose) {
+        drop_entries(room, l, l->loose);
     }
 }

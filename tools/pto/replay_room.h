@@ -13,11 +13,13 @@
 #include "orchestrator/ring/ring.h"
 #include "replay.h"
 
-/* Indices of nodes on their level. All below `retired` are recycled, all below `completed` are
- * complete, and no scope holds any below `released`. */
+/* Indices of nodes on their level. All below `completed` are complete; all below `retired` have
+ * given back slot and arguments, all below `freed` their block. */
 typedef struct replay_level {
-    uint32_t head, completed, retired, released;
+    uint32_t head, completed, retired, freed;
+    uint32_t slots;   /* in use */
     uint64_t entries; /* map entries in use */
+    uint32_t loose;   /* first complete node that may still have entries, or PTRACE_NONE */
     ptoi_heap heap;
     ptoi_ring args, edges;
     ptoi_heap_run *runs;
@@ -28,6 +30,7 @@ typedef struct replay_level {
 typedef struct replay_claim {
     uint64_t heap_at, args_end, edges_end;
     uint32_t users; /* unfinished tasks that use its memory */
+    uint32_t loose; /* next in the list of its level */
     bool complete, has_entries;
 } replay_claim;
 
@@ -44,7 +47,7 @@ typedef struct replay_room {
     replay_claim *claims;        /* by node */
     replay_level level[PTO_MAX_LEVELS];
     uint32_t n_levels;
-    bool scoped; /* a scope is open and holds new nodes */
+    uint32_t op; /* where the orchestrating thread is in the plan; replay_run.c sets it */
 } replay_room;
 
 /* Returns false if memory runs out. Free it in either case. */
@@ -65,15 +68,15 @@ void replay_room_enter(replay_room *room, uint32_t node, replay_place place);
 /* Completes a node: its memory owners lose a user. */
 void replay_room_complete(replay_room *room, uint32_t node);
 
-/* Releases the nodes of the level below this index: no scope holds them any more. */
-void replay_room_release(replay_room *room, uint32_t level, uint32_t number);
-
 /* Recycles edges and map entries, which are free as soon as all earlier tasks are complete. */
 void replay_room_recycle_completed(replay_room *room, uint32_t level);
 
-/* The same for all levels. On this level also recycles slots, heap and arguments that are no longer
- * held. */
+/* The same for all levels. On this level also recycles slots, arguments and blocks. */
 void replay_room_recycle(replay_room *room, uint32_t level);
+
+/* Whether no task that completes makes room in the ring of slots, arguments or the heap. Everything
+ * that can be recycled is. */
+bool replay_room_is_stuck(const replay_room *room, uint32_t level, uint32_t ring);
 
 /* Frees map entries of complete tasks behind an unfinished one. */
 void replay_room_compact(replay_room *room, uint32_t level);

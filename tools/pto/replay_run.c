@@ -59,7 +59,6 @@ typedef struct sim {
     mood mood;
     bool helps; /* it runs a task */
     uint64_t time, since;
-    uint32_t op;
     uint32_t left; /* tasks submitted and not complete */
 } sim;
 
@@ -274,13 +273,13 @@ static void resume(sim *s)
 
 static void next_op(sim *s)
 {
-    s->op++;
-    s->mood = s->op < s->plan->n_ops ? WORKS : OVER;
+    s->room.op++;
+    s->mood = s->room.op < s->plan->n_ops ? WORKS : OVER;
     if (s->mood == WORKS) {
-        s->time = later(s->now, s->plan->ops[s->op].before);
+        s->time = later(s->now, s->plan->ops[s->room.op].before);
     }
-    if (replay_progress && s->op % PROGRESS_EVERY == 0) {
-        replay_progress(s->op, s->plan->n_ops);
+    if (replay_progress && s->room.op % PROGRESS_EVERY == 0) {
+        replay_progress(s->room.op, s->plan->n_ops);
     }
 }
 
@@ -288,7 +287,6 @@ static void next_op(sim *s)
 static bool find_room(sim *s, uint32_t node, replay_place *place)
 {
     const uint32_t level = s->plan->nodes[node].level;
-    const replay_level *l = &s->room.level[level];
     if (s->machine->way == REPLAY_EAGERLY) {
         replay_room_recycle(&s->room, level);
     }
@@ -313,7 +311,7 @@ static bool find_room(sim *s, uint32_t node, replay_place *place)
     if (what == PTO_RINGS) {
         return true;
     }
-    if (what < PTO_RING_DEPS && (l->retired == l->head || l->retired >= l->released)) {
+    if (what < PTO_RING_DEPS && replay_room_is_stuck(&s->room, level, what)) {
         stall(s, level, what, node);
         return false;
     }
@@ -326,7 +324,7 @@ static bool find_edges(sim *s, uint32_t node)
     const uint32_t level = s->plan->nodes[node].level;
     const uint32_t edges = replay_room_count_edges(&s->room, node);
     if (s->marks) {
-        s->marks->edges[s->op] = edges;
+        s->marks->edges[s->room.op] = edges;
     }
     if (s->machine->way != REPLAY_EAGERLY && replay_room_take_edges(&s->room, node, edges)) {
         return true;
@@ -346,8 +344,8 @@ static void submit(sim *s, const replay_op *op)
         return;
     }
     if (s->marks) {
-        s->marks->retired[s->op] = s->room.level[op->level].retired;
-        s->marks->completed[s->op] = s->room.level[op->level].completed;
+        s->marks->freed[s->room.op] = s->room.level[op->level].freed;
+        s->marks->completed[s->room.op] = s->room.level[op->level].completed;
     }
     if (op->what == REPLAY_SUBMIT && !find_edges(s, op->node)) {
         return;
@@ -392,7 +390,7 @@ static void publish(sim *s, uint32_t node)
 
 static void act(sim *s)
 {
-    const replay_op *op = &s->plan->ops[s->op];
+    const replay_op *op = &s->plan->ops[s->room.op];
     if (s->mood == SUBMITS) {
         publish(s, op->node);
         return;
@@ -411,15 +409,6 @@ static void act(sim *s)
             replay_room_recycle(&s->room, l);
         }
         break;
-    case REPLAY_RELEASE:
-        replay_room_release(&s->room, op->level, op->node);
-        break;
-    case REPLAY_SCOPED:
-        s->room.scoped = true;
-        break;
-    case REPLAY_UNSCOPED:
-        s->room.scoped = false;
-        break;
     }
     resume(s);
     next_op(s);
@@ -428,7 +417,7 @@ static void act(sim *s)
 /* Continues a wait after something has changed. */
 static void refill(sim *s)
 {
-    const replay_op *op = &s->plan->ops[s->op];
+    const replay_op *op = &s->plan->ops[s->room.op];
     if (s->mood == WAITS_TASK && op->what == REPLAY_SUBMIT) { /* a task that runs alone */
         if (s->left) {
             help(s);

@@ -61,13 +61,19 @@ static void print_sizes(const options *o)
 
 static void print_threads(const run_result *r)
 {
+    label("threads");
     if (r->workers) {
-        row("threads", "%" PRIu32 " worker%s and the caller, scheduler %s", r->workers,
-            r->workers > 1 ? "s" : "", r->place[0] == 't' ? "on its own thread" : "inline");
+        printf("%" PRIu32 " worker%s and the caller", r->workers, r->workers > 1 ? "s" : "");
     } else {
-        row("threads", "the caller alone, scheduler %s",
-            r->place[0] == 't' ? "on its own thread" : "inline");
+        printf("the caller alone");
     }
+    for (uint32_t d = 1; d < r->stats.devices; d++) {
+        printf(", %" PRIu32 " of %s", r->stats.device[d].workers,
+               peek_device_name(r->stats.device[d].device).s);
+    }
+    printf(", scheduler %s\n", r->place[0] == 't'   ? "on its own thread"
+                               : r->place[0] == 'g' ? "on the device"
+                                                    : "inline");
 }
 
 static void print_speed(const workload_job *job, const run_result *r)
@@ -141,6 +147,21 @@ static void print_waits(const pto_level_stats *level)
     }
 }
 
+/* The heaps of a level on devices. */
+static void print_heaps(const pto_runtime_stats *s, uint32_t level)
+{
+    for (uint32_t d = 1; d < s->devices; d++) {
+        const pto_device_stats *device = &s->device[d];
+        if (device->heap[level].size) {
+            label("");
+            printf("%-*s", LEVEL_WIDTH, "");
+            print_ring(PTO_RING_HEAP, &(pto_ring_stats){.peak = device->heap[level].peak,
+                                                        .size = device->heap[level].size});
+            printf(" on %s\n", peek_device_name(device->device).s);
+        }
+    }
+}
+
 static void print_memory(const pto_runtime_stats *s)
 {
     label("memory");
@@ -159,10 +180,19 @@ static void print_memory(const pto_runtime_stats *s)
             print_ring(ring_in(i), &s->level[l].ring[ring_in(i)]);
         }
         puts("");
+        print_heaps(s, l);
         print_waits(&s->level[l]);
     }
     if (s->overlap_budget_hits) {
         row("overlap", "%" PRIu64 " overlap tests ran out of budget", s->overlap_budget_hits);
+    }
+    if (s->poison_lost) {
+        row("poison", "%" PRIu64 " failed tasks or outputs found no room in the lists of poison",
+            s->poison_lost);
+    }
+    if (s->sites_lost) {
+        row("sites", "%" PRIu64 " calls have no file and line: there is room for 65534 sites",
+            s->sites_lost);
     }
 }
 
@@ -196,15 +226,17 @@ static void print_profile(const run_result *r)
     }
     print_kernels(p);
     label("busy");
-    for (uint32_t i = 0; i <= r->workers; i++) {
-        const double own = i < p->n_workers ? (double)p->busy[i] * 1e-9 : 0;
-        if (i < r->workers) {
-            printf("worker %" PRIu32 " %.0f %%, ", i, 100 * own / wall);
-        } else {
-            printf("caller %.0f %%; efficiency %.2f\n", 100 * own / wall,
-                   busy / wall / (r->workers + 1));
+    for (uint32_t i = 0; i < r->workers; i++) {
+        printf("worker %" PRIu32 " %.0f %%, ", i, 100 * run_busy(r, i) / wall);
+    }
+    printf("caller %.0f %%", 100 * run_busy(r, r->workers) / wall);
+    for (uint32_t d = 1, first = run_device_thread(r); d < r->stats.devices; d++) {
+        printf(", %s", peek_device_name(r->stats.device[d].device).s);
+        for (uint32_t i = 0; i < r->stats.device[d].workers; i++) {
+            printf(" %.0f %%", 100 * run_busy(r, first++) / wall);
         }
     }
+    printf("; efficiency %.2f\n", busy / wall / run_threads(r));
     row("path",
         "%s in %" PRIu64 " tasks: lower bound for any number of workers; this run took %.2f x that",
         words_time(path).s, p->path_tasks, path > 0 ? wall / path : 0);

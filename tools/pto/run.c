@@ -1,6 +1,8 @@
 /* run.c - runs a workload: prepare, timed runs, check, profile, report. See workload.h. */
+#define _GNU_SOURCE /* program_invocation_short_name */
 #include "run.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,12 +12,11 @@
 #include <unistd.h>
 
 #include "progress.h"
+#include "ranks.h"
+#include "where.h"
 #include "words.h"
 
 enum { OK = 0, FAILED = 1, BAD_INPUT = 2, INTERRUPTED = 130 };
-
-/* Profiling repeats the whole run, more slowly. By default only short runs are profiled. */
-enum { PROFILE_TASKS = 200000, PROFILE_SECONDS = 15 };
 
 typedef struct runner {
     const options *o;
@@ -107,10 +108,20 @@ static int tell_failure(const runner *r, pto_status status, int answer)
     return hopeless ? BAD_INPUT : answer;
 }
 
+/* What a workload says about the sizes and files it was given. The words of the status are about
+ * calls of the library, which the user of this command did not make. */
+static int tell_bad_input(const runner *r, pto_status status)
+{
+    const char *detail = pto_error_detail();
+    fprintf(stderr, "pto run %s: %s\n", r->o->what->name,
+            *detail ? detail : pto_status_text(status));
+    return BAD_INPUT;
+}
+
 static int tell_interrupt(const runner *r, double seconds)
 {
     pto_runtime_stats s;
-    pto_clear_error(r->job.rt); /* waits for running tasks */
+    PTO_IGNORE(pto_clear_error(r->job.rt)); /* waits for running tasks */
     if (pto_stats(r->job.rt, &s) == PTO_OK) {
         fprintf(stderr,
                 "pto run %s: interrupted after %s: %" PRIu64 " tasks done, %" PRIu64 " skipped\n",
@@ -206,8 +217,8 @@ static int run_check(runner *r)
 static bool wants_profile(const runner *r)
 {
     return r->o->profile == PROFILE_YES ||
-           (r->o->profile == PROFILE_AUTO && !r->o->quiet && r->result.tasks <= PROFILE_TASKS &&
-            run_median(&r->result) <= PROFILE_SECONDS);
+           (r->o->profile == PROFILE_AUTO && !r->o->quiet && r->result.tasks <= RUN_PROFILE_TASKS &&
+            run_median(&r->result) <= RUN_PROFILE_SECONDS);
 }
 
 static int run_profile(runner *r)
@@ -215,7 +226,11 @@ static int run_profile(runner *r)
     run_result *result = &r->result;
     if (!wants_profile(r)) {
         if (r->o->profile == PROFILE_AUTO && !r->o->quiet) {
-            workload_say(&r->job, "no profile: the run is too long (--profile forces one)");
+            workload_say(&r->job,
+                         "no profile: %" PRIu64 " tasks in %s, and only runs of at most %d tasks "
+                         "and %d seconds are profiled (--profile forces it)",
+                         r->result.tasks, words_time(run_median(&r->result)).s, RUN_PROFILE_TASKS,
+                         RUN_PROFILE_SECONDS);
         }
         return OK;
     }
@@ -272,30 +287,74 @@ static int run_all(runner *r)
 
 static int with_runtime(runner *r)
 {
-    const pto_config config = options_config(r->o, &r->job);
-    pto_status status = pto_runtime_create(&r->job.rt, &config);
+    pto_config config = options_config(r->o, &r->job);
+    pto_status status = r->o->gpu ? workload_place_gpu(&r->job, &config) : PTO_OK;
+    status = status ? status : pto_runtime_create(&r->job.rt, &config);
     if (status != PTO_OK) {
         return tell_failure(r, status, status == PTO_BAD_CONFIG ? BAD_INPUT : FAILED);
     }
     r->result.workers = options_workers(&config);
     r->result.place = options_place(&config);
     r->progress = r->o->quiet ? NULL : progress_create(&r->job);
-    status = r->job.what->start(&r->job);
+    status = r->o->mpi ? mpi_join(&r->job) : PTO_OK;
+    if (status == PTO_OK && r->o->mpi) {
+        workload_say(&r->job, "MPI       %d ranks", r->job.mpi->ranks);
+    }
+    if (status == PTO_OK) {
+        status = r->job.what->start(&r->job);
+    }
     int answer = status == PTO_OK ? run_all(r) : tell_failure(r, status, FAILED);
     progress_destroy(r->progress);
     r->progress = NULL;
+    status = mpi_leave(&r->job);
+    if (status != PTO_OK && answer == OK) {
+        answer = tell_failure(r, status, FAILED);
+    }
     status = pto_runtime_destroy(&r->job.rt, PTO_CANCEL);
     profile_destroy(&r->profile);
     return status == PTO_OK || answer != OK ? answer : tell_failure(r, status, FAILED);
 }
 
-int run_workload(const options *o)
+/* Traces of the run have the name of the workload. */
+static void name_program(const char *what)
 {
+    static char name[64];
+    snprintf(name, sizeof name, "pto run %s", what);
+    program_invocation_short_name = name;
+}
+
+/* A misspelt variable would change nothing, in silence. */
+static void warn_of_unknown_options(const options *o)
+{
+    size_t count;
+    if (pto_options_list(NULL, 0, &count) == PTO_UNKNOWN_OPTION) {
+        fprintf(stderr, "pto run %s: warning: %s\n", o->what->name, pto_error_detail());
+    }
+}
+
+/* On several ranks only the first one prints, and none repeats a run on its own. */
+static options options_of_rank(const options *given)
+{
+    options o = *given;
+    if (o.mpi) {
+        o.profile = PROFILE_NO;
+        o.quiet = o.quiet || mpi_rank_of_launcher() != 0;
+        o.json = o.json && mpi_rank_of_launcher() == 0;
+    }
+    return o;
+}
+
+int run_workload(const options *given)
+{
+    const options of_rank = options_of_rank(given), *o = &of_rank;
     runner r = {.o = o};
+    warn_of_unknown_options(o);
+    name_program(o->what->name);
     r.job = (workload_job){.what = o->what,
                            .number = o->number,
                            .text = o->text,
                            .seed = o->seed,
+                           .gpu = o->gpu,
                            .tight = PTO_CONFIG_INIT,
                            .usual = PTO_CONFIG_INIT};
     r.job.tool = &r;
@@ -306,7 +365,7 @@ int run_workload(const options *o)
     }
     on_interrupt(NULL);
     const pto_status status = o->what->prepare(&r.job);
-    const int answer = status == PTO_OK ? with_runtime(&r) : tell_failure(&r, status, BAD_INPUT);
+    const int answer = status == PTO_OK ? with_runtime(&r) : tell_bad_input(&r, status);
     o->what->discard(&r.job);
     free(r.result.seconds);
     return answer;

@@ -92,10 +92,10 @@ void *workload_alloc(uint64_t count, uint64_t size)
         }
     }
     if (!memory) {
-        (void)pto_fail(PTO_OUT_OF_MEMORY,
-                       "no memory for %" PRIu64 " x %" PRIu64 " bytes; %" PRIu64
-                       " MiB are available",
-                       count, size, most >> 20);
+        PTO_IGNORE(pto_fail(PTO_OUT_OF_MEMORY,
+                            "no memory for %" PRIu64 " x %" PRIu64 " bytes; %" PRIu64
+                            " MiB are available",
+                            count, size, most >> 20));
     }
     return memory;
 }

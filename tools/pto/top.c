@@ -50,7 +50,7 @@ static pto_status look(top *t)
     peek_look *now = &t->looks[t->now];
     peek_look_free(now);
     PTO_TRY(peek_look_at(&t->p, now));
-    for (uint32_t i = 0; i <= now->workers; i++) {
+    for (uint32_t i = 0; i < now->threads; i++) {
         if (t->seen[i].task != now->worker[i].runs.task) {
             t->seen[i] = (top_seen){now->worker[i].runs.task, now->when};
         }
@@ -140,7 +140,7 @@ static int run(top *t, int pid, unsigned number, double interval, bool text, boo
         return peek_refuse("top");
     }
     int status = 1;
-    t->seen = calloc(t->p.workers + (size_t)1, sizeof *t->seen);
+    t->seen = calloc(PEEK_THREADS(&t->p), sizeof *t->seen);
     if (!t->seen || look(t) != PTO_OK) {
         fprintf(stderr, "pto top: not enough memory\n");
     } else if (text || json) {

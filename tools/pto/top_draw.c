@@ -1,5 +1,6 @@
 /* top_draw.c - the output of `pto top`. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "json_write.h"
 #include "rings.h"
@@ -55,14 +56,36 @@ static void bar(FILE *out, const top_view *v, uint64_t used, uint64_t size)
     fputs(paint(v, WORDS_PLAIN), out);
 }
 
+static const char *place_name(pto_place place)
+{
+    static const char *const names[] = {
+        [PTO_PLACE_THREAD] = "thread", [PTO_PLACE_PROCESS] = "process", [PTO_PLACE_GPU] = "gpu"};
+    return (size_t)place < sizeof names / sizeof *names && names[place] ? names[place] : "inline";
+}
+
+/* A place that no worker process has taken serves nothing (pto worker --attach). */
+static bool is_empty(const top_view *v, uint32_t i)
+{
+    return i < v->now->workers && !v->now->worker[i].types;
+}
+
 static void draw_head(FILE *out, const top_view *v)
 {
     const peek_look *now = v->now;
+    uint32_t serving = 0;
+    for (uint32_t i = 0; i < now->workers; i++) {
+        serving += !is_empty(v, i);
+    }
     fprintf(out, "pto top: %s, process %d, up %s, runtime %s, %u worker%s, scheduler %s%s\n",
             v->p->program, v->p->pid, words_time((double)(now->when - now->created) * 1e-9).s,
-            now->runtime, now->workers, now->workers == 1 ? "" : "s",
-            now->place == PTO_PLACE_THREAD ? "thread" : "inline",
+            now->runtime, serving, serving == 1 ? "" : "s", place_name(now->place),
             now->cancelled ? ", cancelled" : "");
+    if (now->lost) {
+        fprintf(out,
+                "%s%" PRIu64 " worker process%s ended: the program has to call pto_recover%s\n",
+                paint(v, WORDS_BAD), now->lost, now->lost == 1 ? " has" : "es have",
+                paint(v, WORDS_PLAIN));
+    }
     if (v->p->windows > 1) {
         const uint32_t other = v->p->number ? 0 : 1;
         fprintf(out, "runtime      %u of %u (", v->p->number, v->p->windows);
@@ -89,6 +112,9 @@ static void draw_head(FILE *out, const top_view *v)
         fprintf(out, ", asleep for %s", words_time((double)now->wait.since * 1e-9).s);
     }
     fputc('\n', out);
+    if (now->n_ranges) {
+        fprintf(out, "range        %s\n", peek_range_words(now).s);
+    }
     if (now->oldest.task) {
         static const char *const states[] = {"is waiting", "is ready", "is running", "is pending",
                                              "has just ended"};
@@ -137,17 +163,47 @@ static void draw_rings(FILE *out, const top_view *v)
     }
 }
 
+/* The heaps of devices, one line for each level that has one. */
+static void draw_devices(FILE *out, const top_view *v)
+{
+    for (uint32_t d = 1; d < v->now->devices; d++) {
+        const pto_device_stats *s = &v->now->device[d];
+        for (uint32_t l = 0; l < PTO_MAX_LEVELS; l++) {
+            if (s->heap[l].size) {
+                fprintf(out, "%-5u %-10.10s ", l, peek_device_name(s->device).s);
+                bar(out, v, s->heap[l].used, s->heap[l].size);
+                fprintf(out, " %10s %10s %10s\n", ring_amount(PTO_RING_HEAP, s->heap[l].used).s,
+                        ring_amount(PTO_RING_HEAP, s->heap[l].size).s,
+                        ring_amount(PTO_RING_HEAP, s->heap[l].peak).s);
+            }
+        }
+    }
+}
+
+/* Tasks that a thread completed before; it may be new. */
+static uint64_t completed_before(const top_view *v, uint32_t i)
+{
+    return i < v->before->threads ? v->before->worker[i].completed : 0;
+}
+
 static void draw_workers(FILE *out, const top_view *v)
 {
     fputs("\nworker  serves            tasks/s  running\n", out);
-    for (uint32_t i = 0; i <= v->now->workers; i++) {
+    for (uint32_t i = 0; i < v->now->threads; i++) {
         const peek_worker *w = &v->now->worker[i];
-        char number[16] = "caller";
+        char number[32] = "caller";
+        if (is_empty(v, i)) {
+            continue;
+        }
         if (i < v->now->workers) {
             snprintf(number, sizeof number, "%u", i);
+        } else if (i > v->now->workers) { /* "sim:0 worker 1" as "sim:0 1" */
+            snprintf(number, sizeof number, "%.15s %.8s",
+                     peek_device_name(v->now->device[w->device].device).s,
+                     strrchr(w->name, ' ') + 1);
         }
         fprintf(out, "%-7s %-16s %8s  ", number, peek_types_of(w->types).s,
-                words_rate(rate(v, v->before->worker[i].completed, w->completed)).s);
+                words_rate(rate(v, completed_before(v, i), w->completed)).s);
         if (!w->runs.task) {
             fprintf(out, "%s-%s\n", paint(v, WORDS_DIM), paint(v, WORDS_PLAIN));
             continue;
@@ -165,6 +221,7 @@ void top_draw(FILE *out, const top_view *v)
 {
     draw_head(out, v);
     draw_rings(out, v);
+    draw_devices(out, v);
     draw_workers(out, v);
 }
 
@@ -183,9 +240,11 @@ static void json_task(const char *key, const peek_task *t)
     json_count("order", t->order);
     json_text("state", states[t->state]);
     json_text("kernel", t->kernel);
+    json_text("label", t->label);
     json_text("file", t->file);
     json_count("line", t->line > 0 ? (uint64_t)t->line : 0);
     json_text("type", pto_worker_type_name((pto_worker_type)t->type));
+    json_count("device", t->device);
     json_count("level", t->level);
     json_count("producers_left", t->left);
     json_finish('}');
@@ -212,17 +271,42 @@ static void json_rings(const top_view *v)
     json_finish(']');
 }
 
+static void json_devices(const top_view *v)
+{
+    json_begin("devices", '[');
+    for (uint32_t d = 0; d < v->now->devices; d++) {
+        const pto_device_stats *s = &v->now->device[d];
+        json_begin(NULL, '{');
+        json_text("device", peek_device_name(s->device).s);
+        json_begin("heaps", '[');
+        for (uint32_t l = 0; d && l < v->now->levels; l++) {
+            json_begin(NULL, '{');
+            json_count("used", s->heap[l].used);
+            json_count("size", s->heap[l].size);
+            json_count("peak", s->heap[l].peak);
+            json_finish('}');
+        }
+        json_finish(']');
+        json_finish('}');
+    }
+    json_finish(']');
+}
+
 static void json_workers(const top_view *v)
 {
     json_begin("workers", '[');
-    for (uint32_t i = 0; i <= v->now->workers; i++) {
+    for (uint32_t i = 0; i < v->now->threads; i++) {
         const peek_worker *w = &v->now->worker[i];
+        if (is_empty(v, i)) {
+            continue;
+        }
         json_begin(NULL, '{');
-        json_text("role", i < v->now->workers ? "worker" : "caller");
+        json_text("role", i == v->now->workers ? "caller" : "worker");
+        json_text("device", peek_device_name(v->now->device[w->device].device).s);
         json_text("serves", peek_types_of(w->types).s);
         json_count("thread", w->thread);
         json_count("completed", w->completed);
-        json_number("completed_per_second", rate(v, v->before->worker[i].completed, w->completed));
+        json_number("completed_per_second", rate(v, completed_before(v, i), w->completed));
         json_task("runs", &w->runs);
         if (w->runs.task) {
             json_number("runs_for_at_least", seen_for(v, i));
@@ -242,7 +326,8 @@ void top_json(const top_view *v)
     json_count("runtimes", v->p->windows);
     json_text("program", v->p->program);
     json_text("runtime", now->runtime);
-    json_text("scheduler", now->place == PTO_PLACE_THREAD ? "thread" : "inline");
+    json_text("scheduler", place_name(now->place));
+    json_count("lost_processes", now->lost);
     json_number("up_seconds", (double)(now->when - now->created) * 1e-9);
     json_number("interval_seconds", seconds_between(v));
     json_count("submitted", now->submitted);
@@ -265,11 +350,17 @@ void top_json(const top_view *v)
     json_text("words", peek_wait_words(v->p, now, false).s);
     json_number("asleep_seconds", now->wait.on ? (double)now->wait.since * 1e-9 : 0);
     json_finish('}');
+    json_begin("ranges", '[');
+    for (uint32_t i = 0; i < now->n_ranges; i++) {
+        json_text(NULL, now->range[i]);
+    }
+    json_finish(']');
     json_count("stalls", now->stalls);
     json_count("scope_depth", now->scope_depth);
     json_count("tensors", now->buffers);
     json_count("edges", now->edges);
     json_rings(v);
+    json_devices(v);
     json_workers(v);
     json_finish('}');
     putchar('\n');

@@ -52,27 +52,19 @@ static double percent(uint64_t part, uint64_t whole)
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-/* ---- report ---- */
-
-/* The value of a key in META; "" if it is missing. */
-static const char *meta(const ptoi_ptrace *trace, const char *key, char *text, size_t size)
+/* A name in the first column of a table. A long name is not cut. */
+static trace_cell column(const char *name)
 {
-    const size_t length = strlen(key);
-    const char *line = trace->n_meta ? trace->meta : "", *end = line + trace->n_meta;
-    text[0] = '\0';
-    while (line < end) {
-        const char *next = memchr(line, '\n', (size_t)(end - line));
-        next = next ? next : end;
-        if ((size_t)(next - line) > length && line[length] == '=' &&
-            strncmp(line, key, length) == 0) {
-            snprintf(text, size, "%.*s", (int)(next - line - (ptrdiff_t)length - 1),
-                     line + length + 1);
-            break;
-        }
-        line = next + 1;
+    enum { COLUMN = 22 };
+    const trace_name plain = trace_plain(name);
+    trace_cell cell = trace_padded(plain.s, COLUMN);
+    if (strlen(plain.s) > strlen(cell.s)) {
+        snprintf(cell.s, sizeof cell.s, "%s", plain.s);
     }
-    return text;
+    return cell;
 }
+
+/* ---- report ---- */
 
 /* "edges          4: 3 RAW, 0 WAR, 1 WAW, 0 after" */
 static void print_kinds(const char *what, uint64_t all, const uint64_t *counts,
@@ -89,23 +81,33 @@ static void print_totals(const ptoi_ptrace *trace, const trace_stats *s)
 {
     char a[64], b[64], c[64], d[64];
     const uint64_t makespan = ptoi_ptrace_span(s->begin, s->end);
-    const char *workers = meta(trace, "workers", b, sizeof b);
+    const char *workers = trace_meta(trace, "workers", b, sizeof b);
     printf("%s, %s worker%s, scheduler %s, %s\n\n",
-           trace_plain(meta(trace, "program", a, sizeof a)).s, trace_plain(workers).s,
+           trace_plain(trace_meta(trace, "program", a, sizeof a)).s, trace_plain(workers).s,
            strcmp(workers, "1") == 0 ? "" : "s",
-           trace_plain(meta(trace, "scheduler", c, sizeof c)).s,
-           trace_plain(meta(trace, "cpu", d, sizeof d)).s);
+           trace_plain(trace_meta(trace, "scheduler", c, sizeof c)).s,
+           trace_plain(trace_meta(trace, "cpu", d, sizeof d)).s);
     print_kinds("tasks", trace->n_tasks, s->outcomes, ptoi_ptrace_outcomes, PTRACE_OUTCOMES);
     if (s->inlined) {
         printf("ran inline     %" PRIu64 " of them, in their submit\n", s->inlined);
     }
     print_kinds("edges", trace->n_edges, s->edges, ptoi_ptrace_edges, PTRACE_EDGE_KINDS);
+    printf("               one for each pair of tasks, with the strongest reason (pto_stats: the "
+           "first "
+           "found);\n               an access that a later write covers has no further edges\n");
     printf("makespan       %s, from the first submit to the end of the last task\n",
            time_of(makespan).s);
     printf("work           %s in kernels: average parallelism %.2f\n", time_of(s->work).s,
            makespan ? (double)s->work / (double)makespan : 0);
     printf("critical path  %s in %zu task%s: %.0f %% of the makespan\n", time_of(s->critical).s,
            s->n_path, s->n_path == 1 ? "" : "s", percent(s->critical, makespan));
+    if (s->waits) {
+        printf("               With the %" PRIu64
+               " time%s that the program waited before it submitted "
+               "more, the path is %s (%.0f %%)\n",
+               s->waits, s->waits == 1 ? "" : "s", time_of(s->with_waits).s,
+               percent(s->with_waits, makespan));
+    }
     printf("lost           %" PRIu64 " record%s%s\n", trace->lost, trace->lost == 1 ? "" : "s",
            trace->lost ? "; raise PTO_TRACE_LIMIT" : "");
 }
@@ -128,8 +130,8 @@ static bool print_path(const ptoi_ptrace *trace, const trace_stats *s)
     printf("\non the critical path        tasks      time   share\n");
     for (uint64_t k = 0; k < trace->n_kernels; k++) {
         if (count[k]) {
-            printf("  %-22s %8" PRIu64 " %9s  %5.1f %%\n",
-                   trace_plain(ptoi_ptrace_string(trace, trace->kernels[k].name)).s, count[k],
+            printf("  %s %8" PRIu64 " %9s  %5.1f %%\n",
+                   column(ptoi_ptrace_string(trace, trace->kernels[k].name)).s, count[k],
                    time_of(total[k]).s, percent(total[k], s->critical));
         }
     }
@@ -152,7 +154,7 @@ static void print_kernels(const trace_stats *s)
            "max\n");
     for (size_t i = 0; i < s->n_kernels; i++) {
         const trace_kernel *k = &s->kernels[i];
-        printf("  %-22s %8" PRIu64 " %9s %9s %9s %9s %9s\n", trace_plain(k->name).s, k->count,
+        printf("  %s %8" PRIu64 " %9s %9s %9s %9s %9s\n", column(k->name).s, k->count,
                time_of(k->total).s, time_of(k->total / k->count).s, time_of(k->p50).s,
                time_of(k->p99).s, time_of(k->max).s);
     }
@@ -183,8 +185,8 @@ static bool print_lanes(const ptoi_ptrace *trace, const trace_stats *s)
            "lost\n");
     for (uint64_t i = 0; i < trace->n_lanes; i++) {
         const lane *l = &lanes[i];
-        printf("  %-22s %8" PRIu64 " %9s  %6.1f %% %9s %9s %9" PRIu64 "\n",
-               trace_plain(ptoi_ptrace_string(trace, trace->lanes[i].name)).s, l->tasks,
+        printf("  %s %8" PRIu64 " %9s  %6.1f %% %9s %9s %9" PRIu64 "\n",
+               column(ptoi_ptrace_string(trace, trace->lanes[i].name)).s, l->tasks,
                time_of(l->busy).s, percent(l->busy, ptoi_ptrace_span(s->begin, s->end)),
                time_of(l->asleep).s, time_of(l->waited).s, trace->lanes[i].lost);
     }
@@ -246,9 +248,12 @@ static int report(const char *path)
     bool good = trace_count(&trace, &stats);
     if (good) {
         print_totals(&trace, &stats);
+        good = trace_print_failures(&trace);
         print_kernels(&stats);
-        good = print_path(&trace, &stats) && print_lanes(&trace, &stats);
+        good = good && print_path(&trace, &stats) && trace_print_ranges(&trace) &&
+               print_lanes(&trace, &stats);
         print_rings(&trace);
+        good = good && trace_print_advice(stdout, path, &trace, &stats);
         trace_stats_free(&stats);
     }
     ptoi_ptrace_close(&trace);
@@ -259,8 +264,10 @@ static int report(const char *path)
 
 static void print_pair(const char *name, uint64_t a, uint64_t b)
 {
-    printf("  %-22s %12s %12s", name, time_of(a).s, time_of(b).s);
-    if (a) {
+    printf("  %s %12s %12s", column(name).s, time_of(a).s, time_of(b).s);
+    if (a && b / 10 >= a) { /* as a percentage it would be a number that nobody can read */
+        printf(" %8.0f times\n", (double)b / (double)a);
+    } else if (a) {
         printf(" %+8.1f %%\n", 100.0 * ((double)b / (double)a - 1));
     } else {
         printf("%s\n", b ? "        new" : "");
@@ -291,16 +298,16 @@ static void print_diff(const ptoi_ptrace t[2], const trace_stats s[2])
     for (size_t i = 0; i < s[0].n_kernels; i++) {
         const trace_kernel *a = &s[0].kernels[i], *b = kernel_named(&s[1], a->name);
         if (b) {
-            print_pair(trace_plain(a->name).s, a->total / a->count, b->total / b->count);
+            print_pair(a->name, a->total / a->count, b->total / b->count);
         } else {
-            printf("  %-22s %12s %12s       gone\n", trace_plain(a->name).s,
-                   time_of(a->total / a->count).s, "-");
+            printf("  %s %12s %12s       gone\n", column(a->name).s, time_of(a->total / a->count).s,
+                   "-");
         }
     }
     for (size_t i = 0; i < s[1].n_kernels; i++) {
         const trace_kernel *b = &s[1].kernels[i];
         if (!kernel_named(&s[0], b->name)) {
-            printf("  %-22s %12s %12s        new\n", trace_plain(b->name).s, "-",
+            printf("  %s %12s %12s        new\n", column(b->name).s, "-",
                    time_of(b->total / b->count).s);
         }
     }

@@ -29,7 +29,10 @@ typedef struct trace_stats {
     trace_kernel *kernels; /* kernels that ran, sorted by total time, largest first */
     size_t n_kernels;
     uint64_t critical; /* length of the critical path */
-    uint32_t *path;    /* its tasks, in order */
+    uint64_t waits;    /* waits of the program (pto_wait, pto_read) after which it submitted more */
+    uint64_t
+        with_waits; /* length of the path if tasks submitted after a wait depend on its tasks */
+    uint32_t *path; /* its tasks, in order */
     size_t n_path;
 } trace_stats;
 
@@ -46,14 +49,48 @@ typedef struct trace_name {
 
 trace_name trace_plain(const char *text);
 
-/* Prints a task as "gemm@lu.c:41": its name on the command line, without #n. */
+/* The value of a key in META; "" if it is missing. */
+const char *trace_meta(const ptoi_ptrace *trace, const char *key, char *text, size_t size);
+
+/* A text in a column of `width` characters, which may be UTF-8: filled up with spaces, or cut. */
+typedef struct trace_cell {
+    char s[256];
+} trace_cell;
+
+trace_cell trace_padded(const char *text, size_t width);
+
+/* Prints a text from a file in full; bytes that are not printable as trace_plain shows them. */
+void trace_print_text(FILE *out, const char *text);
+
+/* Prints a task as "gemm@lu.c:41": its name on the command line, without #n. If it has a label, that
+ * follows: "gemm@lu.c:41 'tile 3'". */
 void trace_print_task(FILE *out, const ptoi_ptrace *trace, uint32_t task);
 
 /* Prints an argument as "float32[4, 8] strides (8, 1) at 0x7f..". */
 void trace_print_arg(FILE *out, const ptoi_ptrace *trace, uint32_t arg);
 
-/* Finds the task that a word names: its number, or kernel[@file[:line]][#n]. Prints an error and
- * returns PTRACE_NONE if there is none. */
+/* Finds the task that a word names: its number, its label, label#n, or kernel[@file[:line]][#n]. Prints an
+ * error and returns PTRACE_NONE if there is none. */
 uint32_t trace_find_task(const char *who, const ptoi_ptrace *trace, const char *word);
+
+/* ---- trace_failures.c ---- */
+
+/* Prints which tasks failed, with the words of their kernels, and which were skipped because of
+ * them. Prints nothing if all went well. Returns false if memory runs out. */
+bool trace_print_failures(const ptoi_ptrace *trace);
+
+/* ---- trace_ranges.c ---- */
+
+/* Prints the ranges of the program and what ran in them. Prints nothing if there are none. Returns
+ * false if memory runs out. */
+bool trace_print_ranges(const ptoi_ptrace *trace);
+
+/* ---- trace_advice.c ---- */
+
+/* Prints what to change: rings to raise, tiles that are too small, more workers or fewer, who waits
+ * for whom most. Each with the numbers it follows from; nothing if there is nothing to say, or if the
+ * run has few tasks. `path` is the file of the trace. Returns false if memory runs out. */
+bool trace_print_advice(FILE *out, const char *path, const ptoi_ptrace *trace,
+                        const trace_stats *stats);
 
 #endif /* TOOL_TRACE_H */

@@ -112,6 +112,80 @@ static bool find_path(const ptoi_ptrace *trace, trace_stats *stats)
     return good;
 }
 
+/* ---- The path with the waits of the program ---- */
+
+typedef struct handle {
+    uint64_t task;
+    uint32_t index;
+} handle;
+
+static int by_handle(const void *a, const void *b)
+{
+    const handle *x = a, *y = b;
+    return (x->task > y->task) - (x->task < y->task);
+}
+
+typedef struct waits {
+    handle *handles;  /* of all tasks, sorted */
+    uint64_t *path;   /* longest path to the end of each task */
+    uint64_t longest; /* of all tasks so far */
+    uint64_t before;  /* longest path to the end of a wait */
+    uint64_t event;   /* next event to look at */
+} waits;
+
+/* Looks at all waits that ended before the next task was submitted. */
+static void pass_waits(const ptoi_ptrace *trace, waits *w, uint64_t n, trace_stats *stats)
+{
+    const uint64_t called = trace->tasks[n].called;
+    for (; w->event < trace->n_events && trace->events[w->event].begin <= called; w->event++) {
+        const ptrace_event *e = &trace->events[w->event];
+        if (e->kind != PTRACE_WAIT || e->end > called || !n) {
+            continue;
+        }
+        const handle key = {.task = e->value}, *found = NULL;
+        if (e->value) {
+            found = bsearch(&key, w->handles, trace->n_tasks, sizeof key, by_handle);
+        }
+        const uint64_t path = !e->value                   ? w->longest
+                              : found && found->index < n ? w->path[found->index]
+                                                          : 0;
+        w->before = path > w->before ? path : w->before;
+        stats->waits++;
+    }
+}
+
+/* A task that is submitted after a wait comes after the tasks that were waited for. */
+static bool find_path_with_waits(const ptoi_ptrace *trace, trace_stats *stats)
+{
+    const size_t n = trace->n_tasks;
+    waits w = {.handles = malloc((n + 1) * sizeof *w.handles),
+               .path = malloc((n + 1) * sizeof *w.path)};
+    const bool good = w.handles && w.path;
+    for (uint32_t i = 0; good && i < n; i++) {
+        w.handles[i] = (handle){trace->tasks[i].task, i};
+    }
+    if (good) {
+        qsort(w.handles, n, sizeof *w.handles, by_handle);
+    }
+    for (uint32_t i = 0; good && i < n; i++) {
+        const ptrace_task *t = &trace->tasks[i];
+        pass_waits(trace, &w, i, stats);
+        w.path[i] = w.before;
+        for (uint32_t e = t->first_edge; e < t->first_edge + t->edges; e++) {
+            const uint32_t from = trace->edges[e].from;
+            if (from != PTRACE_NONE && w.path[from] > w.path[i]) {
+                w.path[i] = w.path[from];
+            }
+        }
+        w.path[i] += ptoi_ptrace_ran(t);
+        w.longest = w.path[i] > w.longest ? w.path[i] : w.longest;
+    }
+    stats->with_waits = w.longest;
+    free(w.handles);
+    free(w.path);
+    return good;
+}
+
 /* ---- All ---- */
 
 bool trace_count(const ptoi_ptrace *trace, trace_stats *stats)
@@ -131,7 +205,8 @@ bool trace_count(const ptoi_ptrace *trace, trace_stats *stats)
     for (uint64_t i = 0; i < trace->n_edges; i++) {
         stats->edges[trace->edges[i].kind]++;
     }
-    if (count_kernels(trace, stats) && find_path(trace, stats)) {
+    if (count_kernels(trace, stats) && find_path(trace, stats) &&
+        find_path_with_waits(trace, stats)) {
         return true;
     }
     trace_stats_free(stats);

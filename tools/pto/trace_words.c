@@ -53,7 +53,47 @@ trace_name trace_plain(const char *text)
     return name;
 }
 
-static void print_plain(FILE *out, const char *text)
+const char *trace_meta(const ptoi_ptrace *trace, const char *key, char *text, size_t size)
+{
+    const size_t length = strlen(key);
+    const char *line = trace->n_meta ? trace->meta : "", *end = line + trace->n_meta;
+    text[0] = '\0';
+    while (line < end) {
+        const char *next = memchr(line, '\n', (size_t)(end - line));
+        next = next ? next : end;
+        if ((size_t)(next - line) > length && line[length] == '=' &&
+            strncmp(line, key, length) == 0) {
+            snprintf(text, size, "%.*s", (int)(next - line - (ptrdiff_t)length - 1),
+                     line + length + 1);
+            break;
+        }
+        line = next + 1;
+    }
+    return text;
+}
+
+trace_cell trace_padded(const char *text, size_t width)
+{
+    trace_cell cell = {""};
+    size_t length = 0, columns = 0;
+    while (*text && columns < width) {
+        const sign next = next_sign(text);
+        const size_t n = strlen(next.s);
+        if (length + n + width - columns >= sizeof cell.s) {
+            break;
+        }
+        memcpy(cell.s + length, next.s, n);
+        length += n;
+        columns += next.s[0] == '\\' && n > 1 ? n : 1;
+        text += next.bytes;
+    }
+    for (; columns < width; columns++) {
+        cell.s[length++] = ' ';
+    }
+    return cell;
+}
+
+void trace_print_text(FILE *out, const char *text)
 {
     while (*text) {
         const sign next = next_sign(text);
@@ -65,10 +105,16 @@ static void print_plain(FILE *out, const char *text)
 void trace_print_task(FILE *out, const ptoi_ptrace *trace, uint32_t task)
 {
     const ptrace_task *t = &trace->tasks[task];
-    print_plain(out, ptoi_ptrace_kernel(trace, t));
+    trace_print_text(out, ptoi_ptrace_kernel(trace, t));
     fputc('@', out);
-    print_plain(out, base_of(ptoi_ptrace_file(trace, t)));
+    trace_print_text(out, base_of(ptoi_ptrace_file(trace, t)));
     fprintf(out, ":%" PRId32, ptoi_ptrace_line(trace, t));
+    const char *label = ptoi_ptrace_label(trace, task);
+    if (*label) {
+        fputs(" '", out);
+        trace_print_text(out, label);
+        fputc('\'', out);
+    }
 }
 
 static void print_dims(FILE *out, const int64_t *dims, uint32_t n, const char *marks)
@@ -100,6 +146,11 @@ void trace_print_arg(FILE *out, const ptoi_ptrace *trace, uint32_t arg)
     } else {
         fprintf(out, " in buffer %" PRIu32 ", at %" PRIu64 " in the heap of level %u", a->buffer,
                 a->where, a->segment);
+    }
+    const char *device = ptoi_ptrace_device(trace, arg);
+    if (strcmp(device, "cpu:0") != 0) {
+        fputs(" on ", out);
+        trace_print_text(out, device);
     }
 }
 
@@ -166,21 +217,112 @@ static bool matches(const ptoi_ptrace *trace, const ptrace_task *t, const wanted
            (!w->line || w->line == ptoi_ptrace_line(trace, t));
 }
 
+/* ---- Labels ---- */
+
+/* Whether a label is the first `length` letters of the word. */
+static bool is_label(const ptoi_ptrace *trace, uint64_t i, const char *word, size_t length)
+{
+    const char *label = ptoi_ptrace_string(trace, trace->labels[i].text);
+    return strlen(label) == length && strncmp(label, word, length) == 0;
+}
+
+/* The n-th task with the label, counted from 1, and how many have it. */
+static uint32_t find_label(const ptoi_ptrace *trace, const char *word, size_t length,
+                           uint64_t which, uint64_t *count)
+{
+    uint32_t task = PTRACE_NONE;
+    *count = 0;
+    for (uint64_t i = 0; i < trace->n_labels; i++) {
+        if (is_label(trace, i, word, length) && ++*count == which) {
+            task = trace->labels[i].task;
+        }
+    }
+    return task;
+}
+
+static bool is_kernel(const ptoi_ptrace *trace, const char *word, size_t length)
+{
+    for (uint64_t i = 0; i < trace->n_tasks; i++) {
+        const char *kernel = ptoi_ptrace_kernel(trace, &trace->tasks[i]);
+        if (strlen(kernel) == length && strncmp(kernel, word, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void refuse_label(const char *who, const ptoi_ptrace *trace, const char *word,
+                         uint64_t count)
+{
+    enum { MOST = 10 };
+    uint64_t shown = 0;
+    fprintf(stderr, "%s: %" PRIu64 " tasks have the label '%s':", who, count, word);
+    for (uint64_t i = 0; i < trace->n_labels && shown < MOST; i++) {
+        if (is_label(trace, i, word, strlen(word))) {
+            fprintf(stderr, "%s %" PRIu32, shown++ ? "," : "", trace->labels[i].task);
+        }
+    }
+    fprintf(stderr, "%s; give a number", shown < count ? ", ..." : "");
+    if (!is_kernel(trace, word, strlen(word))) {
+        fprintf(stderr, ", or '%s#1' for the first", word);
+    }
+    fputc('\n', stderr);
+}
+
+/* A word that is a label, or label#n if no kernel has that name. Returns whether it is one; *task
+ * is PTRACE_NONE if that was an error. */
+static bool find_by_label(const char *who, const ptoi_ptrace *trace, const char *word,
+                          uint32_t *task)
+{
+    const char *mark = strrchr(word, '#');
+    uint64_t which = 1, count = 0;
+    *task = find_label(trace, word, strlen(word), 1, &count);
+    if (count > 1) {
+        refuse_label(who, trace, word, count);
+        *task = PTRACE_NONE;
+        return true;
+    }
+    if (count) {
+        if (is_kernel(trace, word, strlen(word))) {
+            fprintf(stderr,
+                    "%s: '%s' is the label of task %" PRIu32
+                    " and also a kernel; the task with the label is taken, '%s#1' is the first of "
+                    "the kernel\n",
+                    who, word, *task, word);
+        }
+        return true;
+    }
+    if (!mark || !is_number(mark + 1, &which) || is_kernel(trace, word, (size_t)(mark - word))) {
+        return false;
+    }
+    *task = find_label(trace, word, (size_t)(mark - word), which, &count);
+    if (count && *task == PTRACE_NONE) {
+        fprintf(stderr, "%s: no task '%s': %" PRIu64 " task%s the label\n", who, word, count,
+                count == 1 ? " has" : "s have");
+    }
+    return count != 0;
+}
+
 uint32_t trace_find_task(const char *who, const ptoi_ptrace *trace, const char *word)
 {
     uint64_t number = 0, met = 0;
+    uint32_t labelled;
     wanted w;
     if (is_number(word, &number)) {
         if (number < trace->n_tasks) {
             return (uint32_t)number;
         }
-        fprintf(stderr, "%s: no task %s: the trace has %" PRIu64 " tasks\n", who, word,
-                trace->n_tasks);
+        fprintf(stderr, "%s: no task %s: the trace has %" PRIu64 " task%s\n", who, word,
+                trace->n_tasks, trace->n_tasks == 1 ? "" : "s");
         return PTRACE_NONE;
     }
+    if (find_by_label(who, trace, word, &labelled)) {
+        return labelled;
+    }
     if (!parse(word, &w)) {
-        fprintf(stderr, "%s: '%s' is not a task: give a number, or kernel[@file[:line]][#n]\n", who,
-                word);
+        fprintf(stderr,
+                "%s: '%s' is not a task: give a number, a label[#n], or kernel[@file[:line]][#n]\n",
+                who, word);
         return PTRACE_NONE;
     }
     for (uint64_t i = 0; i < trace->n_tasks; i++) {
@@ -188,6 +330,7 @@ uint32_t trace_find_task(const char *who, const ptoi_ptrace *trace, const char *
             return (uint32_t)i;
         }
     }
-    fprintf(stderr, "%s: no task '%s': %" PRIu64 " tasks match\n", who, word, met);
+    fprintf(stderr, "%s: no task '%s': %" PRIu64 " task%s\n", who, word, met,
+            met == 1 ? " matches" : "s match");
     return PTRACE_NONE;
 }

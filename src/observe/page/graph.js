@@ -1,8 +1,15 @@
-/* graph.js - the tasks as a graph. A column is a depth: the number of edges on the longest path to
- * a task. More than MOST tasks are drawn as groups, one for each kernel and depth, or for each
- * kernel and several depths. */
+/* graph.js - the tasks as a graph. From left to right: the depth, the number of edges on the
+ * longest path to a task. More than MOST tasks are drawn as groups, one for each kernel and depth,
+ * or for each kernel and several depths.
+ *
+ * A node shows the number of its task as soon as it is large enough, and below it the label, or the
+ * kernel. The colour says the kernel at any size. */
 
-const MOST = 3000;
+const MOST = 3000, MOST_AROUND = 400;
+const NODE_WIDE = 46, NODE_HIGH = 20, PITCH_Y = 42; // at zoom 1
+const LETTER = 6, LEAST_LETTERS = 11, MOST_LETTERS = 22; // of a name: its width and its limits
+const GAP = 34; // more, between two depths
+const NUMBERS_FROM = .4, NAMES_FROM = .75; // zoom from which on nodes carry numbers and names
 
 class Graph {
     constructor(app, canvas) {
@@ -11,6 +18,7 @@ class Graph {
         this.canvas = canvas;
         this.context = canvas.getContext("2d");
         this.around = false;
+        this.hops = 2;
         this.listen();
         new ResizeObserver(() => this.resize()).observe(canvas);
     }
@@ -34,10 +42,10 @@ class Graph {
     // ---- nodes and links ----------------------------------------------------------------------
 
     open() {
+        this.resize(); // the layout suits the proportions of the canvas
         if (!this.nodes || (this.around && this.center !== this.app.selected)) {
             this.build();
         }
-        this.resize();
     }
 
     build() {
@@ -45,17 +53,23 @@ class Graph {
         let tasks = null, text;
         this.center = app.selected;
         if (this.around && app.selected !== NONE) {
-            tasks = this.neighbours(app.selected, 300);
-            text = `${amount(tasks.length)} tasks closest to ${
-                model.trace.kernelName(app.selected)} ${app.selected}`;
+            const near = this.neighbours(app.selected);
+            tasks = near.tasks;
+            text = `${model.trace.kernelName(app.selected)} ${app.selected}: ` +
+                `${amount(near.before)} before it, ${amount(near.after)} after it` +
+                (near.cut ? ` (the first ${MOST_AROUND})` : "");
+            document.getElementById("hops").textContent =
+                `${this.hops} ${this.hops === 1 ? "hop" : "hops"}`;
         } else if (model.tasks <= MOST) {
             tasks = Uint32Array.from({length: model.tasks}, (_, i) => i);
             text = `${amount(model.tasks)} tasks`;
         }
         if (tasks) {
+            this.groupOf = null;
             this.nodes = Array.from(tasks, (i) => ({
-                task: i, depth: depth[i], kind: model.classOf(i), count: 1,
-                name: model.trace.kernelName(i),
+                task: i, depth: depth[i], kind: model.classOf(i), count: 1, text: `${i}`,
+                name: model.trace.kernelName(i), failed: model.classOf(i) === FAILED,
+                skipped: model.isSkipped(i), label: model.trace.label(i),
             }));
             const at = new Map(this.nodes.map((node, i) => [node.task, i]));
             this.links = this.linksOf(tasks, (i) => at.get(i));
@@ -64,9 +78,9 @@ class Graph {
         }
         this.layout();
         document.getElementById("graph-says").textContent =
-            `${text}, ${amount(this.links.length)} ${tasks ? "edges" : "bundles of edges"}, ${
-                amount(this.columns)} columns by depth`;
+            `${text}, ${amount(this.links.length)} ${tasks ? "edges" : "bundles of edges"}`;
         this.fit();
+        this.approach();
     }
 
     linksOf(tasks, index) {
@@ -82,28 +96,34 @@ class Graph {
         return links;
     }
 
-    /* Breadth-first from a task, along edges in both directions, up to `most` tasks. */
-    neighbours(task, most) {
+    /* The tasks that the given one depends on, and those that depend on it, within `hops` edges.
+     * Up to MOST_AROUND tasks, the closest first. */
+    neighbours(task) {
         const {model} = this, {trace} = model, seen = new Set([task]);
-        let edge = [task];
-        while (edge.length && seen.size < most) {
-            const next = [];
-            for (const i of edge) {
-                const near = Array.from({length: trace.edges(i)},
-                                        (_, k) => trace.from(trace.firstEdge(i) + k));
-                for (const e of model.consumers(i)) {
-                    near.push(trace.to(e));
-                }
-                for (const j of near) {
-                    if (j !== NONE && !seen.has(j) && seen.size < most) {
-                        seen.add(j);
-                        next.push(j);
+        const producers = (i) => Array.from({length: trace.edges(i)},
+                                            (_, k) => trace.from(trace.firstEdge(i) + k));
+        const consumers = (i) => Array.from(model.consumers(i), (e) => trace.to(e));
+        const sides = [{next: producers, edge: [task], count: 0},
+                       {next: consumers, edge: [task], count: 0}];
+        let cut = false;
+        for (let hop = 0; hop < this.hops; hop++) {
+            for (const side of sides) {
+                const found = [];
+                for (const j of side.edge.flatMap(side.next)) {
+                    if (j !== NONE && !seen.has(j)) {
+                        cut ||= seen.size >= MOST_AROUND;
+                        if (seen.size < MOST_AROUND) {
+                            seen.add(j);
+                            found.push(j);
+                        }
                     }
                 }
+                side.edge = found;
+                side.count += found.length;
             }
-            edge = next;
         }
-        return Uint32Array.from(seen).sort();
+        return {tasks: Uint32Array.from(seen).sort(), cut, before: sides[0].count,
+                after: sides[1].count};
     }
 
     /* One node for each kernel and depth. Depths are merged until there are few enough nodes. */
@@ -122,10 +142,12 @@ class Graph {
                 if (n === undefined) {
                     n = nodes.length;
                     at.set(key, n);
-                    nodes.push({task: NONE, first: i, depth, kind: model.classOf(i), count: 0,
-                                time: 0, name: trace.kernelName(i)});
+                    nodes.push({task: NONE, first: i, depth, kind: model.kernelClassOf(i), count: 0,
+                                time: 0, name: trace.kernelName(i), label: "", failed: false,
+                                skipped: false});
                 }
                 nodes[n].count++;
+                nodes[n].failed ||= trace.outcome(i) === OUTCOME.FAILED;
                 nodes[n].time += trace.duration(i);
                 nodeOf[i] = n;
             }
@@ -143,12 +165,16 @@ class Graph {
                     bundles.set(key, (bundles.get(key) || 0) + 1);
                 }
             }
+            for (const node of nodes) {
+                node.text = `× ${amount(node.count)}`;
+            }
             this.nodes = nodes;
+            this.groupOf = nodeOf;
             this.links = [...bundles].map(([key, count]) => ({
                 from: Math.floor(key / nodes.length), to: key % nodes.length, edge: NONE, count,
             }));
             return `${amount(model.tasks)} tasks in ${amount(nodes.length)} groups ` +
-                `of one kernel and ${merge > 1 ? `${merge} depths` : "depth"}`;
+                `(kernel, ${merge > 1 ? `${merge} depths` : "depth"})`;
         }
     }
 
@@ -186,17 +212,46 @@ class Graph {
             columns.forEach(sweep);
             columns.slice().reverse().forEach(sweep);
         }
-        this.columns = columns.length;
+        this.arrange(columns);
+    }
+
+    /* Places the columns. One with many nodes is folded into several, so that the graph gets about
+     * the proportions of the canvas. */
+    arrange(columns) {
+        const {nodes} = this, shape = (this.width || 4) / (this.height || 3);
+        const folds = (list, rows) => Math.ceil(list.length / rows);
+        const longest = nodes.reduce((m, n) => Math.max(m, (n.label || n.name).length), 0);
+        this.letters = Math.max(LEAST_LETTERS, Math.min(MOST_LETTERS, longest));
+        const pitch = this.letters * LETTER + 8;
+        const wide = (rows) => columns.reduce(
+            (sum, list) => sum + folds(list, rows) * pitch + GAP, 0);
+        let rows = 1;
+        const tallest = columns.reduce((m, list) => Math.max(m, list.length), 1);
+        while (rows < tallest && wide(rows) > rows * PITCH_Y * shape) {
+            rows++;
+        }
+        let x = 0;
+        for (const list of columns) {
+            const many = folds(list, rows), high = Math.ceil(list.length / many);
+            list.forEach((i, k) => {
+                const column = Math.floor(k / high);
+                const left = Math.min(high, list.length - column * high);
+                nodes[i].x = x + column * pitch;
+                nodes[i].y = (k % high - (left - 1) / 2) * PITCH_Y;
+            });
+            x += many * pitch + GAP;
+        }
+        // Spread out, within limits, in the direction in which there is room. If only a part of a
+        // long graph is shown (see approach), there is little room.
+        const limit = this.width / x < NUMBERS_FROM ? 1.5 : 5, high = rows * PITCH_Y;
+        const spread = (room, has) => Math.max(1, Math.min(limit, room / has));
         const most = nodes.reduce((m, n) => Math.max(m, n.count), 1);
-        // The distances give the graph the proportions of the canvas, within limits.
-        const tallest = Math.max(...columns.map((list) => list.length), 1), groups = most > 1;
-        const shape = (this.width || 4) / (this.height || 3), sides = tallest / columns.length;
-        const high = Math.max(groups ? 44 : 26, Math.min(600, 40 / shape / sides));
-        const wide = Math.max(40, Math.min(320, high * sides * shape));
         for (const node of nodes) {
-            node.x = node.column * wide;
-            node.y = node.row * high;
-            node.r = groups ? 6 + 12 * Math.sqrt(node.count / most) : 7;
+            node.x *= spread(high * shape, x);
+            node.y *= spread(x / shape, high);
+            const grown = .8 + .4 * Math.sqrt(node.count / most);
+            node.wide = NODE_WIDE * (most > 1 ? grown : 1);
+            node.high = NODE_HIGH * (most > 1 ? grown : 1);
         }
     }
 
@@ -209,11 +264,37 @@ class Graph {
             x0 = Math.min(x0, x), x1 = Math.max(x1, x), y0 = Math.min(y0, y), y1 = Math.max(y1, y);
         }
         const zoom =
-            Math.min((this.width - 80) / (x1 - x0 + 40), (this.height - 80) / (y1 - y0 + 40));
-        this.zoomed = Math.max(.01, Math.min(2, zoom));
+            Math.min((this.width - 30) / (x1 - x0 + NODE_WIDE),
+                     (this.height - 40) / (y1 - y0 + NODE_HIGH + 20));
+        this.zoomed = Math.max(.01, Math.min(1.6, zoom));
         this.dx = this.width / 2 - (x0 + x1) / 2 * this.zoomed;
         this.dy = this.height / 2 - (y0 + y1) / 2 * this.zoomed;
         this.fitted = true;
+        this.draw();
+    }
+
+    /* Whether a node is the selected task, or the group that it is in. */
+    isSelected(n) {
+        const {selected} = this.app;
+        return selected !== NONE &&
+            (this.groupOf ? this.nodes[this.groupOf[selected]] === n : n.task === selected);
+    }
+
+    /* A long and low graph is too small to read when all of it is visible. Then its beginning is
+     * shown, or the selected task. The key 0 shows all. */
+    approach() {
+        const {nodes} = this;
+        const high = 2 * nodes.reduce((m, n) => Math.max(m, Math.abs(n.y) + PITCH_Y), 0);
+        const zoom = Math.min(1, this.height / high);
+        if (!this.width || this.zoomed > NUMBERS_FROM || zoom < 2 * this.zoomed) {
+            return;
+        }
+        const at = nodes.find((n) => this.isSelected(n));
+        const left = nodes.reduce((m, n) => Math.min(m, n.x), Infinity);
+        this.zoomed = zoom;
+        this.dx = at ? this.width / 2 - at.x * zoom : 30 - left * zoom;
+        this.dy = this.height / 2;
+        document.getElementById("graph-says").prepend("Only a part is visible: press 0 to see all. ");
         this.draw();
     }
 
@@ -243,7 +324,7 @@ class Graph {
         const most = links.reduce((m, l) => Math.max(m, l.count), 1);
         const curve = (l) => {
             const a = nodes[l.from], b = nodes[l.to];
-            const x0 = px(a), y0 = py(a), x1 = px(b), y1 = py(b);
+            const x0 = px(a) + a.wide * z / 2, y0 = py(a), x1 = px(b) - b.wide * z / 2, y1 = py(b);
             if (Math.max(x0, x1) < 0 || Math.min(x0, x1) > this.width || Math.max(y0, y1) < 0 ||
                 Math.min(y0, y1) > this.height) {
                 return;
@@ -258,7 +339,7 @@ class Graph {
         };
         c.lineWidth = Math.min(1.2, .4 + z * .5);
         c.strokeStyle = colours.faint;
-        c.globalAlpha = links.length > 2000 ? .35 : .7;
+        c.globalAlpha = Math.max(.05, Math.min(.7, 600 / links.length));
         // Bundles are drawn in three widths, with one stroke for each width.
         for (const [low, high, wide] of most > 1 ? [[0, .02, .6], [.02, .2, 1.4], [.2, 2, 3]]
                                                  : [[0, 2, c.lineWidth]]) {
@@ -282,51 +363,76 @@ class Graph {
         }
         c.textBaseline = "middle";
         c.textAlign = "center";
+        const font = getComputedStyle(document.body).fontFamily;
         for (const n of nodes) {
-            const x = px(n), y = py(n),
-                  r = Math.max(n.r * Math.min(z, 1.6), nodes.length < 1500 ? 2.6 : 1.2);
-            if (x < -60 || y < -60 || x > this.width + 60 || y > this.height + 60) {
-                continue;
+            const x = px(n), y = py(n);
+            if (x > -60 && y > -60 && x < this.width + 60 && y < this.height + 60) {
+                this.paintNode(c, n, x, y, font, critical);
             }
-            const dim =
-                this.app.filter && !this.app.filter.match(n.task === NONE ? n.first : n.task);
-            c.globalAlpha = dim ? .18 : 1;
-            c.fillStyle = colours.of(n.kind);
-            c.beginPath();
-            if (r < 2.5) {
-                c.rect(x - r, y - r, 2 * r, 2 * r);
-            } else {
-                c.arc(x, y, r, 0, 7);
-            }
-            c.fill();
-            const on = n.task !== NONE && critical && critical.on[n.task];
-            if ((n.task === selected && selected !== NONE) || on) {
-                c.strokeStyle = n.task === selected ? colours.accent : colours.ink;
-                c.lineWidth = Math.min(2.5, r / 2 + .5);
-                c.beginPath();
-                c.arc(x, y, r + c.lineWidth, 0, 7);
-                c.stroke();
-            }
-            if (z > .75) {
-                c.fillStyle = colours.ink;
-                c.font = "10px " + getComputedStyle(document.body).fontFamily;
-                c.fillText(n.count > 1 ? `${n.name} × ${amount(n.count)}` : n.name, x, y + r + 8);
-            }
-            c.globalAlpha = 1;
         }
+        c.globalAlpha = 1;
         c.textAlign = "left";
         this.drawn = nodes.length;
+    }
+
+    paintNode(c, n, x, y, font, critical) {
+        const {zoomed: z, app: {colours, filter}} = this;
+        const wide = Math.max(n.wide * z, 3), high = Math.max(n.high * z, 2.5);
+        const box = (grow) => {
+            c.beginPath();
+            c.roundRect(x - wide / 2 - grow, y - high / 2 - grow, wide + 2 * grow, high + 2 * grow,
+                        Math.min(high / 2, 5 * z) + grow);
+        };
+        const dim = filter && !filter.match(n.task === NONE ? n.first : n.task);
+        c.globalAlpha = dim ? .18 : 1;
+        c.fillStyle = n.skipped ? colours.paper : colours.of(n.kind);
+        box(0);
+        c.fill();
+        if (n.skipped || (n.failed && n.task === NONE)) {
+            c.strokeStyle = colours.bad;
+            c.lineWidth = Math.min(1.5, high / 4);
+            c.setLineDash(n.skipped && z > .3 ? [3, 2] : []);
+            c.stroke();
+            c.setLineDash([]);
+        }
+        const on = n.task !== NONE && critical && critical.on[n.task];
+        if (this.isSelected(n) || on) {
+            c.strokeStyle = this.isSelected(n) ? colours.accent : colours.ink;
+            c.lineWidth = Math.min(2.5, high / 4 + .5);
+            box(c.lineWidth);
+            c.stroke();
+        }
+        if (z >= NUMBERS_FROM) {
+            c.font = `${Math.min(13, Math.max(7.5, 11 * z))}px ${font}`;
+            // The box of a dimmed node is almost paper, so its number has the colour of text on it.
+            c.globalAlpha = 1;
+            c.fillStyle = n.skipped ? colours.bad : dim ? colours.soft : colours.words[n.kind];
+            c.fillText(n.text, x, y + .5, wide - 2);
+            c.globalAlpha = dim ? .18 : 1;
+        }
+        if (z >= NAMES_FROM) {
+            c.font = `${Math.min(12, 10 * z)}px ${font}`;
+            c.fillStyle = n.label ? colours.ink : colours.soft;
+            c.fillText(this.shorten(n.label || n.name, this.letters), x, y + high / 2 + 7 * z);
+        }
+    }
+
+    /* The start and the end of a long name: labels often differ at their ends. */
+    shorten(text, most) {
+        return text.length <= most ? text
+            : `${text.slice(0, Math.ceil(most / 2) - 1)}…${text.slice(-Math.floor(most / 2))}`;
     }
 
     // ---- mouse --------------------------------------------------------------------------------
 
     at(x, y) {
+        const {zoomed: z} = this;
         let best = null, near = Infinity;
         for (const n of this.nodes || []) {
-            const away =
-                Math.hypot(n.x * this.zoomed + this.dx - x, n.y * this.zoomed + this.dy - y);
-            if (away < near && away < Math.max(6, n.r * this.zoomed + 3)) {
-                near = away;
+            const dx = Math.abs(n.x * z + this.dx - x), dy = Math.abs(n.y * z + this.dy - y);
+            const within = (away, size) => away < Math.max(5, size * z / 2 + 2);
+            if (within(dx, n.wide) && within(dy, n.high) && dx + dy < near) {
+                near = dx + dy;
                 best = n;
             }
         }
@@ -351,8 +457,8 @@ class Graph {
         const {trace} = this.model;
         return n.task === NONE
             ? [n.name, `${amount(n.count)} tasks, ${duration(n.time)}`, `depth ${n.depth}`]
-            : [n.name, duration(trace.duration(n.task)),
-               `task ${n.task}, depth ${n.depth}`];
+            : [n.name, n.label, n.skipped ? "skipped" : duration(trace.duration(n.task)),
+               `task ${n.task}, depth ${n.depth}`].filter(Boolean);
     }
 
     listen() {

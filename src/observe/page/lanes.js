@@ -2,6 +2,8 @@
  * pixels: spans of two pixels or more are drawn one by one. Narrower spans are summed up for each
  * column of pixels, and drawn as one band per kernel. */
 
+const NEARLY_FULL = .98; // of a ring's capacity: the number is shown as a warning
+
 class Lanes extends View {
     paint() {
         if (!this.width || this.canvas.hidden) {
@@ -15,15 +17,16 @@ class Lanes extends View {
         this.phase = 35 - this.phase;
         const left = GUTTER * ratio, top = AXIS * ratio;
         const dy = (y) => Math.round((y - this.scroll) * ratio + top);
-        for (const place of this.places) {
+        const {skippedPlace} = this;
+        for (const place of skippedPlace ? [...this.places, skippedPlace] : this.places) {
             const end = dy(place.end);
             if (end < top || dy(place.y) > pixels.height) {
                 continue;
             }
             pixels.fill(left, pixels.width, dy(place.y), end, colours.laneBits);
         }
-        for (let tick = Math.ceil(this.from / step) * step; tick < this.to; tick += step) {
-            const x = Math.round(this.x(tick) * ratio);
+        for (let k = Math.max(0, Math.ceil(this.from / step)); k * step < this.to; k++) {
+            const x = Math.round(this.x(k * step) * ratio);
             if (x >= left) {
                 pixels.fill(x, x + 1, top, pixels.height, colours.lineBits);
             }
@@ -41,6 +44,9 @@ class Lanes extends View {
                               dy(y + high) - Math.round(2 * ratio), 1);
             }
         }
+        for (const {row, y, high} of this.rangePlaces) {
+            this.paintRow(row, dy(y) + 1, dy(y + high) - 1, 1);
+        }
         pixels.fill(0, pixels.width, 0, top, colours.paperBits);
         pixels.show();
         c.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -54,6 +60,7 @@ class Lanes extends View {
         c.rect(GUTTER, AXIS, this.width - GUTTER, this.height - AXIS);
         c.clip();
         this.paintNames(c, colours);
+        this.paintSkipped(c, colours);
         this.paintOutcomes(c, colours);
         this.paintPath(c, colours);
         this.paintSelected(c, colours);
@@ -146,11 +153,13 @@ class Lanes extends View {
     }
 
     paintNames(c, colours) {
-        const {trace} = this.model;
+        const {trace} = this.model, taskName = (i) => trace.label(i) || trace.kernelName(i);
         c.font = "11px " + getComputedStyle(document.body).fontFamily;
         c.textBaseline = "middle";
         const least = 30 / this.scale;
-        for (const {rows} of this.places) {
+        this.widths.size > 20000 && this.widths.clear();
+        for (const [rows, nameOf] of [[this.rangePlaces, (r) => trace.rangeName(r)],
+                                      ...this.places.map((place) => [place.rows, taskName])]) {
             for (const {row, y, high} of rows) {
                 const at = y - this.scroll + AXIS;
                 if (at + high < AXIS || at > this.height || high < 13) {
@@ -165,8 +174,7 @@ class Lanes extends View {
                     }
                     const x0 = Math.max(GUTTER, this.x(start[i])),
                           x1 = Math.min(this.width, this.x(end[i]));
-                    const name = trace.kernelName(items[i]), room = x1 - x0 - 8;
-                    const text = this.shorten(c, name, room);
+                    const text = this.shorten(c, nameOf(items[i]), x1 - x0 - 8);
                     if (text) {
                         c.fillStyle = kind[i] === DIM ? colours.soft : colours.words[kind[i]];
                         c.fillText(text, x0 + 4, at + high / 2 + .5);
@@ -174,6 +182,31 @@ class Lanes extends View {
                 }
             }
         }
+    }
+
+    /* A mark for each skipped task, or one for all of a pixel. */
+    paintSkipped(c, colours) {
+        const {skippedAt: at, skippedTasks} = this.model, place = this.skippedPlace;
+        const match = this.app.filter?.match;
+        for (let i = place ? this.skippedAfter(this.from) : 0; i < at.length && at[i] < this.to;) {
+            const x = Math.round(this.x(at[i]));
+            c.globalAlpha = !match || match(skippedTasks[i]) ? .8 : .15;
+            c.fillStyle = colours.bad;
+            c.fillRect(x - 1, place.y - this.scroll + AXIS + 3, 2, SKIPPED_ROW - 6);
+            i = this.skippedAfter(this.time(x + 2), i + 1);
+        }
+        c.globalAlpha = 1;
+    }
+
+    /* The first skipped task, from `low` on, that was skipped at t or later. */
+    skippedAfter(t, low = 0) {
+        const {skippedAt} = this.model;
+        let high = skippedAt.length;
+        while (low < high) {
+            const middle = (low + high) >> 1;
+            skippedAt[middle] < t ? low = middle + 1 : high = middle;
+        }
+        return low;
     }
 
     shorten(c, text, room) {
@@ -195,10 +228,10 @@ class Lanes extends View {
             if (y + high < AXIS || y > this.height || !ring.most) {
                 continue;
             }
-            // The full height is the capacity. A ring with little use is scaled up to be visible.
-            const capacity = ring.capacity || ring.most || 1;
-            const full = ring.most < capacity / 4 && ring.most ? ring.most * 1.25 : capacity;
-            const up = (used) => y + high - Math.min(1, used / full) * (high - 3);
+            // The full height is the capacity, so that rings can be compared. Any use is visible.
+            const full = ring.capacity || ring.most;
+            const up = (used) => y + high -
+                (used ? Math.max(1.5, Math.min(1, used / full) * (high - 3)) : 0);
             c.fillStyle = colours.line;
             c.fillRect(GUTTER, y + high, this.width - GUTTER, 1);
             c.beginPath();
@@ -226,8 +259,9 @@ class Lanes extends View {
             c.strokeStyle = colours.accent;
             c.lineWidth = 1.2;
             c.stroke();
-            if (full === capacity && ring.capacity) {
-                c.strokeStyle = colours.warn;
+            if (ring.capacity) {
+                c.strokeStyle = ring.most >= NEARLY_FULL * full ? colours.warn : colours.faint;
+                c.lineWidth = 1;
                 c.setLineDash([4, 4]);
                 c.beginPath();
                 c.moveTo(GUTTER, y + 3);
@@ -293,6 +327,18 @@ class Lanes extends View {
                 c.textAlign = "left";
             }
         }
+        const note = (text, y, style) => {
+            c.font = "11px " + font;
+            c.fillStyle = style;
+            c.fillText(text, 12, y - this.scroll + AXIS + .5);
+        };
+        if (this.rangePlaces.length) {
+            note("ranges", this.rangePlaces[0].y + RANGE_ROW / 2, colours.soft);
+        }
+        if (this.skippedPlace) {
+            note(`${amount(this.model.skipped)} skipped`, this.skippedPlace.y + SKIPPED_ROW / 2,
+                 colours.bad);
+        }
         if (this.ringPlaces.length) {
             const y = this.ringsAt - this.scroll + AXIS - 16;
             c.fillStyle = colours.soft;
@@ -311,21 +357,20 @@ class Lanes extends View {
                 c.fillText(`${ring.name}: not used`, 12, at + high / 2 + 1);
                 continue;
             }
-            c.fillText(ring.name, 12, at + high / 2 - 7);
+            c.fillText(ring.name, 12, at + high / 2 - 12);
             c.font = "10px " + font;
-            c.fillStyle =
-                ring.capacity && ring.most >= ring.capacity * .98 ? colours.warn : colours.soft;
-            c.fillText(`peak ${size(ring.most)}`, 12, at + high / 2 + 7);
+            c.fillStyle = ring.capacity && ring.most >= ring.capacity * NEARLY_FULL ? colours.warn
+                                                                                    : colours.soft;
+            c.fillText(`peak ${size(ring.most)}`, 12, at + high / 2 + 2);
             if (ring.capacity) {
-                c.fillText(`of ${size(ring.capacity)}`, 12, at + high / 2 + 19);
+                c.fillText(`${percent(ring.most, ring.capacity)} of ${size(ring.capacity)}`, 12,
+                           at + high / 2 + 14);
             }
         }
     }
 
     tickStep() {
-        const rough = (this.to - this.from) / Math.max(2, (this.width - GUTTER) / 120);
-        const power = 10 ** Math.floor(Math.log10(rough));
-        return power * [1, 2, 5, 10].find((m) => m * power >= rough);
+        return tickStep((this.to - this.from) / Math.max(2, (this.width - GUTTER) / 120));
     }
 
     paintAxis(c, colours, step) {
@@ -336,17 +381,21 @@ class Lanes extends View {
         c.font = "11px " + getComputedStyle(document.body).fontFamily;
         c.textBaseline = "middle";
         c.fillStyle = colours.soft;
-        for (let tick = Math.ceil(this.from / step) * step + 0; tick < this.to; tick += step) {
-            const x = this.x(tick);
+        const {base, label} = axisLabels(Math.max(0, this.from), this.to, step);
+        for (let k = Math.max(0, Math.ceil(this.from / step)); k * step < this.to; k++) {
+            const x = this.x(k * step);
             if (x >= GUTTER - 1) {
-                c.fillText(moment(tick, step), x + 4, AXIS / 2);
+                const text = label(k * step);
+                if (x + 8 + c.measureText(text).width < this.width) {
+                    c.fillText(text, x + 4, AXIS / 2);
+                }
                 c.fillRect(x, AXIS - 6, 1, 6);
             }
         }
         c.fillStyle = colours.paper;
         c.fillRect(0, 0, GUTTER - 6, AXIS - 1);
-        c.fillStyle = colours.faint;
-        c.fillText(`${duration(this.to - this.from)} wide`, 12, AXIS / 2);
+        c.fillStyle = colours.soft;
+        c.fillText(base ? `from ${base}` : `${duration(this.to - this.from)} wide`, 12, AXIS / 2);
     }
 
     /* How busy the workers were over the whole run, by kernel. Drawn once and kept. */

@@ -36,8 +36,12 @@ class App {
                 this.timeline.drawOverview();
             }
         }
+        this.countFailures();
+        this.warnOfCrowding();
+        this.panel.legend();
         this.panel.kernels();
         this.panel.run();
+        this.panel.failures();
         this.panel.task(NONE);
         this.timeline.draw();
         this.ready = true;
@@ -46,22 +50,18 @@ class App {
     head() {
         const {model} = this, t = model.trace, program = t.meta.get("program") || "a run";
         const name = program.split("/").pop();
-        document.title = `${name} · timeline`;
+        document.title = `${name}: ${amount(model.tasks)} tasks in ${duration(model.makespan)}`;
         $("title").textContent = name;
+        $("title").title = program;
         const workers = model.lanes.filter((lane) => lane.kind === LANE.WORKER).length;
         const facts = [
             [amount(model.tasks), "tasks"], [duration(model.makespan), ""],
             [workers, workers === 1 ? "worker" : "workers"],
             [three(model.busy / Math.max(model.makespan, 1)), "busy on average"]
         ];
-        if (model.failed) {
-            facts.push([amount(model.failed), "failed", "bad"]);
-        }
-        if (model.skipped) {
-            facts.push([amount(model.skipped), "skipped"]);
-        }
         $("facts").replaceChildren(...facts.map(
-            ([a, b, look]) => h("span", {class: look}, h("b", null, `${a}`), b ? ` ${b}` : "")));
+            ([a, b]) => h("span", null, h("b", null, `${a}`), b ? ` ${b}` : "")));
+        this.countFailures();
         if (t.lost) {
             const lanes = model.lanes.filter((lane) => lane.lost)
                               .map((lane) => `${lane.name}: ${amount(lane.lost)}`);
@@ -73,6 +73,27 @@ class App {
         }
         $("spoken").textContent =
             `${amount(model.tasks)} tasks on ${workers} workers in ${duration(model.makespan)}`;
+    }
+
+    countFailures() {
+        const {model} = this, damaged = model.failures().length - model.failed;
+        const bad = [[model.failed, "failed"], [model.skipped, "skipped"],
+                     [Math.max(0, damaged), "overwritten"]]
+            .filter(([count]) => count).map(([count, what]) => `${amount(count)} ${what}`);
+        $("failed").hidden = !bad.length;
+        $("failed").textContent = bad.join(", ") || "Failures";
+    }
+
+    warnOfCrowding() {
+        const {model} = this, crowding = model.crowding();
+        $("crowded").hidden = !crowding;
+        if (crowding) {
+            const {cores, most, share} = crowding, fewer = Math.max(1, cores - 1);
+            $("crowded").textContent =
+                `Up to ${most} threads ran on ${cores} ${cores === 1 ? "core" : "cores"} ` +
+                `(${percent(share, 1)} of the time), so kernels waited for a core in their ` +
+                `measured time. Try PTO_WORKERS=${fewer}.`;
+        }
     }
 
     // ---- selection ----------------------------------------------------------------------------
@@ -111,6 +132,39 @@ class App {
         $("spoken").textContent = edgeTitle(this.model, edge);
         document.querySelector("[data-of=edge]")?.scrollIntoView({block: "nearest"});
         this.timeline.draw();
+    }
+
+    selectRange(range, reveal) {
+        this.select(NONE);
+        this.panel.range(range);
+        this.side("task");
+        $("spoken").textContent = `range ${this.model.trace.rangeName(range)}`;
+        if (reveal) {
+            this.timeline.revealRange(range);
+        }
+    }
+
+    /* The next failed task after the selected one. Without any, the list of what was skipped. */
+    nextFailure(by = 1) {
+        const list = this.model.failures(), {selected} = this;
+        this.side("failures");
+        if (!list.length) {
+            return;
+        }
+        const next = by > 0 ? list.find((i) => selected === NONE || i > selected) ?? list[0]
+            : list.findLast((i) => i < selected) ?? list[list.length - 1];
+        this.select(next, true);
+        this.timeline.reveal(next, true);
+    }
+
+    /* Highlights a failed task and the tasks that were skipped because of it. */
+    filterCause(task) {
+        const t = this.model.trace;
+        this.setFilter({
+            kind: "cause",
+            name: `task ${task} and the tasks skipped because of it`,
+            match: (i) => i === task || t.failure(i)?.cause === task
+        });
     }
 
     hover(task) {
@@ -194,16 +248,32 @@ class App {
                 });
             });
         }
-        const modes = [$("graph-whole"), $("graph-near")];
-        modes.forEach((button, around) => button.addEventListener("click", () => {
-            if (around && this.selected === NONE) {
-                $("graph-says").textContent = "Select a task first: click one, or search with /.";
-                return;
-            }
-            this.graph.around = Boolean(around);
-            modes.forEach((b, i) => b.setAttribute("aria-pressed", `${i === around}`));
+        $("graph-whole").addEventListener("click", () => this.showAround(false));
+        $("graph-near").addEventListener("click", () => this.showAround(true));
+        $("fewer-hops").addEventListener("click", () => this.changeHops(-1));
+        $("more-hops").addEventListener("click", () => this.changeHops(1));
+        $("failed").addEventListener("click", () => this.nextFailure(1));
+    }
+
+    /* The graph around the selected task, or the whole graph. */
+    showAround(around) {
+        this.openTab($("tab-graph"));
+        if (around && this.selected === NONE) {
+            $("graph-says").textContent = "Select a task first: click one, or search with /.";
+            return;
+        }
+        this.graph.around = around;
+        $("graph-whole").setAttribute("aria-pressed", `${!around}`);
+        $("graph-near").setAttribute("aria-pressed", `${around}`);
+        $("hops-group").hidden = !around;
+        this.graph.build();
+    }
+
+    changeHops(by) {
+        if (this.graph.around && !$("view-graph").hidden) {
+            this.graph.hops = Math.max(1, Math.min(99, this.graph.hops + by));
             this.graph.build();
-        }));
+        }
     }
 
     openTab(tab) {
@@ -287,6 +357,11 @@ class App {
             w: () => this.follow(true),
             r: () => this.follow(false),
             c: () => { this.side("path"); this.togglePath(); },
+            f: () => this.nextFailure(1),
+            F: () => this.nextFailure(-1),
+            a: () => this.showAround(!this.graph.around),
+            "[": () => this.changeHops(-1),
+            "]": () => this.changeHops(1),
             g: () => this.openTab($("tab-graph")),
             t: () => this.openTab($("tab-time")),
             d: () => this.turnTheme(),
@@ -359,6 +434,7 @@ class App {
         this.colours = new Colours(document.documentElement.dataset.theme === "dark");
         this.panel.legend();
         this.panel.kernels();
+        this.panel.failures();
         this.panel.task(this.selected);
         if (!$("side-path").hidden) {
             this.panel.path();
@@ -380,12 +456,16 @@ class App {
         const take = (entry) => {
             close();
             input.value = entry.name;
-            if (entry.kind === "task") {
+            if (entry.kind === "task" || entry.kind === "label") {
                 this.select(entry.task, true);
                 this.timeline.reveal(entry.task, true);
             } else {
                 this.setFilter(entry);
-                this.nextHit();
+                if (entry.kind === "range") {
+                    this.selectRange(entry.range, true);
+                } else {
+                    this.nextHit();
+                }
             }
         };
         const option = (entry, i) => {
@@ -399,11 +479,12 @@ class App {
                          ? this.panel.swatch(this.model.kernelClass[entry.kernel]) : null,
                      h("span", null, entry.name),
                      h("small", null,
-                       entry.kind === "kernel" ? `${amount(entry.count)} tasks` : entry.kind));
+                       ["kernel", "outcome", "labels"].includes(entry.kind)
+                           ? `${amount(entry.count)} tasks` : entry.kind));
         };
         const show = () => {
             list.replaceChildren(...(found.length ? found.map(option)
-                : [h("p", null, "No kernel, place or task has this name.")]));
+                : [h("p", null, "No kernel, place, label, range or task has this name.")]));
             list.hidden = !input.value.trim();
             input.setAttribute("aria-expanded", `${!list.hidden}`);
             input.setAttribute("aria-activedescendant", found.length ? `found-${at}` : "");

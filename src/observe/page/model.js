@@ -4,8 +4,10 @@
  * sums, so that the cost of drawing depends on the number of pixels, not of spans. */
 
 const BLOCK = 16;   // spans per running sum
+const MOST_RANGES = 5; // rows for ranges inside of ranges; deeper ones are not drawn
 const CLASSES = 24; // kernels with their own colour and pattern; the last class is for all others
-const DIM = CLASSES, CALL = CLASSES + 1, ALL_CLASSES = CLASSES + 2;
+const DIM = CLASSES, CALL = CLASSES + 1, FAILED = CLASSES + 2, RANGE = CLASSES + 3;
+const ALL_CLASSES = CLASSES + 4;
 
 class Row {
     /* Spans in the order of `items` (indices of tasks, sorted by start). */
@@ -183,7 +185,11 @@ class Model {
             this.last = room && end > this.last ? end : this.last;
         }
         this.makeEvents();
+        this.eventKinds = new Set(this.lanes.flatMap((lane) => [...new Set(lane.eventKind)]));
         this.makeRings();
+        this.makeRanges();
+        this.makeSkipped();
+        this.failureList = null;
     }
 
     /* A task that has not ended is drawn to the end of the picture. */
@@ -225,9 +231,15 @@ class Model {
         });
     }
 
-    classOf(i) {
+    kernelClassOf(i) {
         const kernel = this.trace.kernel(i);
         return this.kernelClass[kernel === NONE ? this.trace.KERNELS.count : kernel];
+    }
+
+    /* Failed tasks have a colour of their own. */
+    classOf(i) {
+        return this.failed && this.trace.outcome(i) === OUTCOME.FAILED ? FAILED
+                                                                       : this.kernelClassOf(i);
     }
 
     makeLanes() {
@@ -402,6 +414,105 @@ class Model {
         }
     }
 
+    /* Ranges of the program, one row for each depth. Ranges of one depth do not overlap. */
+    makeRanges() {
+        const t = this.trace, depths = new Uint8Array(t.RANGES.count), items = [];
+        for (let r = 0; r < t.RANGES.count; r++) {
+            const parent = t.rangeParent(r);
+            depths[r] = parent === NONE ? 0 : Math.min(depths[parent] + 1, MOST_RANGES);
+            if (depths[r] < MOST_RANGES) {
+                (items[depths[r]] ||= []).push(r);
+            }
+        }
+        const end = (r) => Math.max(t.rangeBegin(r), t.rangeEnd(r) || this.last);
+        this.ranges = items.map((list) => {
+            const row = new Row(Uint32Array.from(list), (r) => t.rangeBegin(r), end);
+            row.classify(() => RANGE);
+            return row;
+        });
+    }
+
+    /* Tasks that were skipped ran on no lane. They are drawn at the time at which that was
+     * decided. */
+    makeSkipped() {
+        const t = this.trace;
+        const order = this.skipped ? sortByTime(t.TASKS, 10, (i) => !this.isSkipped(i)) : [];
+        this.skippedTasks = order;
+        this.skippedAt = Float64Array.from(order, (i) => t.end(i));
+    }
+
+    isSkipped(i) {
+        return this.trace.outcome(i) === OUTCOME.SKIPPED;
+    }
+
+    /* Failed tasks, and those whose memory a guard found overwritten, in order of submission. */
+    failures() {
+        if (!this.failureList) {
+            const {FAILURES} = this.trace, list = this.failureList = [];
+            for (let f = 0; f < FAILURES.count; f++) {
+                if (!this.isSkipped(FAILURES.u32(f, 0))) {
+                    list.push(FAILURES.u32(f, 0));
+                }
+            }
+            // Older files have no such records.
+            for (let i = 0; !FAILURES.count && this.failed && i < this.tasks; i++) {
+                if (this.trace.outcome(i) === OUTCOME.FAILED) {
+                    list.push(i);
+                }
+            }
+        }
+        return this.failureList;
+    }
+
+    /* How many tasks were skipped because this one failed. */
+    skippedBecauseOf(i) {
+        if (!this.causes) {
+            const {FAILURES} = this.trace;
+            this.causes = new Map();
+            for (let f = 0; f < FAILURES.count; f++) {
+                const cause = FAILURES.u32(f, 4);
+                if (this.isSkipped(FAILURES.u32(f, 0))) {
+                    this.causes.set(cause, (this.causes.get(cause) || 0) + 1);
+                }
+            }
+        }
+        return this.causes.get(i) || 0;
+    }
+
+    /* The innermost range that a task was submitted in; NONE if there is none. */
+    rangeOf(i) {
+        const t = this.trace;
+        let low = 0, high = t.RANGES.count; // the last range that began before the task
+        while (low < high) {
+            const middle = (low + high) >> 1;
+            t.rangeFirst(middle) <= i ? low = middle + 1 : high = middle;
+        }
+        let range = low ? low - 1 : NONE; // the ranges that were open then are around it
+        while (range !== NONE && !t.inRange(range, i)) {
+            range = t.rangeParent(range);
+        }
+        return range;
+    }
+
+    /* How many threads ran at the same time, compared with the cores of the machine. Sampled, since
+     * an estimate is enough. null if the cores are not known, or were enough. */
+    crowding() {
+        const cores = Number(this.trace.meta.get("cores")), samples = 2048;
+        if (!(cores > 0)) {
+            return null;
+        }
+        let most = 0, over = 0;
+        for (let k = 0; k < samples; k++) {
+            const t = this.first + (k + .5) / samples * (this.last - this.first);
+            const runs = (row) => row.start[row.after(t)] <= t;
+            const running = this.lanes.filter((lane) => lane.kind !== LANE.FOREIGN &&
+                (lane.rows.some(runs) || (lane.calls && runs(lane.calls)))).length;
+            most = Math.max(most, running);
+            over += running > cores;
+        }
+        return most > cores && over > samples / 20 ? {cores, most, share: over / samples} : null;
+    }
+
     /* Only tasks for which match(task) is true keep their colour. null: all tasks do. */
     classify(match) {
         const kindOf = match ? (i) => match(i) ? this.classOf(i) : DIM : (i) => this.classOf(i);
@@ -532,9 +643,12 @@ class Model {
         const t = this.trace, k = t.KERNELS.count;
         const durations = Array.from({length: k}, (_, i) => new Float64Array(this.kernelCount[i]));
         const fill = new Uint32Array(k), waiting = new Float64Array(k),
-              queued = new Float64Array(k);
+              queued = new Float64Array(k), skipped = new Uint32Array(k);
         for (let i = 0; i < this.tasks; i++) {
             const kernel = t.kernel(i);
+            if (kernel !== NONE && this.isSkipped(i)) {
+                skipped[kernel]++;
+            }
             if (kernel === NONE || t.lane(i) === NONE || t.start(i) !== t.start(i)) {
                 continue;
             }
@@ -546,12 +660,12 @@ class Model {
         this.table = durations.map((all, kernel) => {
             const n = fill[kernel], sorted = all.subarray(0, n).sort();
             const at = (share) => n ? sorted[Math.min(n - 1, Math.floor(share * n))] : 0;
-            return {kernel, name: t.kernelNames[kernel], count: this.kernelCount[kernel],
+            return {kernel, name: t.kernelNames[kernel], ran: n, skipped: skipped[kernel],
                     total: this.kernelTime[kernel], mean: n ? this.kernelTime[kernel] / n : 0,
                     p50: at(.5), p99: at(.99), max: n ? sorted[n - 1] : 0,
                     waiting: n ? waiting[kernel] / n : 0, queued: n ? queued[kernel] / n : 0};
         });
-        this.table = this.table.filter((row) => row.count);
+        this.table = this.table.filter((row) => this.kernelCount[row.kernel]);
         return this.table;
     }
 
@@ -581,6 +695,13 @@ class Model {
                 }
             }
         }
+        for (const [word, outcome] of [["failed", OUTCOME.FAILED], ["skipped", OUTCOME.SKIPPED]]) {
+            const count = this[word];
+            if (count && word.startsWith(wanted)) {
+                found.push({kind: "outcome", name: word, count,
+                            match: (i) => t.outcome(i) === outcome});
+            }
+        }
         t.kernelNames.forEach((name, k) => {
             if (name.toLowerCase().includes(wanted)) {
                 found.push({kind: "kernel", kernel: k, name, count: this.kernelCount[k],
@@ -592,6 +713,37 @@ class Model {
                 found.push({kind: "place", site: s, name, match: (i) => t.site(i) === s});
             }
         });
+        this.searchLabels(wanted, found);
         return found.slice(0, 60);
+    }
+
+    /* Ranges of one name are one entry, and so are labels: the first of them are listed. */
+    searchLabels(wanted, found) {
+        const t = this.trace, ranges = new Map();
+        for (let r = 0; r < t.RANGES.count; r++) {
+            const name = t.rangeName(r);
+            if (name.toLowerCase().includes(wanted)) {
+                ranges.has(name) ? ranges.get(name).push(r) : ranges.set(name, [r]);
+            }
+        }
+        for (const [name, list] of ranges) {
+            found.push({kind: "range", name, range: list[0], count: list.length,
+                        match: (i) => list.some((r) => t.inRange(r, i))});
+        }
+        const labelled = new Set();
+        for (let l = 0; l < t.LABELS.count; l++) {
+            if (t.text(t.LABELS.u32(l, 1)).toLowerCase().includes(wanted)) {
+                labelled.add(t.LABELS.u32(l, 0));
+                if (labelled.size <= 20) {
+                    const i = t.LABELS.u32(l, 0);
+                    found.push({kind: "label", task: i, count: 1, match: (j) => j === i,
+                                name: `${t.label(i)}: ${t.kernelName(i)} ${i}`});
+                }
+            }
+        }
+        if (labelled.size > 1) {
+            found.push({kind: "labels", name: `labels with “${wanted}”`, count: labelled.size,
+                        match: (i) => labelled.has(i)});
+        }
     }
 }

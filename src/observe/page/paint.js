@@ -24,14 +24,18 @@ class Colours {
             this[name + "Bits"] = packed(hex(name));
         }
         const paper = hex("paper");
-        this.roomBits = packed(dark ? [0x2e, 0x26, 0x12] : [0xff, 0xef, 0xc9]);
-        this.roomLineBits = packed(dark ? [0x86, 0x6a, 0x2c] : [0xcf, 0xa3, 0x45]);
+        const room = dark ? [0x2e, 0x26, 0x12] : [0xff, 0xef, 0xc9];
+        const roomLine = dark ? [0x86, 0x6a, 0x2c] : [0xcf, 0xa3, 0x45];
+        [this.room, this.roomLine] = [css(room), css(roomLine)];
+        [this.roomBits, this.roomLineBits] = [packed(room), packed(roomLine)];
         this.main = [];
         for (let c = 0; c < CLASSES; c++) {
             this.main.push(c === CLASSES - 1 ? OTHERS : HUES[c % HUES.length]);
         }
         this.main[DIM] = mix(hex("faint"), paper, .62);
         this.main[CALL] = hex("soft");
+        this.main[FAILED] = dark ? [0xff, 0x5c, 0x50] : [0xd3, 0x1f, 0x16];
+        this.main[RANGE] = mix(hex("accent"), paper, dark ? .7 : .8);
         this.second = this.main.map(
             (c, i) => i >= CLASSES ? c : mix(c, dark ? [0, 0, 0] : [255, 255, 255], .45));
         this.bits = Uint32Array.from(this.main, packed);
@@ -154,13 +158,44 @@ function duration(ns) {
         : size < 999.5e6 ? `${three(ns / 1e6)} ms` : `${three(ns / 1e9)} s`;
 }
 
-/* A point in time, with as many digits as one step of the axis needs. */
-function moment(ns, step) {
-    const [unit, name] = step >= 1e9 ? [1e9, "s"] : step >= 1e6 ? [1e6, "ms"]
-        : step >= 1e3 ? [1e3, "µs"] : [1, "ns"];
-    const digits = Math.max(0, -Math.floor(Math.log10(step / unit) + 1e-9));
-    return `${(ns / unit).toLocaleString("en", {minimumFractionDigits: digits,
-                                                maximumFractionDigits: digits})} ${name}`;
+/* ---- The time axis -------------------------------------------------------------------------- */
+
+/* Steps of 1, 2 or 5 times a power of ten. Above a second, steps that divide minutes and hours. */
+function tickStep(least) {
+    const long = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600].map((s) => s * 1e9);
+    if (least > .5e9) {
+        return long.find((step) => step >= least) || Math.ceil(least / 3600e9) * 3600e9;
+    }
+    const power = 10 ** Math.floor(Math.log10(least));
+    return power * [1, 2, 5, 10].find((m) => m * power >= least * .999999);
+}
+
+/* A point in time, to the precision of `step`, in the unit of `size`. From two minutes on, minutes
+ * and seconds: 2:05. */
+function moment(ns, step, size = ns) {
+    const long = size >= 120e9, least = long ? 1e9 : Math.min(size, 1e9);
+    const [unit, name] = least >= 1e9 ? [1e9, "s"] : least >= 1e6 ? [1e6, "ms"]
+        : least >= 1e3 ? [1e3, "µs"] : [1, "ns"];
+    const digits = Math.max(0, Math.ceil(Math.log10(unit / step) - 1e-9));
+    if (!long) {
+        return `${(ns / unit).toFixed(digits)} ${name}`;
+    }
+    const s = ns / 1e9, minutes = Math.floor(s / 60 + 1e-12);
+    const rest = Math.max(0, s - 60 * minutes).toFixed(digits)
+        .padStart(digits ? digits + 3 : 2, "0");
+    return minutes < 60 ? `${minutes}:${rest}`
+        : `${Math.floor(minutes / 60)}:${`${minutes % 60}`.padStart(2, "0")}:${rest}`;
+}
+
+/* The labels of the axis: {base, label(t)}. Far into a view of a long run, a time has too many
+ * digits to read. Then `base` is a round time before the view, and labels count from there. */
+function axisLabels(from, to, step) {
+    if (to / step < 20000) {
+        return {base: "", label: (t) => moment(t, step, to)};
+    }
+    const round = 10 ** Math.ceil(Math.log10(to - from));
+    const base = Math.max(0, Math.floor(from / round) * round);
+    return {base: moment(base, round), label: (t) => `+${moment(t - base, step, to - base)}`};
 }
 
 function amount(n) {

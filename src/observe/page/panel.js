@@ -18,6 +18,8 @@ function h(what, more, ...inside) {
     return element;
 }
 
+const FEW_SCALARS = 3; /* more of them in a row share a line */
+
 /* A list of names and values. */
 function facts(...pairs) {
     return h("dl.facts", null, pairs.map(([name, value]) => [h("dt", null, name),
@@ -39,6 +41,11 @@ class Panel {
         this.sort = {by: "total", down: true};
     }
 
+    /* Built when it is first needed: it reads all arguments. */
+    get views() {
+        return this.allViews ||= new Views(this.trace);
+    }
+
     show(id, ...inside) {
         document.getElementById(id).replaceChildren(...inside.flat(9).filter(Boolean));
     }
@@ -49,7 +56,12 @@ class Panel {
 
     taskLink(i) {
         return h("button.link", {onclick: () => this.app.select(i, true)},
-                 `${this.trace.kernelName(i)} `, h("span.mono", null, `${i}`));
+                 `${this.trace.kernelName(i)} `, h("span.mono", null, `${i}`), this.label(i));
+    }
+
+    label(i) {
+        const label = this.trace.label(i);
+        return label ? h("span.tag", null, label) : null;
     }
 
     // ---- a task -------------------------------------------------------------------------------
@@ -60,26 +72,31 @@ class Panel {
             return;
         }
         const {trace: t, model} = this, kernel = t.kernel(i), lane = t.lane(i);
-        const type = kernel === NONE ? NONE : t.KERNELS.u32(kernel, 1), outcome = t.outcome(i);
+        const type = kernel === NONE ? NONE : t.KERNELS.u32(kernel, 1);
         this.show("side-task",
-            h("h2", null, this.swatch(model.classOf(i)), " ", t.kernelName(i)),
+            h("h2", null, this.swatch(model.classOf(i)), " ", t.kernelName(i), this.label(i)),
             h("p.soft", null, h("span.mono", null, `task ${i}`), " · submitted at ",
               h("span.mono", null, t.siteName(i))),
-            outcome === OUTCOME.DONE ? null
-                : h("p.bad", null, OUTCOME_WORDS[outcome] || "ended in an unknown way"),
+            this.outcome(i),
+            this.rangesOf(i),
             t.ranInline(i) ? h("p.soft", null, "ran inline, in its submit") : null,
             this.times(i),
             this.edge(),
             h("h3", null, "Facts"),
             facts(["lane", lane === NONE ? "never ran" : t.laneNames[lane]],
-                  ["started at", duration(t.start(i))],
+                  ["started at", lane === NONE ? "never" : this.when(t.start(i))],
                   ["handle", `${t.id(i)}`],
                   ["type", TYPE_NAMES[type] || "unknown"],
                   ["ring level", `${t.level(i)}`]),
             h("h3", null, `Arguments (${t.args(i)})`),
-            Array.from({length: t.args(i)}, (_, a) => this.argument(t.firstArg(i) + a, a)),
+            this.argumentRows(i),
+            this.lettersNote(i),
             this.edges("Waits for", i, true),
             this.edges("Waited for by", i, false));
+    }
+
+    when(time) {
+        return moment(time, time < 1e6 ? 10 : 1e3);
     }
 
     /* The parts of its time, as a bar and a list. */
@@ -118,6 +135,29 @@ class Panel {
                             : "It depends on no task that was still running.");
     }
 
+    /* One row for each, but many scalars in a row share one: a copy begins with twenty. */
+    argumentRows(i) {
+        const t = this.trace, first = t.firstArg(i), rows = [];
+        const isScalar = (a) => a < t.args(i) && 
+            (t.ARGS.u8(first + a, 23) & ~PTRACE_NODEP) === ACCESS.SCALAR;
+        for (let a = 0; a < t.args(i); a++) {
+            let end = a;
+            while (isScalar(end)) {
+                end++;
+            }
+            if (end - a > FEW_SCALARS) {
+                const values = Array.from({length: end - a}, (_, k) => this.scalar(first + a + k));
+                rows.push(h("div.tensor", null, h("b", null, `${a} to ${end - 1} `),
+                            h("span.soft", null, "scalars "),
+                            h("span.mono", null, values.join(", "))));
+                a = end - 1;
+            } else {
+                rows.push(this.argument(first + a, a));
+            }
+        }
+        return rows;
+    }
+
     argument(a, number) {
         const {ARGS} = this.trace, access = ARGS.u8(a, 23);
         const words = this.access(a) + (access & PTRACE_NODEP ? ", causes no dependencies " : " ");
@@ -125,9 +165,30 @@ class Panel {
         if ((access & ~PTRACE_NODEP) === ACCESS.SCALAR) {
             return h("div.tensor", null, head, h("span.mono", null, this.scalar(a)));
         }
-        return h("div.tensor", null,
-                 h("div", null, head, h("span.mono", null, this.type(a))),
-                 h("div.soft.mono", null, `strides ${this.strides(a)} · ${this.where(a)}`));
+        return h("div.tensor", {title: this.where(a)}, h("div", null, head, this.view(a)),
+                 h("div.soft.mono", null, this.shape(a)));
+    }
+
+    /* For example: A[128:192, 0:64] of 1024x1024 float32. If the matrix is not known, the address
+     * tells views apart. */
+    view(a) {
+        const text = this.views.text(a);
+        return text ? [h("b.mono", null, text[0]), ` of ${text[1]}`]
+                    : `a view of ${bytesText(this.trace.ARGS.u64(a, 2))} ${this.where(a)}`;
+    }
+
+    lettersNote(i) {
+        const t = this.trace;
+        const args = Array.from({length: t.args(i)}, (_, a) => t.firstArg(i) + a);
+        return args.some((a) => /^[A-Z]/.test(this.views.text(a)?.[0]))
+            ? h("p.soft.small", null, "Letters name the memory of the program in the order of " +
+                "its use, not its variables.") : null;
+    }
+
+    shape(a) {
+        const device = this.trace.deviceOf(a);
+        return `${this.type(a)} · strides ${this.strides(a)}` +
+            (device === "cpu:0" ? "" : ` · on ${device}`);
     }
 
     access(a) {
@@ -176,6 +237,7 @@ class Panel {
                      h("span.kind", null, EDGE_NAMES[t.edgeKind(e)] || "?"),
                      h("span", null, other === NONE ? "a task before the trace"
                                                     : `${t.kernelName(other)} ${other}`),
+                     other === NONE ? null : this.label(other),
                      h("span", null, e === last ? "last to end" : ""));
         };
         return [h("h3", null, `${title} (${amount(list.length)})`), list.slice(0, most).map(row),
@@ -198,10 +260,10 @@ class Panel {
         const why = EDGE_WORDS[t.edgeKind(e)] || "depends on it";
         const region = (who, a, task) => a === NONE || task === NONE ? null
             : h("div.tensor", null,
-                h("div", null, h("span.soft", null, `${who}: argument ${a - t.firstArg(task)}, `),
-                  h("span.mono", null, `${this.access(a)} ${this.type(a)}`)),
-                h("div.soft.mono", null, `strides ${this.strides(a)} · ${this.where(a)}`),
-                h("div.soft.mono", null, this.reach(a)));
+                h("div", null, h("span.soft", null, `${who}: argument ${a - t.firstArg(task)}, ` +
+                                 `${this.access(a)} `), this.view(a)),
+                h("div.soft.mono", null, this.shape(a)),
+                h("div.soft.mono", {title: this.where(a)}, this.reach(a)));
         const because = t.edgeKind(e) === EDGE.AFTER
             ? "The program asked for this order (pto_after). Memory is not the reason."
             : verdict === PTRACE_SAME_REGION ? "The two regions are the same."
@@ -230,53 +292,177 @@ class Panel {
             far < 0n ? low += far : high += far;
         }
         const at = ARGS.exact(a, 0), first = at + low * size, end = at + (high + 1n) * size;
-        return `bytes 0x${first.toString(16)} to 0x${(end - 1n).toString(16)} ` +
+        const storage = this.views.storageOf(a), base = BigInt(storage ? storage.base : 0);
+        const number = (x) => storage ? (x - base).toLocaleString("en") : `0x${x.toString(16)}`;
+        return `bytes ${number(first)} to ${number(end - 1n)}` +
+            `${storage ? ` of ${storage.name}` : ""} ` +
             `(${bytesText(Number(end - first))} from end to end)`;
+    }
+
+    // ---- failures and ranges ------------------------------------------------------------------
+
+    /* How a task ended, if it did not end well, with the words of its kernel. */
+    outcome(i) {
+        const {trace: t, model, app} = this, outcome = t.outcome(i), why = t.failure(i);
+        const words = why?.words ? h("pre.words", null, why.words) : null;
+        if (outcome === OUTCOME.FAILED || (why && outcome === OUTCOME.DONE)) {
+            const hit = model.skippedBecauseOf(i);
+            return h("div.box.failed", {"data-of": "outcome"},
+                     h("b.bad", null, outcome === OUTCOME.FAILED ? "failed"
+                                                               : "its memory was overwritten"),
+                     why?.status ? h("span.mono", null, ` ${why.status}`) : null, words,
+                     hit ? h("button.link", {onclick: () => app.filterCause(i)},
+                             `${amount(hit)} ${hit === 1 ? "task was" : "tasks were"} skipped ` +
+                             "because of it") : null);
+        }
+        if (outcome === OUTCOME.SKIPPED && why && why.cause !== NONE) {
+            const {words: said} = t.failure(why.cause) || {words: ""};
+            return h("div.box.failed", {"data-of": "outcome"}, h("b.bad", null, "skipped"),
+                     " because ", this.taskLink(why.cause), " failed",
+                     why.edge === NONE ? null : [", ", h("button.link", {
+                         onclick: () => app.selectEdge(why.edge)}, "through this edge")],
+                     said ? h("pre.words", null, said) : null);
+        }
+        return outcome === OUTCOME.DONE ? null
+            : h("p.bad", {"data-of": "outcome"},
+                OUTCOME_WORDS[outcome] || "ended in an unknown way");
+    }
+
+    /* The ranges that a task was submitted in, the outermost first. */
+    rangesOf(i) {
+        const t = this.trace, list = [];
+        for (let r = this.model.rangeOf(i); r !== NONE; r = t.rangeParent(r)) {
+            list.unshift(h("button.link", {onclick: () => this.app.selectRange(r, true)},
+                           t.rangeName(r)));
+        }
+        return list.length
+            ? h("p", {"data-of": "ranges"}, h("span.soft", null, "in "),
+                list.flatMap((link, k) => k ? [" › ", link] : [link])) : null;
+    }
+
+    range(r) {
+        const {trace: t, model, app} = this, begin = t.rangeBegin(r), end = t.rangeEnd(r);
+        const first = t.rangeFirst(r), count = t.rangeTasks(r), most = 200;
+        let busy = 0, done = 0;
+        for (let i = first; i < first + count; i++) {
+            busy += t.lane(i) === NONE ? 0 : t.duration(i);
+            done = Math.max(done, model.endOf(i));
+        }
+        const open = !(end === end), inside = {name: t.rangeName(r), kind: "range", range: r,
+                                               match: (i) => t.inRange(r, i)};
+        this.show("side-task",
+            h("h2", null, t.rangeName(r)),
+            h("p.soft", null, open ? "a range that was still open when the trace ended"
+                                   : "a range of the program"),
+            facts(["began at", this.when(begin)],
+                  ["was open", duration((open ? model.last : end) - begin)],
+                  ["tasks submitted", amount(count)],
+                  ...(count ? [["last of them ended after", duration(done - begin)],
+                               ["their kernel time", duration(busy)]] : [])),
+            h("p", null,
+              h("button.button", {onclick: () => app.timeline.revealRange(r)}, "Zoom to it"), " ",
+              count ? h("button.button", {onclick: () => app.setFilter(inside)},
+                        "Highlight its tasks") : null),
+            h("h3", null, "Tasks, in order"),
+            Array.from({length: Math.min(count, most)}, (_, k) => this.taskRow(first + k)),
+            this.andMore(count - most));
+    }
+
+    /* All ranges, as the program nests them. */
+    rangeList() {
+        const {trace: t, model, app} = this, most = 300, depths = [];
+        const rows = Array.from({length: Math.min(t.RANGES.count, most)}, (_, r) => {
+            const parent = t.rangeParent(r), depth = parent === NONE ? 0 : depths[parent] + 1;
+            depths.push(depth);
+            return h("button.row", {"data-range": r, style: {paddingLeft: `${6 + 16 * depth}px`},
+                                    onclick: () => app.selectRange(r, true)},
+                     h("span", null, t.rangeName(r)),
+                     h("span", null, `${amount(t.rangeTasks(r))} tasks, ` +
+                       duration((t.rangeEnd(r) || model.last) - t.rangeBegin(r))));
+        });
+        return rows.length ? [h("h3", null, `Ranges (${amount(t.RANGES.count)})`), rows,
+                              this.andMore(t.RANGES.count - most)] : null;
+    }
+
+    taskRow(i) {
+        const {trace: t, model} = this;
+        return h("button.row", {"data-task": i, onclick: () => this.app.select(i, true)},
+                 this.swatch(model.classOf(i)), h("span", null, `${t.kernelName(i)} `),
+                 h("span.mono.soft", null, `${i}`), this.label(i),
+                 h("span", null, model.isSkipped(i) ? "skipped" : duration(t.duration(i))));
+    }
+
+    /* All tasks that failed, with the words of their kernels. */
+    failures() {
+        const {trace: t, model, app} = this, list = model.failures(), most = 200;
+        document.getElementById("tab-failures").hidden = !list.length && !model.skipped;
+        const damaged = list.length - model.failed;
+        this.show("side-failures",
+            h("h2", null, `${amount(model.failed)} failed, ${amount(model.skipped)} skipped`),
+            damaged ? h("p", null, `The memory of ${amount(damaged)} more was overwritten.`) : null,
+            list.slice(0, most).map((i) => {
+                const why = t.failure(i), hit = model.skippedBecauseOf(i);
+                return h("div.box.failed", {"data-failed": i},
+                         h("div", null, this.taskLink(i),
+                           h("span.soft", null, ` ${t.siteName(i)}`)),
+                         why?.status ? h("div.mono", null, why.status) : null,
+                         why?.words ? h("pre.words", null, why.words) : null,
+                         hit ? h("button.link", {onclick: () => app.filterCause(i)},
+                                 `${amount(hit)} skipped because of it`) : null);
+            }),
+            this.andMore(list.length - most),
+            list.length ? null
+                : h("p.soft", null, "No task failed. The run was cancelled, or a task that is " +
+                    "not in the trace failed."));
     }
 
     // ---- kernels ------------------------------------------------------------------------------
 
+    /* Two rows for each kernel: its name, which may be long, and below it the numbers. */
     kernels() {
         const {model, sort} = this;
         const times = ["total", "mean", "p50", "p99", "max", "waiting", "queued"];
-        const columns = ["name", "count", ...times];
         const compare = (a, b) => sort.by === "name" ? a.name.localeCompare(b.name)
                                                      : a[sort.by] - b[sort.by];
         const rows = [...model.kernelTable()]
             .sort((a, b) => (sort.down ? -1 : 1) * compare(a, b) || a.kernel - b.kernel);
-        const most = Math.max(...rows.map((r) => r.total), 1);
+        const most = Math.max(...rows.map((r) => r.total), 1), wide = times.length + 1;
         this.show("side-kernels",
-            h("div.scroll", null, h("table", null,
-              h("thead", null, h("tr", null, columns.map((by) => this.column(by)))),
-              h("tbody", null, rows.map((r) => h("tr", null,
-                  this.kernelCell(r, most),
-                  h("td", null, amount(r.count)),
-                  times.map((key) => h("td", null, duration(r[key])))))))),
-            h("p.soft", null, "waits: mean time from submit to ready. queued: mean time from " +
-              "ready to start. Click a name to highlight its tasks."));
+            h("table", null,
+              h("thead", null, h("tr", null, this.column("name", wide)),
+                h("tr", null, ["ran", ...times].map((by) => this.column(by, 1)))),
+              rows.map((r) => h("tbody", {"data-kernel": r.kernel},
+                  h("tr", null, this.kernelCell(r, most, wide)),
+                  h("tr", null, h("td", null, amount(r.ran)),
+                    times.map((key) => h("td", null, duration(r[key]))))))),
+            h("p.soft", null, "ran: number of its tasks that ran; the times are theirs. waits: " +
+              "mean time from submit to ready. queued: mean time from ready to start. Click a name to highlight its tasks."));
     }
 
-    column(by) {
+    column(by, wide) {
         const {sort} = this, on = sort.by === by;
-        const name = {name: "kernel", count: "tasks", waiting: "waits"}[by] || by;
+        const name = {name: "kernel", waiting: "waits"}[by] || by;
         const click = () => {
             this.sort = {by, down: on ? !sort.down : by !== "name"};
             this.kernels();
             document.querySelector(`[data-by="${by}"]`).focus();
         };
         const way = sort.down ? "descending" : "ascending";
-        return h("th", {scope: "col", "aria-sort": on ? way : null},
+        return h("th", {scope: "col", colspan: wide, "aria-sort": on ? way : null},
                  h("button", {"data-by": by, onclick: click},
                    name + (!on ? "" : sort.down ? " ↓" : " ↑")));
     }
 
-    kernelCell(r, most) {
+    kernelCell(r, most, wide) {
         const {app, model} = this, kind = model.kernelClass[r.kernel];
-        const bar = {width: `${100 * r.total / most}%`, background: app.colours.of(kind)};
-        return h("td", null,
-                 h("button.link", {onclick: () => app.filterKernel(r.kernel)},
-                   this.swatch(kind), ` ${r.name}`),
-                 h("i.bar", {style: bar}));
+        const bar = {width: `${100 * r.total / most}%`, background: app.colours.swatch(kind)};
+        return h("th", {scope: "rowgroup", colspan: wide},
+                 h("div.kernel", null,
+                   h("button.link", {title: r.name, onclick: () => app.filterKernel(r.kernel)},
+                     r.name),
+                   h("span.soft", null, (r.skipped ? `${amount(r.skipped)} skipped, ` : "") +
+                     percent(r.total, model.busy))),
+                 h("div.bar", null, h("i", {style: bar})));
     }
 
     // ---- the critical path --------------------------------------------------------------------
@@ -301,20 +487,33 @@ class Panel {
               `took ${duration(model.makespan)}. No number of workers makes the run shorter than ` +
               `this chain. All tasks together take ${duration(model.busy)}: average parallelism ` +
               `${three(model.busy / Math.max(time, 1))}, more workers would idle.`),
+            this.readsBack(),
             h("button.button", button,
               app.showPath ? "Hide it in the timeline" : "Show it in the timeline"),
             h("h3", null, "By kernel"),
             [...byKernel].sort((a, b) => b[1].time - a[1].time).map(([name, entry]) =>
-                h("div.row", null, this.swatch(model.classOf(entry.task)),
+                h("div.row", null, this.swatch(model.kernelClassOf(entry.task)),
                   h("span", null, `${name} × ${amount(entry.count)}`),
                   h("span", null, `${duration(entry.time)}, ${percent(entry.time, time)}`))),
             h("h3", null, "Tasks, in order"),
-            Array.from(tasks.subarray(0, most), (i) =>
-                h("button.row", {"data-task": i, onclick: () => app.select(i, true)},
-                  this.swatch(model.classOf(i)), h("span", null, `${t.kernelName(i)} `),
-                  h("span.mono.soft", null, `${i}`),
-                  h("span", null, duration(t.duration(i))))),
+            Array.from(tasks.subarray(0, most), (i) => this.taskRow(i)),
             this.andMore(tasks.length - most));
+    }
+
+    /* A program that waits for results before it submits more has an order that no edge shows. */
+    readsBack() {
+        const {trace: t, model} = this, {EVENTS} = t, last = t.called(model.tasks - 1);
+        let count = 0, time = 0;
+        for (let i = 0; i < EVENTS.count; i++) {
+            if ((EVENTS.u32(i, 5) & 0xffff) === EVENT.WAIT && EVENTS.time(i, 2) <= last) {
+                count++;
+                time += EVENTS.time(i, 2) - EVENTS.time(i, 0);
+            }
+        }
+        return count ? h("p", {"data-of": "waits"},
+            `The program waited ${count === 1 ? "once" : `${amount(count)} times`} for results ` +
+            `(${duration(time)}) before it submitted more. The chain leaves that order out, so ` +
+            "the run may need longer than the chain with any number of workers.") : null;
     }
 
     // ---- the run ------------------------------------------------------------------------------
@@ -346,8 +545,10 @@ class Panel {
             h("h3", null, "Waits and sleep"),
             waits.size ? facts(...[...waits].sort((a, b) => a[0] - b[0]).map(([kind, entry]) =>
                 [EVENT_WORDS[kind] || `event ${kind}`,
-                 `${amount(entry.count)} times, ${duration(entry.time)}`]))
+                 `${entry.count === 1 ? "once" : `${amount(entry.count)} times`}, ` +
+                     duration(entry.time)]))
                 : h("p.soft", null, "None."),
+            this.rangeList(),
             h("h3", null, "Program"),
             facts(...t.meta, ...(t.sources ? [["sources in", t.sources]] : [])));
     }
@@ -363,7 +564,32 @@ class Panel {
             onclick: () => app.filterKernel(k),
         }, this.swatch(model.kernelClass[k]), t.kernelNames[k],
            h("small", null, percent(model.kernelTime[k], model.busy)));
+        this.show("signs", this.signs());
         this.show("legend", model.kernelOrder.slice(0, most).map(entry),
                   rest > 0 ? h("small", null, `and ${rest} more`) : null);
+    }
+
+    /* The signs that occur in this trace: hatching, marks and lines. */
+    signs() {
+        const {model, app: {colours}} = this, seen = model.eventKinds;
+        const sign = (name, background, text, more) =>
+            h("span.sign", {"data-sign": name},
+              h("i.swatch", {style: {background, ...more}}), text);
+        const hatch = (line, step, paper) =>
+            `repeating-linear-gradient(-45deg, ${line} 0 1px, transparent 1px ${step}px), ${paper}`;
+        return [
+            model.lanes.some((lane) => lane.calls?.items.length)
+                ? sign("submit", colours.of(CALL), "submits") : null,
+            [...seen].some((kind) => IS_ROOM[kind])
+                ? sign("room", hatch(colours.roomLine, 5, colours.room), "waits for room") : null,
+            seen.has(EVENT.WAIT) ? sign("wait", hatch(colours.faint, 4, colours.lane),
+                                        EVENT_WORDS[EVENT.WAIT]) : null,
+            seen.has(EVENT.PARKED) ? sign("sleep", hatch(colours.line, 3, colours.lane),
+                                          EVENT_WORDS[EVENT.PARKED]) : null,
+            model.failed ? sign("failed", colours.of(FAILED), "failed") : null,
+            model.skipped ? sign("skipped", `linear-gradient(90deg, transparent 5px, ` +
+                                 `${colours.bad} 5px 7px, transparent 7px)`, "skipped") : null,
+            model.ranges.length ? sign("range", colours.of(RANGE), "range") : null,
+        ].filter(Boolean);
     }
 }

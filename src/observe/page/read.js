@@ -254,6 +254,38 @@ class Trace {
                 this.stray("Event", i, EVENTS.u32(i, 4), LANES);
             }
         }
+        this.checkNames();
+    }
+
+    checkNames() {
+        const {TASKS, EDGES, ARGS, FAILURES, LABELS, RANGES, DEVICES} = this;
+        const check = (what, section, i, word, limit, none) => {
+            const value = section.u32(i, word);
+            if (value >= limit.count && !(none && value === NONE)) {
+                this.stray(what, i, value, limit);
+            }
+        };
+        for (let i = 0; i < FAILURES.count; i++) {
+            check("Failure", FAILURES, i, 0, TASKS);
+            check("Failure", FAILURES, i, 4, TASKS, true);
+            check("Failure", FAILURES, i, 5, EDGES, true);
+        }
+        for (let i = 0; i < LABELS.count; i++) {
+            check("Label", LABELS, i, 0, TASKS);
+        }
+        for (let i = 0; i < DEVICES.count; i++) {
+            check("Device", DEVICES, i, 0, ARGS);
+        }
+        for (let i = 0; i < RANGES.count; i++) {
+            const end = this.rangeFirst(i) + this.rangeTasks(i);
+            if (end > TASKS.count) {
+                this.stray("Range", i, end - 1, TASKS);
+            }
+            if (this.rangeParent(i) !== NONE && this.rangeParent(i) >= i) {
+                this.fail(`Range ${i} is inside of range ${this.rangeParent(i)}, ` +
+                          "which begins after it.");
+            }
+        }
     }
 
     stray(what, i, value, section) {
@@ -303,6 +335,42 @@ class Trace {
         const s = this.site(i);
         return s === NONE ? "unknown place" : this.siteNames[s];
     }
+    // The fields of a range.
+    rangeBegin(r) { return this.RANGES.time(r, 0); }
+    rangeEnd(r) { return this.RANGES.time(r, 2); }
+    rangeName(r) { return this.text(this.RANGES.u32(r, 4)); }
+    rangeParent(r) { return this.RANGES.u32(r, 5); }
+    rangeFirst(r) { return this.RANGES.u32(r, 6); }
+    rangeTasks(r) { return this.RANGES.u32(r, 7); }
+    inRange(r, i) { return i >= this.rangeFirst(r) && i - this.rangeFirst(r) < this.rangeTasks(r); }
+
+    /* The record of a task in a section that is sorted by tasks; NONE if there is none. */
+    recordOf(section, i) {
+        let low = 0, high = section.count;
+        while (low < high) {
+            const middle = (low + high) >> 1;
+            section.u32(middle, 0) < i ? low = middle + 1 : high = middle;
+        }
+        return low < section.count && section.u32(low, 0) === i ? low : NONE;
+    }
+    label(i) {
+        const at = this.recordOf(this.LABELS, i);
+        return at === NONE ? "" : this.text(this.LABELS.u32(at, 1));
+    }
+    /* The device of an argument; "cpu:0" if it is on the host. */
+    deviceOf(a) {
+        const at = this.recordOf(this.DEVICES, a);
+        return at === NONE ? "cpu:0" : this.text(this.DEVICES.u32(at, 1));
+    }
+    /* Why a task failed or was skipped: {status, words, cause, edge}; null if it did not. */
+    failure(i) {
+        const {FAILURES} = this, at = this.recordOf(FAILURES, i);
+        return at === NONE ? null : {
+            status: this.text(FAILURES.u32(at, 2)), words: this.text(FAILURES.u32(at, 3)),
+            cause: FAILURES.u32(at, 4), edge: FAILURES.u32(at, 5)
+        };
+    }
+
     // The fields of an edge.
     from(e) { return this.EDGES.u32(e, 0); }
     to(e) { return this.EDGES.u32(e, 1); }

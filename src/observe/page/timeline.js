@@ -4,12 +4,8 @@
 class Timeline extends Lanes {
     /* Failed tasks are marked at any zoom. */
     paintOutcomes(c, colours) {
-        const {trace} = this.model;
-        const all = this.model.failed ? this.model.tasks : 0;
-        this.failures ||= Array.from({length: all}, (_, i) => i)
-            .filter((i) => trace.outcome(i) === OUTCOME.FAILED);
         c.fillStyle = c.strokeStyle = colours.bad;
-        for (const i of this.failures.slice(0, 2000)) {
+        for (const i of this.model.failures().slice(0, 2000)) {
             const box = this.boxOf(i);
             if (box && box.x1 >= GUTTER && box.x0 <= this.width) {
                 c.lineWidth = 1.5;
@@ -189,7 +185,7 @@ class Timeline extends Lanes {
         c.textAlign = "left";
     }
 
-    /* What is at a point: {task}, {edge}, {event, lane}, {ring} or {}. */
+    /* What is at a point: {task}, {edge}, {event, lane}, {range}, {ring} or {}. */
     at(x, y) {
         for (const line of this.curves || []) {
             for (let k = 0; k <= 24; k++) {
@@ -207,6 +203,10 @@ class Timeline extends Lanes {
         const line = y - AXIS + this.scroll, t = this.time(x);
         if (x < GUTTER || y < AXIS) {
             return {};
+        }
+        const strip = this.atStrip(line, t);
+        if (strip) {
+            return strip;
         }
         for (const place of this.places) {
             if (line < place.y || line >= place.end) {
@@ -241,6 +241,23 @@ class Timeline extends Lanes {
         }
         const ring = this.ringPlaces.find((p) => line >= p.y && line < p.y + p.high);
         return ring ? {ring: ring.ring, t} : {};
+    }
+
+    /* The range or skipped task at a point, if there is one. */
+    atStrip(line, t) {
+        for (const {row, y, high} of this.rangePlaces) {
+            const i = row.after(t);
+            if (line >= y && line < y + high && row.start[i] <= t) {
+                return {range: row.items[i]};
+            }
+        }
+        const place = this.skippedPlace, {skippedAt, skippedTasks} = this.model;
+        if (place && line >= place.y && line < place.end) {
+            const away = (i) => Math.abs(skippedAt[i] - t), i = this.skippedAfter(t);
+            const near = i && !(away(i) < away(i - 1)) ? i - 1 : i;
+            return away(near) < 4 / this.scale ? {task: skippedTasks[near]} : {};
+        }
+        return null;
     }
 
     listen() {
@@ -308,6 +325,8 @@ class Timeline extends Lanes {
                 const hit = this.at(...where(event));
                 if (hit.edge !== undefined) {
                     this.app.selectEdge(hit.edge);
+                } else if (hit.range !== undefined) {
+                    this.app.selectRange(hit.range);
                 } else {
                     this.app.select(hit.task === undefined ? NONE : hit.task);
                 }
@@ -320,6 +339,8 @@ class Timeline extends Lanes {
             const hit = this.at(...where(event));
             if (hit.task !== undefined) {
                 this.reveal(hit.task, true);
+            } else if (hit.range !== undefined) {
+                this.revealRange(hit.range);
             }
         });
         let brush = false;
@@ -345,7 +366,8 @@ class Timeline extends Lanes {
 
     hover(x, y, event) {
         const hit = this.at(x, y), {trace} = this.model;
-        this.canvas.classList.toggle("over", hit.task !== undefined || hit.edge !== undefined);
+        this.canvas.classList.toggle(
+            "over", [hit.task, hit.edge, hit.range].some((what) => what !== undefined));
         let text = null;
         if (hit.edge !== undefined) {
             text = [edgeTitle(this.model, hit.edge), "Click to see the reason."];
@@ -354,7 +376,13 @@ class Timeline extends Lanes {
             const name = trace.kernelName(i), place = trace.siteName(i);
             text = hit.call
                 ? [`submit of ${name}`, duration(trace.submitted(i) - trace.called(i)), place]
-                : [name, duration(trace.duration(i)), `task ${i}, ${place}`];
+                : [name, trace.label(i), this.model.isSkipped(i) ? "skipped"
+                   : duration(trace.duration(i)), `task ${i}, ${place}`].filter(Boolean);
+        } else if (hit.range !== undefined) {
+            const r = hit.range, count = trace.rangeTasks(r);
+            text = [trace.rangeName(r),
+                    duration((trace.rangeEnd(r) || this.model.last) - trace.rangeBegin(r)),
+                    `${amount(count)} ${count === 1 ? "task" : "tasks"}, double-click to zoom`];
         } else if (hit.event !== undefined) {
             const {lane, event: i} = hit;
             text = [

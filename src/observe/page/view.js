@@ -1,6 +1,7 @@
 /* view.js - the visible part of the run, and the places of lanes and rings on the canvas. */
 
-const GUTTER = 132, AXIS = 26, RING = 44, IDLE_RING = 12, CALLS = 14;
+const GUTTER = 132, AXIS = 26, RING = 44, IDLE_RING = 12;
+const CALLS = 14, RANGE_ROW = 18, SKIPPED_ROW = 18;
 
 class View {
     constructor(app, canvas, overview) {
@@ -38,8 +39,9 @@ class View {
 
     /* Computes the place of each lane and ring, from the top of all of them. */
     place() {
-        const {lanes, rings} = this.model;
-        let rows = 0, fixed = 8;
+        const {lanes, rings, ranges, skippedTasks} = this.model;
+        let rows = 0, fixed = 8 + (ranges.length ? ranges.length * RANGE_ROW + 6 : 0) +
+            (skippedTasks.length ? SKIPPED_ROW + 6 : 0);
         for (const lane of lanes) {
             rows += this.rowsOf(lane);
             fixed += 6 + (lane.calls ? CALLS + 2 : 0) + (this.rowsOf(lane) ? 0 : 12);
@@ -49,6 +51,9 @@ class View {
         const room = this.height - AXIS - fixed - Math.min(wanted, this.height / 2);
         const high = Math.max(14, Math.min(40, Math.floor(room / Math.max(rows, 1))));
         let y = 6;
+        this.rangePlaces =
+            ranges.map((row, depth) => ({row, y: y + depth * RANGE_ROW, high: RANGE_ROW}));
+        y += ranges.length ? ranges.length * RANGE_ROW + 6 : 0;
         this.places = lanes.map((lane) => {
             const place = {lane, y, calls: lane.calls ? CALLS : 0};
             y += place.calls + (place.calls ? 2 : 0);
@@ -62,6 +67,8 @@ class View {
             y += 6;
             return place;
         });
+        this.skippedPlace = skippedTasks.length ? {y, end: y + SKIPPED_ROW} : null;
+        y += skippedTasks.length ? SKIPPED_ROW + 6 : 0;
         y += rings.length ? 20 : 0;
         this.ringsAt = y;
         const busy = rings.filter((ring) => ring.most).length;
@@ -97,6 +104,10 @@ class View {
     boxOf(task) {
         const {trace} = this.model, place = this.places[trace.lane(task)];
         const start = trace.start(task);
+        if (this.model.isSkipped(task) && this.skippedPlace) {
+            const x = this.x(trace.end(task)), {y} = this.skippedPlace;
+            return {x0: x - 1, x1: x + 1, y: y - this.scroll + AXIS + 2, high: SKIPPED_ROW - 4};
+        }
         if (!place || !(start === start)) {
             return null;
         }
@@ -177,7 +188,9 @@ class View {
     reveal(task, close) {
         const t = this.model.trace;
         let start = t.start(task), end = this.model.endOf(task);
-        if (!(start === start)) {
+        if (this.model.isSkipped(task)) {
+            start = end;
+        } else if (!(start === start)) {
             start = end = t.submitted(task) || 0;
         }
         const span = this.to - this.from;
@@ -187,7 +200,7 @@ class View {
             const middle = (start + end) / 2;
             this.glide(middle - want / 2, middle + want / 2);
         }
-        const place = this.places[t.lane(task)];
+        const place = this.model.isSkipped(task) ? this.skippedPlace : this.places[t.lane(task)];
         if (place) {
             const view = this.height - AXIS;
             if (place.y < this.scroll || place.end > this.scroll + view) {
@@ -195,6 +208,13 @@ class View {
             }
         }
         this.draw();
+    }
+
+    /* Shows all of a range. */
+    revealRange(range) {
+        const t = this.model.trace, begin = t.rangeBegin(range);
+        const end = t.rangeEnd(range) || this.model.last, edge = (end - begin) * .03;
+        this.glide(begin - edge, end + edge);
     }
 
     /* Requests a frame. */

@@ -6,7 +6,7 @@
 
 typedef __m256i vec;
 
-#include "op/rearrange/squares.h"
+#include "op/rearrange/edges.h"
 
 /* ---- Rows ---------------------------------------------------------------------------------- */
 
@@ -26,29 +26,15 @@ static inline void stream_half(char *to, __m256i value)
 }
 
 /* Up to 32 bytes: two moves that may overlap in the middle. */
-static inline void move_few(char *to, const char *from, int64_t bytes)
+static inline void move_half(char *to, const char *from, int64_t bytes)
 {
     if (bytes >= 16) {
         __m128i a = _mm_loadu_si128((const __m128i *)(const void *)from);
         __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(from + bytes - 16));
         _mm_storeu_si128((__m128i *)(void *)to, a);
         _mm_storeu_si128((__m128i *)(void *)(to + bytes - 16), b);
-    } else if (bytes >= 8) {
-        uint64_t a, b;
-        memcpy(&a, from, 8);
-        memcpy(&b, from + bytes - 8, 8);
-        memcpy(to, &a, 8);
-        memcpy(to + bytes - 8, &b, 8);
-    } else if (bytes >= 4) {
-        uint32_t a, b;
-        memcpy(&a, from, 4);
-        memcpy(&b, from + bytes - 4, 4);
-        memcpy(to, &a, 4);
-        memcpy(to + bytes - 4, &b, 4);
     } else {
-        for (int64_t k = 0; k < bytes; k++) {
-            to[k] = from[k];
-        }
+        move_few(to, from, bytes);
     }
 }
 
@@ -66,7 +52,7 @@ static inline void move_row(char *to, const char *from, int64_t bytes)
         }
         store(to + bytes - 32, load(from + bytes - 32));
     } else {
-        move_few(to, from, bytes);
+        move_half(to, from, bytes);
     }
 }
 
@@ -127,38 +113,11 @@ PTOI_INLINE void turn_lanes(const vec group[4], vec out[LANES][PARTS])
     out[1][1] = _mm256_permute2x128_si256(group[2], group[3], 0x31);
 }
 
-/* Edges go through a temporary square. */
-#define PART(size)                                                                                 \
-    PTOI_INLINE void square_##size(char *to, const int64_t *to_rows, const char *from,             \
-                                   const int64_t *from_rows);                                      \
-    static void part_##size(const ptoi_block *b, int64_t i, int64_t j)                             \
-    {                                                                                              \
-        enum { N = PTOI_LINE / (size) };                                                           \
-        int64_t ni = ptoi_smaller(b->ni - i, N), nj = ptoi_smaller(b->nj - j, N);                  \
-        char in[N][PTOI_LINE], out[N][PTOI_LINE];                                                  \
-        memset(in, 0, sizeof in);                                                                  \
-        for (int64_t k = 0; k < ni; k++) {                                                         \
-            memcpy(in[k], b->from + b->from_rows[i + k] + j * (size), (size_t)(nj * (size)));      \
-        }                                                                                          \
-        square_##size(out[0], lines_apart, in[0], lines_apart);                                    \
-        for (int64_t k = 0; k < nj; k++) {                                                         \
-            memcpy(b->to + b->to_rows[j + k] + i * (size), out[k], (size_t)(ni * (size)));         \
-        }                                                                                          \
-    }                                                                                              \
-    PTOI_SQUARES(size)
-
-#define ONE(n) (int64_t)(n) * PTOI_LINE
-#define EIGHT(n)                                                                                   \
-    ONE(n), ONE((n) + 1), ONE((n) + 2), ONE((n) + 3), ONE((n) + 4), ONE((n) + 5), ONE((n) + 6),    \
-        ONE((n) + 7)
-static const int64_t lines_apart[PTOI_LINE] = {EIGHT(0),  EIGHT(8),  EIGHT(16), EIGHT(24),
-                                               EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56)};
-
-PART(1)
-PART(2)
-PART(4)
-PART(8)
-PART(16)
+PTOI_EDGES(1)
+PTOI_EDGES(2)
+PTOI_EDGES(4)
+PTOI_EDGES(8)
+PTOI_EDGES(16)
 PTOI_STREAM(1)
 PTOI_STREAM(2)
 PTOI_STREAM(4)
@@ -174,7 +133,8 @@ const ptoi_isa ptoi_isa_avx2 = {"avx2",
                                 rows,
                                 {block_1, block_2, block_4, block_8, block_16},
                                 {stream_1, stream_2, stream_4, stream_8, stream_16},
-                                fence};
+                                fence,
+                                true};
 
 void ptoi_avx2_stream_4(const ptoi_block *block)
 {

@@ -172,6 +172,7 @@ const ptoi_isa ptoi_isa_avx512 = {
     rows,
     {block_1, block_2, block_4, block_8, block_16},
     {stream_1, stream_2, ptoi_avx2_stream_4, ptoi_avx2_stream_8, ptoi_avx2_stream_16},
-    fence};
+    fence,
+    true};
 
 #endif

@@ -1,6 +1,8 @@
 /* clone.c - dense copies of tensors into the caller's memory: clone and contiguous. */
 #include <inttypes.h>
 
+#include <pto/pto.h>
+
 #include "base/error.h"
 #include "op/rearrange/plan.h"
 #include "tensor/tensor.h"
@@ -49,10 +51,7 @@ static pto_status copy_in_order(const char *op, const pto_tensor *src, const pto
         return ptoi_fail(PTO_BAD_DEVICE, "%s: src is on %s:%" PRId32 ", not in memory of the cpu",
                          op, pto_device_name(src->device.type), src->device.index);
     }
-    pto_status s = ptoi_storage_check(op, storage, storage_bytes);
-    if (s) {
-        return s;
-    }
+    PTO_TRY(ptoi_storage_check(op, storage, storage_bytes));
     if (__builtin_mul_overflow((uint64_t)extent->numel, extent->size, &bytes)) {
         return ptoi_fail(PTO_OVERFLOW, "%s: %" PRId64 " elements of %" PRIu64 " bytes", op,
                          extent->numel, extent->size);
@@ -68,21 +67,10 @@ static pto_status copy_in_order(const char *op, const pto_tensor *src, const pto
                          src->owner);
     }
     if (bytes) {
-        s = check_apart(op, src, extent, storage, bytes);
-        if (s) {
-            return s;
-        }
+        PTO_TRY(check_apart(op, src, extent, storage, bytes));
     }
 
-    /* The memory is new user memory, so block and version of the source do not apply. */
-    pto_tensor made = ptoi_tensor_derive(src, kind);
-    made.storage = storage;
-    made.storage_bytes = storage_bytes;
-    made.offset = 0;
-    made.owner = 0;
-    made.generation = 0;
-    made.version = 0;
-    ptoi_dense_strides(made.ndim, made.shape, made.strides);
+    pto_tensor made = ptoi_tensor_derive_dense(src, kind, storage, storage_bytes);
     if (bytes) {
         int64_t stride = 1;
         for (int32_t i = made.ndim - 1; i >= 0; i--) {
@@ -123,10 +111,7 @@ pto_status pto_tensor_clone(const pto_tensor *src, void *storage, uint64_t stora
 {
     ptoi_extent extent;
     int32_t order[PTO_MAX_DIMS];
-    pto_status s = ptoi_tensor_extent("clone: src", src, &extent);
-    if (s) {
-        return s;
-    }
+    PTO_TRY(ptoi_tensor_extent("clone: src", src, &extent));
     memory_order(src, order);
     return copy_in_order("clone", src, &extent, order, PTO_DEEP_VIEW, storage, storage_bytes, out);
 }
@@ -136,10 +121,7 @@ pto_status pto_tensor_contiguous(const pto_tensor *src, void *storage, uint64_t 
 {
     ptoi_extent extent;
     int32_t order[PTO_MAX_DIMS] = {0, 1, 2, 3, 4, 5, 6, 7};
-    pto_status s = ptoi_tensor_extent("contiguous: src", src, &extent);
-    if (s) {
-        return s;
-    }
+    PTO_TRY(ptoi_tensor_extent("contiguous: src", src, &extent));
     return copy_in_order("contiguous", src, &extent, order, PTO_DEEP_CONTIGUOUS, storage,
                          storage_bytes, out);
 }

@@ -13,5 +13,10 @@ const ptoi_isa *ptoi_isa_at(size_t index)
         return &ptoi_isa_avx2;
     }
 #endif
+#if defined(__x86_64__) || defined(__aarch64__)
+    if (index-- == 0) {
+        return &ptoi_isa_simd128;
+    }
+#endif
     return index == 0 ? &ptoi_isa_portable : NULL;
 }

@@ -44,6 +44,7 @@ typedef struct ptoi_isa {
      * have at most ptoi_block_lines whole lines. */
     ptoi_block_fn *stream[5];
     void (*fence)(void);
+    bool streams; /* whether `stream` really goes past the caches */
 } ptoi_isa;
 
 /* The best length of rows in a streamed block, in lines. It is also the limit. */
@@ -58,6 +59,9 @@ const ptoi_isa *ptoi_isa_at(size_t index);
 
 /* The sets of kernels, for ptoi_isa_at. */
 extern const ptoi_isa ptoi_isa_portable;
+#if defined(__x86_64__) || defined(__aarch64__)
+extern const ptoi_isa ptoi_isa_simd128;
+#endif
 #if defined(__x86_64__)
 extern const ptoi_isa ptoi_isa_avx2;
 extern const ptoi_isa ptoi_isa_avx512;

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/error.h"
-#include "op/device.h"
+#include "device/device.h"
 #include "op/op.h"
 #include "op/rearrange/rearrange.h"
 #include "tensor/tensor.h"
@@ -67,14 +67,7 @@ static void release(pto_device device, void *memory, uint64_t bytes)
 /* The device is current. */
 static pto_status make(const pto_tensor *src, uint64_t bytes, pto_tensor *dst)
 {
-    pto_tensor made = ptoi_tensor_derive(src, PTO_DEEP_CONTIGUOUS);
-    made.storage = NULL;
-    made.storage_bytes = bytes;
-    made.offset = 0;
-    made.owner = 0;
-    made.generation = 0;
-    made.version = 0;
-    ptoi_dense_strides(made.ndim, made.shape, made.strides);
+    pto_tensor made = ptoi_tensor_derive_dense(src, PTO_DEEP_CONTIGUOUS, NULL, bytes);
     if (bytes) {
         PTO_TRY(allocate(made.device, bytes, &made.storage));
     }
@@ -115,9 +108,9 @@ void pto_rearrange_free(pto_tensor *dst)
     pto_device before = pto_device_current();
     if (dst->storage) {
         /* A device that cannot be made current may still free its memory. */
-        (void)pto_device_set_current(dst->device);
+        PTO_IGNORE(pto_device_set_current(dst->device));
         release(dst->device, dst->storage, dst->storage_bytes);
-        (void)pto_device_set_current(before);
+        PTO_IGNORE(pto_device_set_current(before));
     }
     memset(dst, 0, sizeof *dst);
 }

@@ -11,13 +11,6 @@
  * Indexed by the binary logarithm of the size. */
 static const int64_t thin[5] = {8, 8, 8, 4, 2};
 
-static uint64_t reach_of(int64_t step)
-{
-    return step < 0 ? 0 - (uint64_t)step : (uint64_t)step;
-}
-
-/* ---- Normalise ----------------------------------------------------------------------------- */
-
 /* The range of bytes of one side, relative to element [0, 0, ...]. It fits, by E2. */
 static void span(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t size,
                  int64_t *low, int64_t *end)
@@ -32,97 +25,12 @@ static void span(int32_t ndim, const int64_t *shape, const int64_t *strides, int
     }
 }
 
-/* Reverses a loop. */
-static void flip(ptoi_plan *plan, ptoi_loop *loop)
-{
-    plan->to_start += (loop->count - 1) * loop->to;
-    plan->from_start += (loop->count - 1) * loop->from;
-    loop->to = -loop->to;
-    loop->from = -loop->from;
-}
-
-/* Sorts the loops by address of the destination, ascending. That is allowed if no two elements of
- * the destination are at the same place, which is certain if each step moves past everything that
- * the inner loops touch. Otherwise nothing changes, and the result is false. */
-static bool sort_loops(ptoi_plan *plan)
-{
-    ptoi_loop sorted[PTO_MAX_DIMS] = {{0, 0, 0}};
-    for (int32_t i = 0; i < plan->n; i++) {
-        int32_t at = i;
-        for (; at > 0 && reach_of(sorted[at - 1].to) < reach_of(plan->loops[i].to); at--) {
-            sorted[at] = sorted[at - 1];
-        }
-        sorted[at] = plan->loops[i];
-    }
-    uint64_t covered = plan->size; /* fits, by E2 */
-    for (int32_t i = plan->n - 1; i >= 0; i--) {
-        if (reach_of(sorted[i].to) < covered) {
-            return false;
-        }
-        covered += (uint64_t)(sorted[i].count - 1) * reach_of(sorted[i].to);
-    }
-    for (int32_t i = 0; i < plan->n; i++) {
-        plan->loops[i] = sorted[i];
-        if (sorted[i].to < 0) {
-            flip(plan, &plan->loops[i]);
-        }
-    }
-    return true;
-}
-
-/* Whether `outer` continues where `inner` ends, so that one loop can replace both. */
-static bool chains(int64_t outer, int64_t inner, int64_t count)
-{
-    int64_t end;
-    return !__builtin_mul_overflow(inner, count, &end) && outer == end;
-}
-
-static void merge_loops(ptoi_plan *plan)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < plan->n; i++) {
-        ptoi_loop loop = plan->loops[i];
-        if (n > 0 && chains(plan->loops[n - 1].to, loop.to, loop.count) &&
-            chains(plan->loops[n - 1].from, loop.from, loop.count)) {
-            loop.count *= plan->loops[n - 1].count; /* fits, by E1 */
-            n--;
-        }
-        plan->loops[n++] = loop;
-    }
-    plan->n = n;
-}
-
 /* ---- Choose -------------------------------------------------------------------------------- */
-
-static ptoi_loop take(ptoi_plan *plan, int32_t at)
-{
-    ptoi_loop loop = plan->loops[at];
-    plan->n--;
-    for (int32_t i = at; i < plan->n; i++) {
-        plan->loops[i] = plan->loops[i + 1];
-    }
-    return loop;
-}
 
 static void add_loop(ptoi_axis *axis, ptoi_loop loop)
 {
     axis->loop[axis->n++] = loop;
     axis->count *= loop.count; /* fits, by E1 */
-}
-
-/* The loop with the smallest step in the source; of equal ones the longest. -1 if there is none. */
-static int32_t least_from(const ptoi_plan *plan)
-{
-    int32_t least = -1;
-    for (int32_t i = 0; i < plan->n; i++) {
-        const ptoi_loop *loop = &plan->loops[i];
-        if (loop->from &&
-            (least < 0 || reach_of(loop->from) < reach_of(plan->loops[least].from) ||
-             (loop->from == plan->loops[least].from && loop->count > plan->loops[least].count))) {
-            least = i;
-        }
-    }
-    return least;
 }
 
 static bool is_wide(int64_t run)
@@ -136,17 +44,17 @@ static void lengthen(ptoi_plan *plan)
 {
     int64_t size = plan->size;
     for (bool found = true; found && plan->i.count < plan->i.side;) {
-        found = plan->n > 0 && plan->loops[plan->n - 1].to == plan->i.count * size;
+        found = plan->nest.n > 0 && plan->nest.loop[plan->nest.n - 1].to == plan->i.count * size;
         if (found) {
-            add_loop(&plan->i, take(plan, plan->n - 1));
+            add_loop(&plan->i, ptoi_nest_take(&plan->nest, plan->nest.n - 1));
         }
     }
     for (bool found = true; found && plan->j.count < plan->j.side;) {
         found = false;
-        for (int32_t d = 0; d < plan->n && !found; d++) {
-            found = plan->loops[d].from == plan->j.count * size;
+        for (int32_t d = 0; d < plan->nest.n && !found; d++) {
+            found = plan->nest.loop[d].from == plan->j.count * size;
             if (found) {
-                add_loop(&plan->j, take(plan, d));
+                add_loop(&plan->j, ptoi_nest_take(&plan->nest, d));
             }
         }
     }
@@ -170,7 +78,7 @@ static void cut(ptoi_plan *plan)
     }
     /* Rows are as good as squares if both sides are densest along them. */
     bool rows = plan->run >= PTOI_LONG_RUN || j->n == 0 ||
-                reach_of(i->loop[0].from) <= reach_of(j->loop[0].from);
+                ptoi_reach(i->loop[0].from) <= ptoi_reach(j->loop[0].from);
     if (!rows) {
         i->side = ptoi_smaller(i->count, SQUARE_SIDE);
         j->side = ptoi_smaller(j->count, i->side < SQUARE_SIDE ? area / i->side : SQUARE_SIDE);
@@ -186,13 +94,13 @@ static void cut(ptoi_plan *plan)
  * of writes does not matter if each has several lines. */
 static void sort_by_source(ptoi_plan *plan)
 {
-    for (int32_t i = 1; i < plan->n; i++) {
-        ptoi_loop loop = plan->loops[i];
+    for (int32_t i = 1; i < plan->nest.n; i++) {
+        ptoi_loop loop = plan->nest.loop[i];
         int32_t at = i;
-        for (; at > 0 && reach_of(plan->loops[at - 1].from) < reach_of(loop.from); at--) {
-            plan->loops[at] = plan->loops[at - 1];
+        for (; at > 0 && ptoi_reach(plan->nest.loop[at - 1].from) < ptoi_reach(loop.from); at--) {
+            plan->nest.loop[at] = plan->nest.loop[at - 1];
         }
-        plan->loops[at] = loop;
+        plan->nest.loop[at] = loop;
     }
 }
 
@@ -200,9 +108,9 @@ static void choose(ptoi_plan *plan)
 {
     int64_t size = plan->size;
     plan->way = PTOI_WAY_ELEMENTS;
-    if (plan->n > 0 && plan->loops[plan->n - 1].to == size &&
-        plan->loops[plan->n - 1].from == size) {
-        int64_t run = take(plan, plan->n - 1).count * size;
+    if (plan->nest.n > 0 && plan->nest.loop[plan->nest.n - 1].to == size &&
+        plan->nest.loop[plan->nest.n - 1].from == size) {
+        int64_t run = ptoi_nest_take(&plan->nest, plan->nest.n - 1).count * size;
         if (is_wide(run)) {
             plan->size = (uint32_t)run;
         } else {
@@ -213,14 +121,14 @@ static void choose(ptoi_plan *plan)
             }
         }
     }
-    if (plan->n > 0) {
-        add_loop(&plan->i, take(plan, plan->n - 1));
+    if (plan->nest.n > 0) {
+        add_loop(&plan->i, ptoi_nest_take(&plan->nest, plan->nest.n - 1));
     }
-    int32_t least = least_from(plan);
+    int32_t least = ptoi_nest_least_from(&plan->nest);
     if (least >= 0) {
-        add_loop(&plan->j, take(plan, least));
+        add_loop(&plan->j, ptoi_nest_take(&plan->nest, least));
         if (plan->j.loop[0].from < 0) {
-            flip(plan, &plan->j.loop[0]);
+            ptoi_nest_flip(&plan->nest, &plan->j.loop[0]);
         }
     }
     size = plan->size;
@@ -245,13 +153,13 @@ static void choose(ptoi_plan *plan)
 /* Whether all rows are aligned alike relative to cache lines, and where the first line begins. */
 static void align(ptoi_plan *plan, uintptr_t to_address)
 {
-    uintptr_t address = to_address + (uintptr_t)plan->to_start;
+    uintptr_t address = to_address + (uintptr_t)plan->nest.to_start;
     uintptr_t steps = 0;
     for (int32_t i = 0; i < plan->j.n; i++) {
         steps |= (uintptr_t)plan->j.loop[i].to;
     }
-    for (int32_t i = 0; i < plan->n; i++) {
-        steps |= (uintptr_t)plan->loops[i].to;
+    for (int32_t i = 0; i < plan->nest.n; i++) {
+        steps |= (uintptr_t)plan->nest.loop[i].to;
     }
     plan->line = (uint8_t)(address % PTOI_LINE);
     plan->aligned = steps % PTOI_LINE == 0 && address % plan->size == 0;
@@ -283,20 +191,15 @@ void ptoi_plan_make_with(ptoi_plan *plan, int32_t ndim, const int64_t *shape,
     plan->bytes = size;
     span(ndim, shape, to_strides, size, &plan->to_low, &plan->to_end);
     span(ndim, shape, from_strides, size, &plan->from_low, &plan->from_end);
-    for (int32_t d = 0; d < ndim; d++) {
-        if (shape[d] > 1) {
-            /* They fit, by E2. The total of bytes need not fit if the destination does not move
-             * either. */
-            plan->loops[plan->n++] = (ptoi_loop){shape[d], to_strides[d] * size,
-                                                 from_strides[d] * size};
-            if (__builtin_mul_overflow(plan->bytes, shape[d], &plan->bytes)) {
-                plan->bytes = INT64_MAX;
-            }
+    ptoi_nest_make(&plan->nest, ndim, shape, to_strides, from_strides, size);
+    for (int32_t i = 0; i < plan->nest.n; i++) {
+        /* The total need not fit if the destination does not move either. */
+        if (__builtin_mul_overflow(plan->bytes, plan->nest.loop[i].count, &plan->bytes)) {
+            plan->bytes = INT64_MAX;
         }
     }
     plan->i = plan->j = (ptoi_axis){.count = 1, .side = 1};
-    bool free_order = sort_loops(plan);
-    merge_loops(plan);
+    bool free_order = ptoi_nest_normalise(&plan->nest, size);
     if (free_order) {
         plan->stream = plan->bytes >= stream_from;
         choose(plan);
@@ -306,15 +209,15 @@ void ptoi_plan_make_with(ptoi_plan *plan, int32_t ndim, const int64_t *shape,
     } else {
         plan->way = PTOI_WAY_ORDERED;
         plan->chunks = 1;
-        if (plan->n > 0) {
-            add_loop(&plan->i, take(plan, plan->n - 1));
+        if (plan->nest.n > 0) {
+            add_loop(&plan->i, ptoi_nest_take(&plan->nest, plan->nest.n - 1));
             plan->i.side = plan->i.count;
         }
     }
     plan->pieces = ptoi_axis_pieces(&plan->i, plan->head) * ptoi_axis_pieces(&plan->j, 0) *
                    plan->chunks;
-    for (int32_t i = 0; i < plan->n; i++) {
-        plan->pieces *= plan->loops[i].count;
+    for (int32_t i = 0; i < plan->nest.n; i++) {
+        plan->pieces *= plan->nest.loop[i].count;
     }
 #ifdef PTO_DEBUG_CHECKS
     if (ptoi_plan_check(plan) != PTO_OK) {
@@ -344,10 +247,10 @@ static const char *check_something(const ptoi_plan *plan)
                      plan->chunks;
     uint64_t steps = 0;
     all *= plan->i.count * plan->j.count;
-    for (int32_t i = 0; i < plan->n; i++) {
-        all *= plan->loops[i].count;
-        pieces *= plan->loops[i].count;
-        steps |= (uint64_t)plan->loops[i].to;
+    for (int32_t i = 0; i < plan->nest.n; i++) {
+        all *= plan->nest.loop[i].count;
+        pieces *= plan->nest.loop[i].count;
+        steps |= (uint64_t)plan->nest.loop[i].to;
     }
     for (int32_t i = 0; i < plan->j.n; i++) {
         steps |= (uint64_t)plan->j.loop[i].to;
@@ -379,8 +282,9 @@ pto_status ptoi_plan_check(const ptoi_plan *plan)
 {
     const char *broken = NULL;
     if (plan->way == PTOI_WAY_NOTHING) {
-        broken = plan->n || plan->bytes || plan->isa ? "PL1: fields are set in a plan for nothing"
-                                                     : NULL;
+        broken = plan->nest.n || plan->bytes || plan->isa
+                     ? "PL1: fields are set in a plan for nothing"
+                     : NULL;
     } else {
         broken = check_something(plan);
     }
@@ -390,7 +294,7 @@ pto_status ptoi_plan_check(const ptoi_plan *plan)
 /* Whether stores go past the caches, except for partial lines. */
 static bool is_past_caches(const ptoi_plan *plan)
 {
-    return plan->stream && plan->isa != &ptoi_isa_portable &&
+    return plan->stream && plan->isa->streams &&
            (plan->way == PTOI_WAY_TILES ? plan->aligned : plan->run >= PTOI_LONG_RUN);
 }
 

@@ -28,6 +28,7 @@
 #include <pto/tensor.h>
 
 #include "op/rearrange/isa.h"
+#include "op/rearrange/loops.h"
 
 typedef enum ptoi_way {
     PTOI_WAY_NOTHING,
@@ -36,11 +37,6 @@ typedef enum ptoi_way {
     PTOI_WAY_ELEMENTS,
     PTOI_WAY_ORDERED,
 } ptoi_way;
-
-/* One loop; steps are in bytes. */
-typedef struct ptoi_loop {
-    int64_t count, to, from;
-} ptoi_loop;
 
 /* An axis: one loop or several that together form a row of memory on one side. */
 typedef struct ptoi_axis {
@@ -63,16 +59,15 @@ typedef struct ptoi_axis {
  */
 typedef struct ptoi_plan {
     ptoi_way way;
-    uint32_t size;                /* of one element; a wide element counts as one */
-    int32_t n;                    /* loops around the axes, outermost first */
-    bool stream;                  /* past the caches: the copy is larger than they are */
-    bool aligned;                 /* all rows of the destination are aligned alike relative to cache
+    bool on_grid;        /* the plan for the CPU of a ptoi_gpu_plan */
+    uint32_t size;       /* of one element; a wide element counts as one */
+    bool stream;         /* past the caches: the copy is larger than they are */
+    bool aligned;        /* all rows of the destination are aligned alike relative to cache
                                      lines */
-    uint8_t line;                 /* address of the first element written, modulo a line */
-    uint8_t head;                 /* elements of i before the first whole line, if aligned */
-    const ptoi_isa *isa;          /* the kernels */
-    int64_t to_start, from_start; /* first element moved, relative to element [0, 0, ...] */
-    ptoi_loop loops[PTO_MAX_DIMS];
+    uint8_t line;        /* address of the first element written, modulo a line */
+    uint8_t head;        /* elements of i before the first whole line, if aligned */
+    const ptoi_isa *isa; /* the kernels */
+    ptoi_nest nest;      /* loops around the axes, and where the copy begins */
     ptoi_axis i, j;
     int64_t run;    /* RUNS: bytes of an item */
     int64_t chunks; /* RUNS: pieces of each run */

@@ -47,4 +47,5 @@ const ptoi_isa ptoi_isa_portable = {"portable",
                                     rows,
                                     {block_1, block_2, block_4, block_8, block_16},
                                     {block_1, block_2, block_4, block_8, block_16},
-                                    fence};
+                                    fence,
+                                    false};

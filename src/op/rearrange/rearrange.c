@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/likely.h"
 #include "op/cache.h"
+#include "op/elsewhere.h"
 #include "op/op.h"
 #include "tensor/tensor.h"
 
@@ -241,17 +242,33 @@ static pto_status make_plan(const ptoi_who *who, const pto_tensor *dst, const pt
 
 static _Thread_local ptoi_caches *plans __attribute__((tls_model("initial-exec")));
 
-/* Makes the plan for a key that is not in the cache, and stores it there if possible. */
-static __attribute__((noinline)) pto_status learn(const ptoi_who *who, const pto_tensor *dst,
-                                                  const pto_tensor *src, ptoi_cache *cache,
-                                                  const key *k, uint64_t hash, ptoi_plan *own,
-                                                  const ptoi_plan **plan)
+static void make_grid(const pto_tensor *dst, const pto_tensor *src, uint32_t sms,
+                      ptoi_gpu_plan *plan)
 {
-    PTO_TRY(make_plan(who, dst, src, own));
-    *plan = own;
-    ptoi_plan *kept = malloc(sizeof *kept);
+    uint32_t size = (uint32_t)pto_dtype_size(dst->dtype);
+    plan->plan.on_grid = true;
+    ptoi_grid_make(&plan->grid, dst->ndim, dst->shape, dst->strides, src->strides, size,
+                   (uintptr_t)dst->storage + (uint64_t)dst->offset * size,
+                   (uintptr_t)src->storage + (uint64_t)src->offset * size, sms);
+}
+
+/* Makes the plan for a key that is not in the cache, and stores it there if possible. `sms` is 0 for
+ * the CPU. */
+static __attribute__((noinline)) pto_status learn(const ptoi_who *who, const pto_tensor *dst,
+                                                  const pto_tensor *src, uint32_t sms,
+                                                  ptoi_cache *cache, const key *k, uint64_t hash,
+                                                  ptoi_gpu_plan *own, const ptoi_plan **plan)
+{
+    PTO_TRY(make_plan(who, dst, src, &own->plan));
+    size_t bytes = sizeof own->plan;
+    if (sms) {
+        make_grid(dst, src, sms, own);
+        bytes = sizeof *own;
+    }
+    *plan = &own->plan;
+    ptoi_plan *kept = malloc(bytes);
     if (kept) {
-        *kept = *own;
+        memcpy(kept, own, bytes);
         if (ptoi_cache_put(cache, k->word, k->bytes, hash, kept)) {
             *plan = kept;
         } else {
@@ -261,8 +278,8 @@ static __attribute__((noinline)) pto_status learn(const ptoi_who *who, const pto
     return PTO_OK;
 }
 
-pto_status ptoi_rearrange_prepare(const ptoi_who *who, const pto_tensor *dst, const pto_tensor *src,
-                                  ptoi_move *move)
+static inline pto_status prepare(const ptoi_who *who, const pto_tensor *dst, const pto_tensor *src,
+                                 uint32_t sms, ptoi_move *move)
 {
     key k;
     uint64_t size;
@@ -274,10 +291,22 @@ pto_status ptoi_rearrange_prepare(const ptoi_who *who, const pto_tensor *dst, co
     ptoi_cache *cache = ptoi_cache_here(&plans, free, dst->device);
     uint64_t hash = ptoi_hash(k.word, k.bytes);
     const ptoi_plan *plan = ptoi_cache_find(cache, k.word, k.bytes, hash);
-    if (PTOI_UNLIKELY(!plan)) {
-        PTO_TRY(learn(who, dst, src, cache, &k, hash, &move->own, &plan));
+    if (PTOI_UNLIKELY(!plan || (sms && !plan->on_grid))) {
+        PTO_TRY(learn(who, dst, src, sms, cache, &k, hash, &move->own, &plan));
     }
     return place(who, plan, dst, src, size, move);
+}
+
+pto_status ptoi_rearrange_prepare(const ptoi_who *who, const pto_tensor *dst, const pto_tensor *src,
+                                  ptoi_move *move)
+{
+    return prepare(who, dst, src, 0, move);
+}
+
+pto_status ptoi_rearrange_prepare_gpu(const ptoi_who *who, const pto_tensor *dst,
+                                      const pto_tensor *src, uint32_t sms, ptoi_move *move)
+{
+    return prepare(who, dst, src, sms, move);
 }
 
 pto_status ptoi_rearrange_device(const ptoi_who *who, const pto_tensor *dst, const pto_tensor *src)
@@ -311,14 +340,28 @@ pto_status ptoi_rearrange_check(const ptoi_who *who, const pto_tensor *dst, cons
 
 /* ---- The operator -------------------------------------------------------------------------- */
 
+pto_status ptoi_rearrange_check_call(const pto_op_call *call)
+{
+    return PTOI_LIKELY(call->n_outputs == 1 && call->n_inputs == 1)
+               ? PTO_OK
+               : ptoi_fail(PTO_BAD_PARAM, "rearrange: %zu outputs and %zu inputs; it takes 1 and 1",
+                           call->n_outputs, call->n_inputs);
+}
+
+pto_status ptoi_rearrange_check_memory(const ptoi_who *who, const pto_tensor *dst,
+                                       const pto_tensor *src)
+{
+    const bool empty = pto_tensor_numel(dst) == 0;
+    return empty || (dst->storage && src->storage) ? PTO_OK
+           : !dst->storage                         ? misplaced(who->dst, dst)
+                                                   : misplaced(who->src, src);
+}
+
 static pto_status rearrange_cpu(const pto_op_call *call)
 {
-    if (PTOI_UNLIKELY(call->n_outputs != 1 || call->n_inputs != 1)) {
-        return ptoi_fail(PTO_BAD_PARAM, "rearrange: %zu outputs and %zu inputs; it takes 1 and 1",
-                         call->n_outputs, call->n_inputs);
-    }
     static const ptoi_who who = PTOI_WHO("rearrange");
     ptoi_move move;
+    PTO_TRY(ptoi_rearrange_check_call(call));
     PTO_TRY(ptoi_rearrange_prepare(&who, call->outputs, call->inputs, &move));
     if (move.plan) {
         ptoi_plan_run(move.plan, move.to, move.from);
@@ -326,7 +369,7 @@ static pto_status rearrange_cpu(const pto_op_call *call)
     return PTO_OK;
 }
 
-static pto_op rearrange = PTOI_OP_INIT("rearrange", rearrange_cpu);
+static pto_op rearrange = PTOI_OP_INIT("rearrange", rearrange_cpu, ptoi_rearrange_elsewhere);
 
 pto_op *pto_rearrange_op(void)
 {
@@ -338,7 +381,7 @@ pto_status pto_rearrange(const pto_tensor *dst, const pto_tensor *src)
     if (PTOI_UNLIKELY(!dst || !src)) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "rearrange: %s is NULL", dst ? "src" : "dst");
     }
-    return pto_op_run(&rearrange, dst, 1, src, 1, NULL);
+    return ptoi_op_run(&rearrange, dst, 1, src, 1, NULL);
 }
 
 /* ---- Plans that users keep ----------------------------------------------------------------- */

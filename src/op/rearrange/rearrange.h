@@ -14,6 +14,7 @@
 
 #include <pto/rearrange.h>
 
+#include "op/rearrange/grid.h"
 #include "op/rearrange/plan.h"
 #include "tensor/search.h"
 
@@ -27,12 +28,18 @@ typedef struct ptoi_who {
         text, text ": dst", text ": src"                                                           \
     }
 
+/* A plan for a GPU. `plan` has what the checks need. */
+typedef struct ptoi_gpu_plan {
+    ptoi_plan plan; /* first */
+    ptoi_grid_plan grid;
+} ptoi_gpu_plan;
+
 /* A copy, completely checked. */
 typedef struct ptoi_move {
     const ptoi_plan *plan; /* NULL: nothing to do */
     void *to;
     const void *from;
-    ptoi_plan own; /* the plan, if no cache stores it */
+    ptoi_gpu_plan own; /* the plan, if no cache stores it; `grid` only for a GPU */
 } ptoi_move;
 
 /* PTO_DEVICES_DIFFER, PTO_BAD_DEVICE. */
@@ -43,11 +50,23 @@ pto_status ptoi_rearrange_device(const ptoi_who *who, const pto_tensor *dst, con
 pto_status ptoi_rearrange_prepare(const ptoi_who *who, const pto_tensor *dst, const pto_tensor *src,
                                   ptoi_move *move);
 
+/* The same for a GPU with that many multiprocessors: the plan of the move is that of a
+ * ptoi_gpu_plan. */
+pto_status ptoi_rearrange_prepare_gpu(const ptoi_who *who, const pto_tensor *dst,
+                                      const pto_tensor *src, uint32_t sms, ptoi_move *move);
+
 /* Only the checks, including the devices and whether there is an implementation. Managed memory
  * needs no address: whether the two share a byte is decided by blocks, not by addresses. *same:
  * both are the same elements, and there is nothing to do. */
 pto_status ptoi_rearrange_check(const ptoi_who *who, const pto_tensor *dst, const pto_tensor *src,
                                 bool *same);
+
+/* Whether a call has one output and one input. */
+pto_status ptoi_rearrange_check_call(const pto_op_call *call);
+
+/* Whether two valid tensors have the memory that their elements need. */
+pto_status ptoi_rearrange_check_memory(const ptoi_who *who, const pto_tensor *dst,
+                                       const pto_tensor *src);
 
 /* ---- distinct.c ---- */
 

@@ -41,11 +41,11 @@ static cursor cursor_at(const ptoi_plan *plan, int64_t piece)
     piece /= pieces_i;
     c.j = piece % pieces_j * plan->j.side;
     piece /= pieces_j;
-    for (int32_t d = plan->n - 1; d >= 0; d--) {
-        c.index[d] = piece % plan->loops[d].count;
-        piece /= plan->loops[d].count;
-        c.to_loop += c.index[d] * plan->loops[d].to;
-        c.from_loop += c.index[d] * plan->loops[d].from;
+    for (int32_t d = plan->nest.n - 1; d >= 0; d--) {
+        c.index[d] = piece % plan->nest.loop[d].count;
+        piece /= plan->nest.loop[d].count;
+        c.to_loop += c.index[d] * plan->nest.loop[d].to;
+        c.from_loop += c.index[d] * plan->nest.loop[d].from;
     }
     return c;
 }
@@ -66,14 +66,14 @@ static void cursor_next(const ptoi_plan *plan, cursor *c)
         return;
     }
     c->j = 0;
-    for (int32_t d = plan->n - 1; d >= 0; d--) {
-        c->to_loop += plan->loops[d].to;
-        c->from_loop += plan->loops[d].from;
-        if (++c->index[d] < plan->loops[d].count) {
+    for (int32_t d = plan->nest.n - 1; d >= 0; d--) {
+        c->to_loop += plan->nest.loop[d].to;
+        c->from_loop += plan->nest.loop[d].from;
+        if (++c->index[d] < plan->nest.loop[d].count) {
             return;
         }
-        c->to_loop -= c->index[d] * plan->loops[d].to;
-        c->from_loop -= c->index[d] * plan->loops[d].from;
+        c->to_loop -= c->index[d] * plan->nest.loop[d].to;
+        c->from_loop -= c->index[d] * plan->nest.loop[d].from;
         c->index[d] = 0;
     }
 }
@@ -239,8 +239,8 @@ static void move_tiles(const ptoi_plan *plan, char *to, const char *from, int64_
 static void run_pieces(const ptoi_plan *plan, void *to, const void *from, int64_t first,
                        int64_t end)
 {
-    char *t = (char *)to + plan->to_start;
-    const char *f = (const char *)from + plan->from_start;
+    char *t = (char *)to + plan->nest.to_start;
+    const char *f = (const char *)from + plan->nest.from_start;
     if (first >= end) {
         return;
     }

@@ -29,7 +29,8 @@
  *   vec_load(from), vec_store(to, v), vec_stream(to, v)
  *   LOW_size(a, b), HIGH_size(a, b)   interleave the lower, the upper halves of each lane
  *   turn_lanes(group, out)    out[l] = the line of lane l of each of the 4 vectors group[]
- *   part_size(block, i, j)    moves the rest of the block from (i, j) on, less than a square
+ *   part_size(block, i, j)    moves the rest of the block from (i, j) on, less than a square; edges.h
+ *                             has one for sets without masks
  */
 #ifndef PTOI_SQUARES_H
 #define PTOI_SQUARES_H
@@ -107,31 +108,27 @@ PTOI_INLINE void fetch(ahead *a)
     PTOI_INLINE void square_##size(char *to, const int64_t *to_rows, const char *from,             \
                                    const int64_t *from_rows)                                       \
     {                                                                                              \
-        vec group[PARTS][4][K_##size];                                                             \
         PTOI_UNROLL(GCC unroll 4)                                                                  \
-        for (int64_t g = 0; g < 4; g++) {                                                          \
-            PTOI_UNROLL(GCC unroll 2)                                                              \
-            for (int64_t part = 0; part < PARTS; part++) {                                         \
+        for (int64_t part = 0; part < PARTS; part++) {                                             \
+            vec group[4][K_##size];                                                                \
+            PTOI_UNROLL(GCC unroll 4)                                                              \
+            for (int64_t g = 0; g < 4; g++) {                                                      \
                 PTOI_UNROLL(GCC unroll 16)                                                         \
                 for (int64_t k = 0; k < K_##size; k++) {                                           \
-                    group[part][g][k] = vec_load(from + from_rows[g * K_##size + k] +              \
-                                                 part * (int64_t)sizeof(vec));                     \
+                    group[g][k] = vec_load(from + from_rows[g * K_##size + k] +                    \
+                                           part * (int64_t)sizeof(vec));                           \
                 }                                                                                  \
-                turn_##size(group[part][g]);                                                       \
+                turn_##size(group[g]);                                                             \
             }                                                                                      \
-        }                                                                                          \
-        PTOI_UNROLL(GCC unroll 2)                                                                  \
-        for (int64_t part = 0; part < PARTS; part++) {                                             \
             PTOI_UNROLL(GCC unroll 16)                                                             \
             for (int64_t k = 0; k < K_##size; k++) {                                               \
-                vec lanes[4] = {group[part][0][k], group[part][1][k], group[part][2][k],           \
-                                group[part][3][k]};                                                \
+                vec lanes[4] = {group[0][k], group[1][k], group[2][k], group[3][k]};               \
                 vec out[LANES][PARTS];                                                             \
                 turn_lanes(lanes, out);                                                            \
                 PTOI_UNROLL(GCC unroll 4)                                                          \
                 for (int64_t l = 0; l < LANES; l++) {                                              \
                     char *row = to + to_rows[(part * LANES + l) * K_##size + k];                   \
-                    PTOI_UNROLL(GCC unroll 2)                                                      \
+                    PTOI_UNROLL(GCC unroll 4)                                                      \
                     for (int64_t p = 0; p < PARTS; p++) {                                          \
                         vec_store(row + p * (int64_t)sizeof(vec), out[l][p]);                      \
                     }                                                                              \

@@ -1,8 +1,9 @@
-/* access.c - asks what an access must wait for, and records it. The hot path of every submit: find
- * the region, answer from its state, append an entry. */
+#include "orchestrator/map/access.h"
+
+#include <pto/pto.h>
+
 #include "base/error.h"
 #include "base/likely.h"
-#include "orchestrator/map/answer.h"
 #include "orchestrator/map/desc_cache.h"
 #include "orchestrator/map/index.h"
 #include "orchestrator/map/links.h"
@@ -50,7 +51,7 @@ pto_status ptoi_access_check_task(const pto_tensormap *map, pto_map_task task)
 
 /* ---- Finding ---- */
 
-/* The slow path of `find`: a new tensor, or one whose descriptor is not cached. */
+/* The slow path of ptoi_access_find: a new tensor, or one whose descriptor is not cached. */
 static __attribute__((noinline)) pto_status find_place(pto_tensormap *map, ptoi_found *found)
 {
     pto_status s = ptoi_place_of_tensor(found->tensor, &found->place, &found->empty);
@@ -67,17 +68,12 @@ static __attribute__((noinline)) pto_status find_place(pto_tensormap *map, ptoi_
     return PTO_OK;
 }
 
-static inline pto_status find(pto_tensormap *map, const pto_tensor *t, ptoi_found *found)
+pto_status ptoi_access_find(pto_tensormap *map, const pto_tensor *t, ptoi_found *found)
 {
     found->tensor = t;
     found->empty = false;
     found->region = ptoi_desc_cache_find(map, t);
     return found->region != PTOI_NONE ? PTO_OK : find_place(map, found);
-}
-
-pto_status ptoi_access_find(pto_tensormap *map, const pto_tensor *t, ptoi_found *found)
-{
-    return find(map, t, found);
 }
 
 pto_status ptoi_access_find_region(pto_tensormap *map, const pto_region *r, ptoi_found *found)
@@ -100,7 +96,7 @@ static inline size_t ask_region(pto_tensormap *map, const ptoi_region *r, pto_ma
     /* A region without a writer has writer 0, which is below every watermark. */
     bool live = r->writer >= map->level[r->writer_level].watermark;
     emit(context, r->writer, r->writer_level, r->writer_entry, PTO_MAP_WRITE, live);
-    return live + (access == PTO_MAP_WRITE ? ptoi_answer_readers(map, r, emit, context) : 0);
+    return live + (access == PTO_MAP_WRITE ? ptoi_access_ask_readers(map, r, emit, context) : 0);
 }
 
 /* The same for all regions that share a byte with the layout, except region `but`; uses the
@@ -114,8 +110,12 @@ static __attribute__((noinline)) size_t ask_index(pto_tensormap *map, uint32_t s
     ptoi_search s;
     ptoi_search_begin(&s, map, space, layout, but);
     for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
-        count += ask_region(map, &map->regions[other], access, emit, context);
+        const ptoi_region *r = &map->regions[other];
+        map->doubt[0] = s.proved ? NULL : layout;
+        map->doubt[1] = s.proved ? NULL : &r->layout;
+        count += ask_region(map, r, access, emit, context);
     }
+    map->doubt[0] = map->doubt[1] = NULL;
     ptoi_region_evict(map, s.idle);
     return count;
 }
@@ -188,7 +188,8 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
                         pto_map_task task)
 {
     if (found->region == PTOI_NONE) {
-        found->region = ptoi_region_create(map, &found->place);
+        found->region = ptoi_region_take(map);
+        ptoi_region_enter_index(map, found->region, &found->place);
         if (found->tensor) {
             ptoi_desc_cache_set(map, found->region, found->tensor);
         }
@@ -283,7 +284,7 @@ ask_param(pto_tensormap *map, const pto_map_param *param, hit_list *list, size_t
                          (int)param->access, list->param);
     }
     ptoi_found found;
-    const pto_status s = find(map, param->tensor, &found);
+    const pto_status s = ptoi_access_find(map, param->tensor, &found);
     if (s == PTO_OK) {
         (void)ask(map, &found, param->access, emit_other, list);
         *entries -= found.empty;
@@ -298,7 +299,7 @@ static __attribute__((noinline)) size_t ask_readers(pto_tensormap *map, const pt
                                                     uint32_t param)
 {
     hit_list list = {hits, max, count, 0, param};
-    (void)ptoi_answer_readers(map, r, emit_hit, &list);
+    (void)ptoi_access_ask_readers(map, r, emit_hit, &list);
     return list.count;
 }
 
@@ -308,7 +309,8 @@ static __attribute__((noinline)) void record_again(pto_tensormap *map, const pto
 {
     for (size_t i = 0; i < n_params; i++) {
         ptoi_found found;
-        (void)find(map, params[i].tensor, &found); /* its status was PTO_OK in the first walk */
+        (void)ptoi_access_find(map, params[i].tensor,
+                               &found); /* its status was PTO_OK in the first walk */
         if (!found.empty) {
             ptoi_access_record(map, &found, params[i].access, task);
         }
@@ -364,10 +366,7 @@ pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params,
                          : (max_hits && !hits) ? "hits"
                                                : "params");
     }
-    pto_status s = check_task(map, task);
-    if (s != PTO_OK) {
-        return s;
-    }
+    PTO_TRY(check_task(map, task));
 
     uint32_t regions[FEW];
     hit_list list = {hits, max_hits, 0, task.id, 0}; /* its address is not taken, so it stays in
@@ -383,10 +382,7 @@ pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params,
         if (PTOI_UNLIKELY(region == PTOI_NONE || map->regions[region].links != PTOI_LINKS_NONE)) {
             hit_list any = list;
             moved = true;
-            s = ask_param(map, &params[i], &any, &entries);
-            if (s != PTO_OK) {
-                return s;
-            }
+            PTO_TRY(ask_param(map, &params[i], &any, &entries));
             list.count = any.count;
             continue;
         }
@@ -406,7 +402,7 @@ pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params,
         return ptoi_fail(PTO_BUFFER_TOO_SMALL, "submit: %zu hits do not fit into an array of %zu",
                          list.count, max_hits);
     }
-    s = ptoi_entry_reserve(map, task.level, entries);
+    const pto_status s = ptoi_entry_reserve(map, task.level, entries);
     if (PTOI_UNLIKELY(s != PTO_OK)) {
         return s;
     }

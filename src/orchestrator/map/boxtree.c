@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include <pto/pto.h>
+
 #include "base/error.h"
 
 /* ---- Keys: low ends, then high ends ---- */
@@ -103,7 +105,7 @@ static uint32_t take_node(const tree *t, uint16_t rank)
     if (at != PTOI_NONE) {
         t->pool->freed = ptoi_node_at(t->pool, at)->child[0];
     } else {
-        at = t->pool->fresh++;
+        at = t->pool->untouched++;
     }
     ptoi_node *node = ptoi_node_at(t->pool, at);
     node->rank[0] = rank;
@@ -126,7 +128,7 @@ static uint32_t take_cell(ptoi_cell_pool *pool, uint32_t item, uint32_t next)
     if (at != PTOI_NONE) {
         pool->freed = pool->cells[at].next;
     } else {
-        at = pool->fresh++;
+        at = pool->untouched++;
     }
     pool->cells[at] = (ptoi_cell){item, next};
     return at;
@@ -426,8 +428,8 @@ bool ptoi_boxtree_holds(const ptoi_forest *forest, uint32_t root, const ptoi_ran
 static pto_status check_node(const ptoi_node_pool *pool, uint32_t at, bool is_root, uint32_t above)
 {
     const ptoi_node *node = ptoi_node_at(pool, at);
-    if (at >= pool->fresh) {
-        return ptoi_fail(PTO_CORRUPT, "box tree: node %u of %u in use", at, pool->fresh);
+    if (at >= pool->untouched) {
+        return ptoi_fail(PTO_CORRUPT, "box tree: node %u of %u in use", at, pool->untouched);
     }
     bool single = node->rank[0] == PTOI_NO_RANK;
     if (single && !is_root) {
@@ -478,8 +480,8 @@ pto_status ptoi_boxtree_check(const ptoi_forest *forest, uint32_t root, uint32_t
     while (depth) {
         uint32_t at = stack[--depth];
         const ptoi_node *node = ptoi_node_at(pool, at);
-        pto_status s = check_node(pool, at, at == root, ranks[depth]);
-        for (uint32_t slot = 0; s == PTO_OK && slot < PTOI_SLOTS; slot++) {
+        PTO_TRY(check_node(pool, at, at == root, ranks[depth]));
+        for (uint32_t slot = 0; slot < PTOI_SLOTS; slot++) {
             uint32_t child = node->child[slot], rank = node->rank[1 + slot / 2], cells = 0;
             if (child == PTOI_NONE) {
                 continue;
@@ -506,9 +508,6 @@ pto_status ptoi_boxtree_check(const ptoi_forest *forest, uint32_t root, uint32_t
                 }
             }
             *items += cells ? cells : 1;
-        }
-        if (s != PTO_OK) {
-            return s;
         }
     }
     return PTO_OK;

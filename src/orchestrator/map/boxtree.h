@@ -74,13 +74,13 @@ typedef struct ptoi_node_pool {
     char *nodes;
     uint32_t bytes; /* of one node */
     uint32_t digits;
-    uint32_t fresh; /* nodes from here on were never used */
-    uint32_t freed; /* list of freed nodes, through child[0] */
+    uint32_t untouched; /* nodes from here on were never used */
+    uint32_t freed;     /* list of freed nodes, through child[0] */
 } ptoi_node_pool;
 
 typedef struct ptoi_cell_pool {
     ptoi_cell *cells;
-    uint32_t fresh, freed;
+    uint32_t untouched, freed;
 } ptoi_cell_pool;
 
 typedef struct ptoi_forest {

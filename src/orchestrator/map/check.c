@@ -1,4 +1,6 @@
 /* check.c - checks every invariant of map.h. */
+#include <pto/pto.h>
+
 #include "base/error.h"
 #include "orchestrator/map/desc_cache.h"
 #include "orchestrator/map/index.h"
@@ -35,9 +37,9 @@ static pto_status check_level(const pto_tensormap *map, uint32_t l)
             return ptoi_fail(PTO_CORRUPT, "map: entry %u of level %u begins at %u, not at %u", e, l,
                              entry->first, first);
         }
-        if (entry->region >= map->region_free.fresh) {
+        if (entry->region >= map->region_free.untouched) {
             return ptoi_fail(PTO_CORRUPT, "map: M2 broken, entry %u names region %u of %u", e,
-                             entry->region, map->region_free.fresh);
+                             entry->region, map->region_free.untouched);
         }
         blocks += entry->kind != PTOI_SPACE_USER;
         before = entry->task;
@@ -81,10 +83,7 @@ static pto_status check_region(const pto_tensormap *map, uint32_t region)
     const ptoi_region *r = &map->regions[region];
     ptoi_space_key key = {r->a, r->b, (ptoi_space_kind)r->kind};
     bool unindexed = r->flags & PTOI_REGION_UNINDEXED;
-    pto_status s = unindexed ? PTO_OK : ptoi_layout_check(&r->layout);
-    if (s != PTO_OK) {
-        return s;
-    }
+    PTO_TRY(unindexed ? PTO_OK : ptoi_layout_check(&r->layout));
     if (unindexed ? ptoi_chain_at(map->unindexed[ptoi_unindexed_slot(map, r->a, r->b)]) != region ||
                         r->kind != PTOI_SPACE_BLOCK || r->desc == 0 ||
                         r->links != PTOI_LINKS_NONE || ptoi_space_find(map, &key) != PTOI_NONE
@@ -100,18 +99,18 @@ static pto_status check_region(const pto_tensormap *map, uint32_t region)
                              region, r->writer_entry, (unsigned long long)r->writer);
         }
     }
-    for (uint32_t l = 0; s == PTO_OK && l < PTO_MAP_MAX_LEVELS; l++) {
+    for (uint32_t l = 0; l < PTO_MAP_MAX_LEVELS; l++) {
         if (r->read_levels & (1u << l)) {
-            s = check_chain(map, region, l);
+            PTO_TRY(check_chain(map, region, l));
         }
     }
-    return s;
+    return PTO_OK;
 }
 
 /* M3: the free list, the dead list, and idle regions on neither of them. */
 static pto_status check_lists(const pto_tensormap *map, uint32_t used)
 {
-    uint32_t known = map->region_free.fresh, freed = 0, dead = 0, unused_dead = 0;
+    uint32_t known = map->region_free.untouched, freed = 0, dead = 0, unused_dead = 0;
     for (uint32_t at = map->region_free.freed; at != PTOI_NONE; at = map->regions[at].next) {
         if (map->regions[at].flags || ++freed > known) {
             return ptoi_fail(PTO_CORRUPT, "map: M3 broken, region %u on the free list", at);
@@ -147,30 +146,25 @@ pto_status pto_tensormap_check(const pto_tensormap *map)
     if (!map) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "check: map is NULL");
     }
-    pto_status s = PTO_OK;
-    for (uint32_t l = 0; s == PTO_OK && l < map->levels; l++) {
-        s = check_level(map, l);
+    for (uint32_t l = 0; l < map->levels; l++) {
+        PTO_TRY(check_level(map, l));
     }
 
-    uint32_t used = 0, unindexed = 0, known = map->region_free.fresh;
+    uint32_t used = 0, unindexed = 0, named = 0, known = map->region_free.untouched;
     uint32_t step = known <= PAIRS_IN_FULL ? 1 : known / PAIRS_SAMPLED;
-    for (uint32_t r = 0; s == PTO_OK && r < known; r++) {
+    for (uint32_t r = 0; r < known; r++) {
         if (!(map->regions[r].flags & PTOI_REGION_USED)) {
             continue;
         }
         used++;
         unindexed += (map->regions[r].flags & PTOI_REGION_UNINDEXED) != 0;
-        s = check_region(map, r);
-        if (s == PTO_OK && r % step == 0 && ptoi_region_is_indexed(&map->regions[r])) {
-            s = ptoi_links_check(map, r);
+        named += ptoi_region_is_indexed(&map->regions[r]) && map->regions[r].desc != 0;
+        PTO_TRY(check_region(map, r));
+        if (r % step == 0 && ptoi_region_is_indexed(&map->regions[r])) {
+            PTO_TRY(ptoi_links_check(map, r));
         }
     }
-    if (s == PTO_OK) {
-        s = check_lists(map, used);
-    }
-    if (s != PTO_OK) {
-        return s;
-    }
+    PTO_TRY(check_lists(map, used));
 
     uint32_t hashed = 0;
     for (uint64_t b = 0; b < UINT64_C(1) << (32 - map->bucket_shift); b++) {
@@ -183,10 +177,7 @@ pto_status pto_tensormap_check(const pto_tensormap *map)
             hashed++;
         }
     }
-    uint32_t named = 0, cached = 0;
-    for (uint32_t r = 0; r < known; r++) {
-        named += ptoi_region_is_indexed(&map->regions[r]) && map->regions[r].desc != 0;
-    }
+    uint32_t cached = 0;
     for (uint64_t b = 0; b < UINT64_C(1) << (32 - map->bucket_shift); b++) {
         for (uint32_t r = ptoi_chain_at(map->desc_cache[b]); r != PTOI_NONE;
              r = ptoi_chain_at(map->regions[r].cached_next)) {
@@ -205,21 +196,6 @@ pto_status pto_tensormap_check(const pto_tensormap *map)
                          "map: M4 broken, %u regions in buckets, %u unindexed, %u in use", hashed,
                          unindexed, map->regions_used);
     }
-    s = ptoi_descs_check(&map->descs);
-    return s == PTO_OK ? ptoi_index_check(map) : s;
+    PTO_TRY(ptoi_descs_check(&map->descs));
+    return ptoi_index_check(map);
 }
-
-#ifdef PTO_DEBUG_CHECKS
-#include <stdio.h>
-#include <stdlib.h>
-
-#define CHANGES_BETWEEN_CHECKS 256u
-
-void ptoi_map_debug_check(pto_tensormap *map)
-{
-    if (++map->changes % CHANGES_BETWEEN_CHECKS || pto_tensormap_check(map) == PTO_OK)
-        return;
-    fprintf(stderr, "pto: %s\n", pto_error_detail());
-    abort();
-}
-#endif

@@ -81,6 +81,11 @@ static inline uint32_t ptoi_desc_cache_find(const pto_tensormap *map, const pto_
 /* Caches the descriptor of `t` in its region, unless its layout descriptor has no id. */
 void ptoi_desc_cache_set(pto_tensormap *map, uint32_t region, const pto_tensor *t);
 
+/* The first step of a sweep of layout descriptors, in the map of a runtime: evicts all idle regions,
+ * and marks the ids that the others name. The runtime marks the ids that it names itself, and
+ * sweeps. Nobody may hold the number of a region meanwhile. */
+void ptoi_desc_cache_release(pto_tensormap *map);
+
 /* Clears the cached descriptor of the region. */
 void ptoi_desc_cache_clear(pto_tensormap *map, uint32_t region);
 

@@ -1,7 +1,7 @@
-/* entry.c - the rings of entries, one for each level. There is an entry for each access; entries
- * are recycled in order as tasks retire. */
+#include "orchestrator/map/entry.h"
+
 #include "base/error.h"
-#include "orchestrator/map/map.h"
+#include "orchestrator/map/region.h"
 
 /* Every 2^SWEEP_SHIFT entries, all regions forget readers that are recycled: long before a new
  * entry could get the same number. */
@@ -9,7 +9,7 @@
 
 static void sweep(pto_tensormap *map, uint32_t l)
 {
-    for (uint32_t i = 0; i < map->region_free.fresh; i++) {
+    for (uint32_t i = 0; i < map->region_free.untouched; i++) {
         ptoi_region *r = &map->regions[i];
         if (!ptoi_entry_in_use(&map->level[l], r->readers[l])) {
             r->read_levels &= (uint8_t) ~(1u << l);
@@ -141,7 +141,7 @@ void ptoi_entry_compact(pto_tensormap *map, uint32_t l, ptoi_entry_gone gone, co
     for (uint32_t e = level->tail; e != level->head; e++) {
         ptoi_entry *entry = ptoi_entry_at(level, e);
         ptoi_region *r = &map->regions[entry->region];
-        if (!gone(context, entry->task)) {
+        if (!gone(context, entry->task, entry->region)) {
             continue;
         }
         if (entry->access == PTO_MAP_WRITE && r->writer == entry->task && r->writer_level == l) {

@@ -1,5 +1,7 @@
 #include "orchestrator/map/index.h"
 
+#include <pto/pto.h>
+
 #include "base/error.h"
 #include "orchestrator/map/mix.h"
 #include "tensor/overlap.h"
@@ -9,7 +11,7 @@
 
 static uint32_t take(ptoi_free *list)
 {
-    return list->freed == PTOI_NONE ? list->fresh++ : list->freed;
+    return list->freed == PTOI_NONE ? list->untouched++ : list->freed;
 }
 
 /* ---- Memories ---- */
@@ -364,30 +366,30 @@ static pto_status check_space(const pto_tensormap *map, uint32_t at, uint32_t *g
 {
     const ptoi_space *space = &map->spaces[at];
     uint32_t items, seen = 0, regions = 0;
-    pto_status s = ptoi_boxtree_check(&map->forest, space->root, 1, &items);
+    PTO_TRY(ptoi_boxtree_check(&map->forest, space->root, 1, &items));
     ptoi_walk w;
     w.box[0] = (ptoi_range){0, UINT64_MAX};
     ptoi_walk_begin(&w, &map->forest, space->root, 1);
-    for (uint32_t item; s == PTO_OK && (item = ptoi_walk_next(&w)) != PTOI_NONE; seen++) {
+    for (uint32_t item; (item = ptoi_walk_next(&w)) != PTOI_NONE; seen++) {
         if (!(item & GROUP_BIT)) {
             regions++;
             continue;
         }
         const ptoi_group *g = &map->groups[item & ~GROUP_BIT];
         uint32_t members;
-        s = ptoi_boxtree_check(&map->forest, g->root, g->count + 1, &members);
-        if (s == PTO_OK && (g->space != at || members != g->members)) {
-            s = ptoi_fail(PTO_CORRUPT, "map: group %u holds %u regions of %u", item & ~GROUP_BIT,
-                          members, g->members);
+        PTO_TRY(ptoi_boxtree_check(&map->forest, g->root, g->count + 1, &members));
+        if (g->space != at || members != g->members) {
+            return ptoi_fail(PTO_CORRUPT, "map: group %u holds %u regions of %u", item & ~GROUP_BIT,
+                             members, g->members);
         }
         regions += g->members;
         (*groups)++;
     }
-    if (s == PTO_OK && (seen != items || regions != space->regions)) {
-        s = ptoi_fail(PTO_CORRUPT, "map: memory %u counts %u regions, its index holds %u", at,
-                      space->regions, regions);
+    if (seen != items || regions != space->regions) {
+        return ptoi_fail(PTO_CORRUPT, "map: memory %u counts %u regions, its index holds %u", at,
+                         space->regions, regions);
     }
-    return s;
+    return PTO_OK;
 }
 
 /* M4: the region is in its tree, with the right box. */
@@ -415,21 +417,21 @@ static pto_status check_place(const pto_tensormap *map, uint32_t region)
 pto_status ptoi_index_check(const pto_tensormap *map)
 {
     uint32_t groups = 0;
-    pto_status s = check_space(map, 0, &groups);
-    for (uint32_t b = 0; s == PTO_OK && b <= map->index_mask; b++) {
-        for (uint32_t at = ptoi_chain_at(map->space_buckets[b]); s == PTO_OK && at != PTOI_NONE;
+    PTO_TRY(check_space(map, 0, &groups));
+    for (uint32_t b = 0; b <= map->index_mask; b++) {
+        for (uint32_t at = ptoi_chain_at(map->space_buckets[b]); at != PTOI_NONE;
              at = ptoi_chain_at(map->spaces[at].next)) {
-            s = check_space(map, at, &groups);
+            PTO_TRY(check_space(map, at, &groups));
         }
     }
-    if (s == PTO_OK && groups != map->groups_used) {
-        s = ptoi_fail(PTO_CORRUPT, "map: %u groups in the index, %u in use", groups,
-                      map->groups_used);
+    if (groups != map->groups_used) {
+        return ptoi_fail(PTO_CORRUPT, "map: %u groups in the index, %u in use", groups,
+                         map->groups_used);
     }
-    for (uint32_t r = 0; s == PTO_OK && r < map->region_free.fresh; r++) {
+    for (uint32_t r = 0; r < map->region_free.untouched; r++) {
         if (ptoi_region_is_indexed(&map->regions[r])) {
-            s = check_place(map, r);
+            PTO_TRY(check_place(map, r));
         }
     }
-    return s;
+    return PTO_OK;
 }

@@ -19,7 +19,7 @@
 #ifndef PTOI_INDEX_H
 #define PTOI_INDEX_H
 
-#include "orchestrator/map/map.h"
+#include "orchestrator/map/region.h"
 
 /* The memory of a key; PTOI_NONE if no region is in it. */
 uint32_t ptoi_space_find(const pto_tensormap *map, const ptoi_space_key *key);

@@ -1,7 +1,9 @@
 #include "orchestrator/map/links.h"
 
 #include "base/error.h"
+#include "base/likely.h"
 #include "base/mutant.h"
+#include "tensor/exact.h"
 #include "tensor/overlap.h"
 
 static void attach(pto_tensormap *map, uint32_t region, uint32_t end, uint32_t other)
@@ -40,9 +42,9 @@ void ptoi_links_add(pto_tensormap *map, uint32_t a, uint32_t b)
     uint32_t end = map->link_free.freed;
     if (end != PTOI_NONE) {
         map->link_free.freed = map->link_ends[end].next;
-    } else if (map->link_free.fresh < map->link_capacity) {
-        end = map->link_free.fresh;
-        map->link_free.fresh += 2;
+    } else if (map->link_free.untouched < map->link_capacity) {
+        end = map->link_free.untouched;
+        map->link_free.untouched += 2;
     } else {
         ptoi_links_mark_incomplete(map, a, b);
         return;
@@ -69,10 +71,17 @@ bool ptoi_region_covers(pto_tensormap *map, uint32_t a, uint32_t b)
     if (PTOI_MUTANT(COVER_EARLY)) {
         return true;
     }
-    pto_overlap_result all = ptoi_covers(&map->regions[a].layout, &map->regions[b].layout,
-                                         map->budget);
-    map->stats.budget_hits += all.stage == PTO_STAGE_BUDGET;
-    return all.yes;
+    return ptoi_map_covers(map, &map->regions[a].layout, &map->regions[b].layout);
+}
+
+bool ptoi_map_covers(pto_tensormap *map, const ptoi_layout *a, const ptoi_layout *b)
+{
+    pto_overlap_result all = ptoi_covers(a, b, map->budget);
+    if (PTOI_LIKELY(all.stage != PTO_STAGE_BUDGET)) {
+        return all.yes;
+    }
+    map->stats.budget_hits++;
+    return map->exact && ptoi_covers_exactly(a, b);
 }
 
 bool ptoi_links_covers(pto_tensormap *map, uint32_t region, ptoi_link_end *link)
@@ -102,15 +111,16 @@ pto_status ptoi_links_check(const pto_tensormap *map, uint32_t region)
     for (uint32_t end = ptoi_links_first(r); end != PTOI_LINKS_NONE;
          end = map->link_ends[end].next) {
         const ptoi_link_end *link = &map->link_ends[end];
-        if (end >= map->link_free.fresh || link->prev != before ||
-            link->region >= map->region_free.fresh || map->link_ends[end ^ 1].region != region ||
+        if (end >= map->link_free.untouched || link->prev != before ||
+            link->region >= map->region_free.untouched ||
+            map->link_ends[end ^ 1].region != region ||
             !(map->regions[link->region].flags & PTOI_REGION_USED) ||
-            map->regions[link->region].space != r->space || ends++ > map->region_free.fresh) {
+            map->regions[link->region].space != r->space || ends++ > map->region_free.untouched) {
             return ptoi_fail(PTO_CORRUPT, "map: M5 broken, region %u has bad link %u", region, end);
         }
         before = end;
     }
-    for (uint32_t o = 0; o < map->region_free.fresh; o++) {
+    for (uint32_t o = 0; o < map->region_free.untouched; o++) {
         const ptoi_region *other = &map->regions[o];
         if (o == region || !ptoi_region_is_indexed(other) || other->space != r->space) {
             continue;

@@ -19,7 +19,7 @@
 #ifndef PTOI_LINKS_H
 #define PTOI_LINKS_H
 
-#include "orchestrator/map/map.h"
+#include "orchestrator/map/region.h"
 
 /* One end of a link. */
 typedef struct ptoi_link_end {
@@ -50,7 +50,11 @@ void ptoi_links_mark_incomplete(pto_tensormap *map, uint32_t a, uint32_t b);
 /* Removes all links of a region, from both ends. */
 void ptoi_links_clear(pto_tensormap *map, uint32_t region);
 
-/* Whether region a covers region b. Counts when the budget runs out. */
+/* Whether layout a covers layout b. Counts when the budget runs out. The answer is then no; in the
+ * map of a runtime, it is exact: a writer that was replaced must not poison. */
+bool ptoi_map_covers(pto_tensormap *map, const ptoi_layout *a, const ptoi_layout *b);
+
+/* The same for two regions. */
 bool ptoi_region_covers(pto_tensormap *map, uint32_t a, uint32_t b);
 
 /* Whether the region of this link end covers the other one. The answer is stored in the link. */

@@ -59,26 +59,6 @@ static inline ptoi_chain ptoi_chain_to(uint32_t at)
     return ~at;
 }
 
-/* The memory that a layout is in. Places in different memories never overlap. */
-typedef enum ptoi_space_kind {
-    PTOI_SPACE_USER,   /* absolute addresses; a = b = 0 */
-    PTOI_SPACE_BLOCK,  /* a managed block: owner, generation */
-    PTOI_SPACE_REGION, /* a memory of the pto_region functions: base, tile */
-} ptoi_space_kind;
-
-typedef struct ptoi_space_key {
-    uint64_t a, b;
-    ptoi_space_kind kind;
-} ptoi_space_key;
-
-/* A place to ask about: canonical layout, with its hash. */
-typedef struct ptoi_place {
-    ptoi_layout layout;
-    ptoi_space_key space;
-    uint64_t origin; /* start of the storage: a hint for the index, not part of the identity */
-    uint32_t hash;
-} ptoi_place;
-
 /* The descriptor under which a region was last found; its layout descriptor and generation are
  * stored beside it. A tensor that equals it is the same place: its layout need not be computed or
  * checked again. Fields are in pairs because they are compared in pairs. */
@@ -180,8 +160,8 @@ typedef struct ptoi_group {
 
 /* Allocator of array elements: freed ones first, then those that were never used. */
 typedef struct ptoi_free {
-    uint32_t fresh; /* elements from here on were never used */
-    uint32_t freed; /* list of freed elements, through their `next` */
+    uint32_t untouched; /* elements from here on were never used */
+    uint32_t freed;     /* list of freed elements, through their `next` */
 } ptoi_free;
 
 struct pto_tensormap {
@@ -191,6 +171,7 @@ struct pto_tensormap {
     ptoi_chain *unindexed;  /* whole blocks by owner, one for each slot: unindexed.h */
     uint32_t unindexed_mask;
     ptoi_descs descs;          /* of cached descriptors; ptoi_map_adopt may move the records */
+    uint32_t unsaid;           /* layouts that got no id since the last sweep */
     ptoi_chain *buckets;       /* buckets of regions by place */
     uint32_t bucket_shift;     /* bucket of hash h: h >> bucket_shift */
     uint32_t desc_cache_shift; /* the same for a hash of 64 bits */
@@ -200,6 +181,10 @@ struct pto_tensormap {
     uint32_t last_level;
     uint32_t cleanup_every;
     uint64_t budget;
+    bool exact; /* the map of a runtime: what the budget leaves undecided is decided exactly for
+                   `covers`, and by ptoi_access_is_shared for an overlap */
+    const ptoi_layout *doubt[2]; /* of the access just reported: the two layouts, if the budget ran
+                                    out before it was proved that they share a byte; else NULL */
     bool nameless; /* the map of a runtime: nobody asks for each task once, so `first` and `named`
                       of entries, and the newest task, are not maintained */
     struct {
@@ -228,164 +213,16 @@ struct pto_tensormap {
     uint32_t index_mask; /* of the buckets of spaces and groups */
     uint32_t groups_used;
     uint32_t regions_used;
-    uint32_t changes; /* counted by debug builds */
+    uint32_t changes; /* since the last check, counted by debug builds */
 
     pto_tensormap_stats stats; /* fields that are counted as they happen */
     void *memory;              /* the reservation that holds all arrays */
     size_t memory_bytes;
 };
 
-/* ---- Life (tensormap.c) ---- */
-
 /* Makes this the map of a runtime, before its first use: layout descriptors are stored in `descs`,
  * PTOI_DESC_BYTES of zeroes, instead of in the map's memory, and the map is `nameless`. */
 void ptoi_map_adopt(pto_tensormap *map, char *descs);
-
-/* ---- Places (place.c) ---- */
-
-/* The place of a tensor or region. Sets *empty if it has no bytes. */
-pto_status ptoi_place_of_tensor(const pto_tensor *t, ptoi_place *place, bool *empty);
-pto_status ptoi_place_of_region(const pto_region *r, ptoi_place *place, bool *empty);
-
-/* The place of a whole managed block. */
-void ptoi_place_of_block(uint64_t owner, uint64_t generation, uint64_t bytes, ptoi_place *place);
-
-/* ---- Regions (region.c) ---- */
-
-/* The region of exactly this place; PTOI_NONE if it is not known. */
-uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place);
-
-/* Allocates a region without accesses and links: the one that is cheapest to reuse. There must be
- * one (M3 says when). */
-uint32_t ptoi_region_take(pto_tensormap *map);
-
-/* Gives an allocated region its place, and adds it to hash and index. */
-void ptoi_region_enter_index(pto_tensormap *map, uint32_t region, const ptoi_place *place);
-
-/* Creates and links the region of a place. A region must be left (M3 says when). */
-uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place);
-
-/* Called when an entry of the region was recycled or dropped. Puts an idle region of a managed
- * block on the dead list. */
-void ptoi_region_let_go(pto_tensormap *map, uint32_t region);
-
-/* Drops all accesses of a region and counts those that were live. */
-void ptoi_region_drop(pto_tensormap *map, uint32_t region);
-
-/* Drops the accesses of all other regions that `region` covers. */
-void ptoi_region_supersede(pto_tensormap *map, uint32_t region);
-
-/* Evicts the idle regions on the list `first` (through evict_next). */
-void ptoi_region_evict(pto_tensormap *map, uint32_t first);
-
-/* ---- Accesses (access.c) ---- */
-
-/* What an access touches: its region if that is known, otherwise its place. */
-typedef struct ptoi_found {
-    const pto_tensor *tensor; /* NULL for a pto_region */
-    uint32_t region;          /* PTOI_NONE: not known */
-    bool empty;               /* it has no bytes: nothing to ask or to record */
-    ptoi_place place;         /* set if the region is not known */
-} ptoi_found;
-
-pto_status ptoi_access_find(pto_tensormap *map, const pto_tensor *t, ptoi_found *found);
-pto_status ptoi_access_find_region(pto_tensormap *map, const pto_region *r, ptoi_found *found);
-
-/* Called for each access that a question meets. Its entry is `e` on level `l`. It is an answer only
- * if `live`. The hot path adds `live` to a count instead of branching, since the branch would be
- * unpredictable. */
-typedef void (*ptoi_emit)(void *context, uint64_t task, uint32_t l, uint32_t e,
-                          pto_map_access access, bool live);
-
-/* Reports the accesses that a new access must wait for. */
-void ptoi_access_ask(pto_tensormap *map, const ptoi_found *found, pto_map_access access,
-                     ptoi_emit emit, void *context);
-
-/* Records an access that was found just before. Its entry is reserved and its task is checked. */
-void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access access,
-                        pto_map_task task);
-
-/* Records that the task writes a whole managed block that no task has touched before. The tensor is
- * all of the block. There is nothing to ask. An entry is reserved. */
-void ptoi_access_record_fresh(pto_tensormap *map, const pto_tensor *t, pto_map_task task);
-
-/* The newest tasks, from `since` on, write the whole tensor together, though none of them does so
- * alone. They replace all earlier accesses to regions that the tensor covers. */
-void ptoi_access_cover(pto_tensormap *map, const pto_tensor *t, pto_map_task since);
-
-/* Drops the accesses of all regions that the place covers, except those written since `since`. */
-void ptoi_region_supersede_all(pto_tensormap *map, uint32_t space, const ptoi_layout *layout,
-                               pto_map_task since);
-
-/* Whether the task may be inserted now: its level and order must be right. */
-pto_status ptoi_access_check_task(const pto_tensormap *map, pto_map_task task);
-
-/* ---- Entries (entry.c) ---- */
-
-/* Recycles the entries of retired tasks on the level. PTO_FULL unless `count` more entries fit
- * then. */
-pto_status ptoi_entry_make_room(pto_tensormap *map, uint32_t level, size_t count);
-
-/* Recycles the entries of retired tasks of one level. */
-void ptoi_entry_recycle(pto_tensormap *map, uint32_t level);
-
-/* Whether a task has retired, although older tasks of its level have not. */
-typedef bool (*ptoi_entry_gone)(const void *context, uint64_t task);
-
-/* Drops all such tasks of a level, wherever their entries are, and closes the gaps. Visits every
- * entry. Used when one slow task keeps all others from being recycled. */
-void ptoi_entry_compact(pto_tensormap *map, uint32_t level, ptoi_entry_gone gone,
-                        const void *context);
-
-static inline ptoi_entry *ptoi_entry_at(const ptoi_level *level, uint32_t entry)
-{
-    return &level->ring[entry & level->mask];
-}
-
-static inline bool ptoi_entry_in_use(const ptoi_level *level, uint32_t entry)
-{
-    return (uint32_t)(entry - level->tail) < (uint32_t)(level->head - level->tail);
-}
-
-/* Whether the region is in hash and index. */
-static inline bool ptoi_region_is_indexed(const ptoi_region *r)
-{
-    return (r->flags & (PTOI_REGION_USED | PTOI_REGION_UNINDEXED)) == PTOI_REGION_USED;
-}
-
-/* Whether no access of the region is live. */
-static inline bool ptoi_region_idle(const pto_tensormap *map, const ptoi_region *r)
-{
-    if (r->writer >= map->level[r->writer_level].watermark) {
-        return false;
-    }
-    for (uint32_t levels = r->read_levels; levels; levels &= levels - 1) {
-        uint32_t l = (uint32_t)__builtin_ctz(levels);
-        const ptoi_level *level = &map->level[l];
-        if (ptoi_entry_in_use(level, r->readers[l]) &&
-            ptoi_entry_at(level, r->readers[l])->task >= level->watermark) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static inline uint32_t ptoi_entry_used(const ptoi_level *level)
-{
-    return level->head - level->tail;
-}
-
-static inline size_t ptoi_entry_room(const ptoi_level *level)
-{
-    return (size_t)level->mask + 1 - ptoi_entry_used(level);
-}
-
-/* PTO_FULL unless `count` more entries fit on the level. */
-static inline pto_status ptoi_entry_reserve(pto_tensormap *map, uint32_t level, size_t count)
-{
-    return ptoi_entry_room(&map->level[level]) >= count ? PTO_OK
-                                                        : ptoi_entry_make_room(map, level, count);
-}
 
 /* Builds with PTO_DEBUG_CHECKS check the whole map every few hundred changes and abort at the first
  * broken invariant. */

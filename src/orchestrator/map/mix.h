@@ -3,7 +3,7 @@
 #ifndef PTOI_MIX_H
 #define PTOI_MIX_H
 
-#include "orchestrator/map/map.h"
+#include "orchestrator/map/place.h"
 
 #define PTOI_MIX_1 UINT64_C(0x9E3779B97F4A7C15) /* odd; bits of the golden ratio */
 #define PTOI_MIX_2 UINT64_C(0xD1342543DE82EF95) /* odd, and unrelated to the first */

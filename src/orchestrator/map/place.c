@@ -1,4 +1,5 @@
-/* place.c - converts a tensor or a region to a place: canonical layout, memory, hash. */
+#include "orchestrator/map/place.h"
+
 #include "base/error.h"
 #include "orchestrator/map/mix.h"
 

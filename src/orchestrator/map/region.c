@@ -1,4 +1,5 @@
-/* region.c - the regions that the map knows: found by hash, kept while they may be of use. */
+#include "orchestrator/map/region.h"
+
 #include "orchestrator/map/desc_cache.h"
 #include "orchestrator/map/index.h"
 #include "orchestrator/map/links.h"
@@ -113,8 +114,8 @@ static uint32_t allocate(pto_tensormap *map)
     if (at != PTOI_NONE) {
         return at;
     }
-    return map->region_free.fresh < map->region_capacity ? map->region_free.fresh++
-                                                         : take_idle(map);
+    return map->region_free.untouched < map->region_capacity ? map->region_free.untouched++
+                                                             : take_idle(map);
 }
 
 uint32_t ptoi_region_take(pto_tensormap *map)
@@ -155,13 +156,6 @@ void ptoi_region_enter_index(pto_tensormap *map, uint32_t region, const ptoi_pla
     *bucket = ptoi_chain_to(region);
     r->flags |= PTOI_REGION_USED;
     map->regions_used++;
-}
-
-uint32_t ptoi_region_create(pto_tensormap *map, const ptoi_place *place)
-{
-    uint32_t region = ptoi_region_take(map);
-    ptoi_region_enter_index(map, region, place);
-    return region;
 }
 
 /* ---- Dropping accesses ---- */
@@ -222,9 +216,7 @@ void ptoi_region_supersede_all(pto_tensormap *map, uint32_t space, const ptoi_la
         if (newer) {
             continue;
         }
-        pto_overlap_result all = ptoi_covers(layout, &r->layout, map->budget);
-        map->stats.budget_hits += all.stage == PTO_STAGE_BUDGET;
-        if (all.yes) {
+        if (ptoi_map_covers(map, layout, &r->layout)) {
             supersede_one(map, other);
         }
     }

@@ -13,7 +13,7 @@
 #ifndef PTOI_UNINDEXED_H
 #define PTOI_UNINDEXED_H
 
-#include "orchestrator/map/map.h"
+#include "orchestrator/map/region.h"
 
 /* A buffer record is reused by one generation after the other, so both choose the slot. */
 static inline uint32_t ptoi_unindexed_slot(const pto_tensormap *map, uint64_t owner,

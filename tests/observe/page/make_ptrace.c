@@ -4,7 +4,8 @@
  *
  *     make_ptrace cholesky TILES WORKERS OUT     (TILES^3 / 6 tasks: 182 for a million)
  *     make_ptrace layers LAYERS WORKERS OUT      (14 kernels, a failure and what it poisons, waits
- *                                                 for room, tasks that ran inline)
+ *                                                 for room, tasks that ran inline, labels, ranges;
+ *                                                 more workers than cores)
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -60,6 +61,19 @@ typedef struct cap_record {
     uint32_t level, ring;
 } cap_record;
 
+typedef struct failure_record {
+    uint32_t task, status, name, words, cause, edge;
+} failure_record;
+
+typedef struct label_record {
+    uint32_t task, text;
+} label_record;
+
+typedef struct range_record {
+    uint64_t begin, end;
+    uint32_t name, parent, first_task, tasks;
+} range_record;
+
 _Static_assert(sizeof(task_record) == 96, "as the format says");
 _Static_assert(sizeof(edge_record) == 20, "as the format says");
 _Static_assert(sizeof(arg_record) == 32, "as the format says");
@@ -86,12 +100,32 @@ static void *add(array *a)
     return at;
 }
 
-enum { META = 1, STRINGS, KERNELS, SITES, LANES, TASKS, EDGES, ARGS, DIMS, EVENTS, RINGS, CAPS };
+enum {
+    META = 1,
+    STRINGS,
+    KERNELS,
+    SITES,
+    LANES,
+    TASKS,
+    EDGES,
+    ARGS,
+    DIMS,
+    EVENTS,
+    RINGS,
+    CAPS,
+    LIVES,
+    FAILURES,
+    LABELS,
+    RANGES
+};
 
 static array sections[] = {
-    [META] = {.item = 1},   [STRINGS] = {.item = 1}, [KERNELS] = {.item = 8}, [SITES] = {.item = 8},
-    [LANES] = {.item = 24}, [TASKS] = {.item = 96},  [EDGES] = {.item = 20},  [ARGS] = {.item = 32},
-    [DIMS] = {.item = 8},   [EVENTS] = {.item = 32}, [RINGS] = {.item = 24},  [CAPS] = {.item = 16},
+    [META] = {.item = 1},    [STRINGS] = {.item = 1},   [KERNELS] = {.item = 8},
+    [SITES] = {.item = 8},   [LANES] = {.item = 24},    [TASKS] = {.item = 96},
+    [EDGES] = {.item = 20},  [ARGS] = {.item = 32},     [DIMS] = {.item = 8},
+    [EVENTS] = {.item = 32}, [RINGS] = {.item = 24},    [CAPS] = {.item = 16},
+    [LIVES] = {.item = 32},  [FAILURES] = {.item = 24}, [LABELS] = {.item = 8},
+    [RANGES] = {.item = 32},
 };
 
 static task_record *task_at(size_t i)
@@ -250,6 +284,40 @@ static void number(double value)
     task_at(sections[TASKS].count - 1)->args++;
 }
 
+static void label(const char *text)
+{
+    label_record *l = add(&sections[LABELS]);
+    *l = (label_record){(uint32_t)sections[TASKS].count - 1, string(text)};
+}
+
+/* A range that begins with the next task. Its times are set when the tasks have theirs. */
+static uint32_t range(const char *name, uint32_t parent)
+{
+    range_record *r = add(&sections[RANGES]);
+    *r = (range_record){
+        .name = string(name), .parent = parent, .first_task = (uint32_t)sections[TASKS].count};
+    return (uint32_t)sections[RANGES].count - 1;
+}
+
+static range_record *range_at(size_t i)
+{
+    return (range_record *)(void *)sections[RANGES].data + i;
+}
+
+static void range_end(uint32_t i)
+{
+    range_at(i)->tasks = (uint32_t)sections[TASKS].count - range_at(i)->first_task;
+}
+
+static void time_ranges(void)
+{
+    for (size_t i = 0; i < sections[RANGES].count; i++) {
+        range_record *r = range_at(i);
+        r->begin = task_at(r->first_task)->called;
+        r->end = task_at(r->first_task + r->tasks - 1)->submitted;
+    }
+}
+
 static tile *tiles(size_t count, uint64_t base, uint32_t buffer, uint8_t segment, uint8_t dtype,
                    uint8_t ndim, uint32_t d, uint64_t bytes)
 {
@@ -278,7 +346,11 @@ static void cholesky(uint32_t n)
     uint32_t syrk = kernel("syrk", 0), gemm = kernel("gemm", 0);
     uint32_t at[] = {site(file, 214), site(file, 219), site(file, 225), site(file, 230)};
     uint32_t d = dims(2, (int64_t[]){64, 64}, (int64_t[]){64 * n, 1});
-    tile *a = tiles((size_t)n * n, UINT64_C(0x7f3a40000000), 0, 255, 10, 2, d, 64 * 64 * 8);
+    const uint64_t base = UINT64_C(0x7f3a40000000), row = UINT64_C(64) * n * 8;
+    tile *a = tiles((size_t)n * n, base, 0, 255, 10, 2, d, row * 64 * n);
+    for (uint32_t i = 0; i < n * n; i++) {
+        a[i].where = base + i / n * 64 * row + i % n * UINT64_C(64) * 8;
+    }
     for (uint32_t k = 0; k < n; k++) {
         submit(potrf, at[0], 0, 11e3, 0);
         use(&a[k * n + k], INOUT);
@@ -300,6 +372,33 @@ static void cholesky(uint32_t n)
         }
     }
     free(a);
+}
+
+/* One kernel fails, and what read from it is skipped. */
+static void fail(size_t failed)
+{
+    task_at(failed)->outcome = 1;
+    failure_record *f = add(&sections[FAILURES]);
+    *f = (failure_record){.task = (uint32_t)failed,
+                          .status = 24,
+                          .name = string("PTO_KERNEL_FAILED"),
+                          .words = string("row 7: the norm is not a number\n<b>x[7] = nan</b>"),
+                          .cause = (uint32_t)failed,
+                          .edge = NONE};
+    for (size_t i = failed + 1; i < sections[TASKS].count; i++) {
+        task_record *t = task_at(i);
+        for (uint32_t j = 0; j < t->edges && !t->outcome; j++) {
+            const edge_record *edge = edge_at(t->first_edge + j);
+            uint8_t before = task_at(edge->from)->outcome;
+            if ((before == 1 || before == 2) && (edge->kind == 0 || edge->kind == 3)) {
+                t->outcome = 2;
+                *((double *)(void *)costs.data + i) = 0;
+                f = add(&sections[FAILURES]);
+                *f = (failure_record){
+                    .task = (uint32_t)i, .cause = (uint32_t)failed, .edge = t->first_edge + j};
+            }
+        }
+    }
 }
 
 static void layers(uint32_t n)
@@ -340,12 +439,20 @@ static void layers(uint32_t n)
     uint32_t row = dims(2, (int64_t[]){16, 512}, (int64_t[]){512, 1});
     uint32_t part = dims(3, (int64_t[]){16, 1, 64}, (int64_t[]){512, 64, 1});
     tile *x = tiles(1, UINT64_C(0x7f11c0000000), 0, 255, 1, 2, row, 32768);
-    tile *h = tiles(4, 0, 1, 1, 1, 2, row, 32768);
-    tile *q = tiles(HEADS, 131072, 2, 1, 1, 3, part, 4096);
-    tile *cache = tiles(HEADS, UINT64_C(0x7f22d0000000), 3, 255, 7, 3, part, 1u << 20);
-    tile *e = tiles(3 * EXPERTS, 262144, 4, 1, 1, 2, row, 32768);
+    tile *h = tiles(4, 0, 10, 1, 1, 2, row, 32768);
+    tile *q = tiles(HEADS, 131072, 2, 1, 1, 3, part, 32768);
+    tile *cache = tiles(HEADS, UINT64_C(0x7f22d0000000), 0, 255, 7, 3, part, 1u << 20);
+    tile *e = tiles(3 * EXPERTS, 262144, 20, 1, 1, 2, row, 32768);
+    for (uint32_t i = 0; i < 3 * EXPERTS; i++) { /* a buffer each; the heads are columns of one */
+        h[i % 4].buffer = 10 + i % 4;
+        e[i].buffer = 20 + i;
+        q[i % HEADS].where = 131072 + i % HEADS * UINT64_C(64) * 4;
+    }
 #define SUBMIT(kind, heap) submit(k[kind], at[kind], 1, list[kind].cost, heap)
+    char text[64];
     for (uint32_t l = 0; l < n; l++) {
+        snprintf(text, sizeof text, "layer %" PRIu32, l);
+        uint32_t layer = range(text, NONE);
         SUBMIT(NORM, 32768), use(x, IN), use(&h[0], OUT), number(1e-5);
         SUBMIT(QKV, 98304), use(&h[0], IN);
         for (uint32_t i = 0; i < HEADS; i++) {
@@ -354,6 +461,8 @@ static void layers(uint32_t n)
         for (uint32_t i = 0; i < HEADS; i++) {
             SUBMIT(ROPE, 4096), use(&q[i], INOUT), number(l);
             SUBMIT(ATTENTION, 8192), use(&q[i], INOUT), use(&cache[i], i == 3 ? IN + 128 : IN);
+            snprintf(text, sizeof text, "heads[%" PRIu32 ", %" PRIu32 "]", l, i);
+            label(text);
         }
         SUBMIT(MERGE, 32768);
         for (uint32_t i = 0; i < HEADS; i++) {
@@ -365,6 +474,7 @@ static void layers(uint32_t n)
         SUBMIT(RESIDUAL, 0), use(&h[2], IN), use(x, INOUT);
         SUBMIT(ROUTE, 1024), use(x, IN), use(&h[3], OUT);
         link(projected, 3, 255, NONE, NONE);
+        uint32_t experts = range("experts", layer);
         for (uint32_t i = 0; i < EXPERTS; i++) {
             SUBMIT(GATE, 32768), use(x, IN), use(&h[3], IN), use(&e[3 * i], OUT);
             SUBMIT(UP, 32768), use(x, IN), use(&h[3], IN), use(&e[3 * i + 1], OUT);
@@ -376,6 +486,8 @@ static void layers(uint32_t n)
             use(&e[3 * i + 2], IN);
         }
         use(x, INOUT);
+        range_end(experts);
+        range_end(layer);
     }
     SUBMIT(SAMPLE, 0), use(x, IN), number(0.7);
 #undef SUBMIT
@@ -384,19 +496,7 @@ static void layers(uint32_t n)
     for (size_t i = 0; i < count; i++) {
         task_at(i)->flags = task_at(i)->kernel == k[ROUTE];
     }
-    /* One kernel fails near the end, and what read from it is skipped. */
-    task_at(count - count / 6)->outcome = 1;
-    for (size_t i = count - count / 6 + 1; i < count; i++) {
-        task_record *t = task_at(i);
-        for (uint32_t j = 0; j < t->edges; j++) {
-            const edge_record *edge = edge_at(t->first_edge + j);
-            uint8_t before = task_at(edge->from)->outcome;
-            if ((before == 1 || before == 2) && (edge->kind == 0 || edge->kind == 3)) {
-                t->outcome = 2;
-                *((double *)(void *)costs.data + i) = 0;
-            }
-        }
-    }
+    fail(count - count / 6);
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */
@@ -601,16 +701,16 @@ static bool write_file(const char *path, uint64_t lost)
         uint64_t sections_at, bytes, origin_ns, lost, zero[2];
     } header = {.magic = "PTOTRACE",
                 .version = 1,
-                .count = CAPS,
+                .count = RANGES,
                 .sections_at = 64,
                 .origin_ns = UINT64_C(1767225600000000000),
                 .lost = lost};
     struct {
         uint32_t kind, item_bytes;
         uint64_t at, count;
-    } table[CAPS];
+    } table[RANGES];
     uint64_t at = sizeof header + sizeof table;
-    for (uint32_t i = 0; i < CAPS; i++) {
+    for (uint32_t i = 0; i < RANGES; i++) {
         const array *a = &sections[i + 1];
         table[i].kind = i + 1;
         table[i].item_bytes = (uint32_t)a->item;
@@ -622,7 +722,7 @@ static bool write_file(const char *path, uint64_t lost)
     FILE *file = fopen(path, "wb");
     bool good = file && fwrite(&header, sizeof header, 1, file) == 1 &&
                 fwrite(table, sizeof table, 1, file) == 1;
-    for (uint32_t i = 0; good && i < CAPS; i++) {
+    for (uint32_t i = 0; good && i < RANGES; i++) {
         const array *a = &sections[i + 1];
         size_t size = a->item * a->count, fill = (8 - size % 8) % 8;
         good = fwrite(a->data, 1, size, file) == size &&
@@ -648,8 +748,8 @@ int main(int count, char **words)
     char text[300];
     snprintf(text, sizeof text,
              "program=%s\npid=4242\nversion=0.1.0\ncpu=a machine of the tests\nworkers=%" PRIu32
-             "\nscheduler=inline\n",
-             words[1], workers);
+             "\ncores=%u\nscheduler=inline\n",
+             words[1], workers, is_layers ? 4u : 8u);
     meta(text);
     for (uint32_t i = 0; i <= workers; i++) {
         snprintf(text, sizeof text, "worker %" PRIu32, i);
@@ -672,5 +772,6 @@ int main(int count, char **words)
         cholesky(size);
     }
     run(workers, (uint32_t)caps[0][1], caps[1][1], level);
+    time_ranges();
     return !write_file(words[4], is_layers ? 17 : 0);
 }

@@ -6,7 +6,8 @@ TASK = struct.Struct("<8Q6IHBBI")
 EDGE = struct.Struct("<IIBBHII")
 NONE = 0xFFFFFFFF
 UNKNOWN = 0xFFFFFFFFFFFFFFFF
-META, STRINGS, KERNELS, SITES, LANES, TASKS, EDGES, ARGS, DIMS, EVENTS, RINGS, CAPS = range(1, 13)
+(META, STRINGS, KERNELS, SITES, LANES, TASKS, EDGES, ARGS, DIMS, EVENTS, RINGS, CAPS, LIVES,
+ FAILURES, LABELS, RANGES) = range(1, 17)
 
 
 class Trace:
@@ -32,6 +33,23 @@ class Trace:
 
     def kernel(self, i):
         return self.text(struct.unpack_from("<I", self.records(KERNELS)[self.tasks[i][8]])[0])
+
+    def labels(self):
+        """{task: label}"""
+        return {task: self.text(at) for task, at in struct.iter_unpack(
+            "<II", b"".join(self.records(LABELS)))}
+
+    def failures(self):
+        """{task: (status, words, cause, edge)}"""
+        return {task: (self.text(name), self.text(words), cause, edge)
+                for task, _, name, words, cause, edge in struct.iter_unpack(
+                    "<6I", b"".join(self.records(FAILURES)))}
+
+    def ranges(self):
+        """[(begin, end, name, parent, first_task, tasks)]"""
+        return [(begin, end, self.text(name), parent, first, tasks)
+                for begin, end, name, parent, first, tasks in struct.iter_unpack(
+                    "<QQ4I", b"".join(self.records(RANGES)))]
 
     def edges_into(self, i):
         return self.edges[self.tasks[i][11]:self.tasks[i][11] + self.tasks[i][12]]
@@ -112,8 +130,15 @@ def wrong_files(trace):
         ("edges that are not", patched(data, task(5, 76), "<II", NONE - 1, 2), "Task 5"),
         ("an edge from nowhere", patched(data, edge(7, 0), "<I", 1 << 20), "Edge 7"),
         ("an edge to nowhere", patched(data, edge(8, 4), "<I", 1 << 30), "Edge 8"),
-        ("an edge back", patched(data, edge(9, 0), "<II", 20, 10), "before it"),
+        ("an edge back", patched(data, edge(9, 0), "<II", 20, 10), "an earlier one"),
         ("an argument without dims", patched(data, sections[ARGS][1] + 24, "<I", 1 << 20),
          "Argument 0"),
+        ("a failure of no task", patched(data, sections[FAILURES][1], "<I", 1 << 20), "Failure 0"),
+        ("a failure with no cause", patched(data, sections[FAILURES][1] + 16, "<I", 1 << 20),
+         "Failure 0"),
+        ("a label of no task", patched(data, sections[LABELS][1] + 8, "<I", 1 << 20), "Label 1"),
+        ("a range of no tasks", patched(data, sections[RANGES][1] + 28, "<I", 1 << 20), "Range 0"),
+        ("a range inside of a later one", patched(data, sections[RANGES][1] + 20, "<I", 1),
+         "begins after it"),
         ("an event of no lane", patched(data, sections[EVENTS][1] + 16, "<I", 99), "Event 0"),
     ]

@@ -112,7 +112,7 @@ static void run(uint32_t digits, uint64_t steps)
         assert_int_equal(ptoi_boxtree_check(&w->forest, w->root, digits, &items), PTO_OK);
         assert_int_equal(items, inside);
         assert_int_equal(w->root == PTOI_NONE, inside == 0);
-        assert_true(w->forest.nodes[digits - 1].fresh <= ITEMS);
+        assert_true(w->forest.nodes[digits - 1].untouched <= ITEMS);
         for (uint32_t j = 0; j < ITEMS; j += 7) {
             assert_int_equal(ptoi_boxtree_holds(&w->forest, w->root, w->box[j], digits, j),
                              w->in[j]);

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "orchestrator/map/map.h"
+#include "orchestrator/map/entry.h"
 #include "support.h"
 
 enum { BYTES = 24, TASKS = 400, ENTRIES = 256 };
@@ -42,8 +42,9 @@ static pto_tensor range(test_rng *rng)
     return t;
 }
 
-static bool is_gone(const void *context, uint64_t task)
+static bool is_gone(const void *context, uint64_t task, uint32_t region)
 {
+    (void)region;
     const bool *gone = context;
     return gone[task];
 }

@@ -1,0 +1,25 @@
+# Tests on several ranks, once for each MPI that is here: mpi.<name of the MPI>. Included by cmake/tests.cmake.
+
+# The same program for one process.
+if(PTO_MPIS)
+    pto_program(test_mpi_names "${PROJECT_SOURCE_DIR}/tests/mpi/names.c" tests/mpi pto_static)
+endif()
+
+foreach(name ${PTO_MPIS})
+    pto_mpi_flags("${PTO_MPICC_${name}}")
+    foreach(program programs cases names)
+        set(target test_mpi_${name}_${program})
+        pto_program(${target} "${PROJECT_SOURCE_DIR}/tests/mpi/${program}.c" tests/mpi/${name}
+            pto_mpi_${name} pto_static)
+        target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/support")
+        target_include_directories(${target} SYSTEM PRIVATE ${mpi_includes})
+        target_link_libraries(${target} PRIVATE ${mpi_link})
+    endforeach()
+    target_compile_definitions(test_mpi_${name}_names PRIVATE RANKS=1)
+    if(PTO_MPIRUN_${name})
+        pto_test(mpi.${name} "${PROJECT_SOURCE_DIR}/tests/mpi/ranks.sh" ${name} "${PTO_MPIRUN_${name}}"
+            "${PROJECT_BINARY_DIR}/tests/mpi/${name}" $<TARGET_FILE:pto_tool> "${CMAKE_BUILD_TYPE}")
+        # Ranks that poll disturb each other.
+        set_tests_properties(mpi.${name} PROPERTIES RESOURCE_LOCK mpi)
+    endif()
+endforeach()

@@ -1,0 +1,72 @@
+/* embed.c - examples for the manual pages of pto/embed.h. */
+#include "example.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <pto/embed.h>
+
+static volatile sig_atomic_t asked;
+
+/* example: pto_set_interrupt */
+static bool is_asked(void *user) /* a signal handler has set `asked` */
+{
+    (void)user;
+    return asked != 0;
+}
+
+static pto_status wait_for_results(pto_runtime *rt)
+{
+    PTO_TRY(pto_set_interrupt(rt, is_asked, NULL));
+    pto_status s = pto_wait(rt);
+    if (s == PTO_INTERRUPTED) {
+        pto_cancel(rt); /* or call pto_wait again */
+    }
+    return s;
+}
+/* end */
+
+/* example: pto_set_wait_hooks */
+static void unlock(void *lock)
+{
+    *(int *)lock = 0; /* others may run now */
+}
+
+static void lock_again(void *lock)
+{
+    *(int *)lock = 1;
+}
+
+static pto_status share(pto_runtime *rt, int *lock)
+{
+    return pto_set_wait_hooks(rt, unlock, lock_again, lock);
+}
+/* end */
+
+static pto_status run(pto_runtime *rt)
+{
+    static int lock = 1;
+    PTO_TRY(share(rt, &lock));
+    PTO_TRY(pto_submit(rt, scale, pto_inout(&ta), pto_scalar(2)));
+    PTO_TRY(wait_for_results(rt));
+    /* example: pto_watermark */
+    uint64_t until; /* the task is one of the first `until` */
+    PTO_TRY(pto_submit(rt, scale, pto_inout(&ta), pto_scalar(2)));
+    if (pto_watermark(rt, &until) < until) {
+        printf("its memory is still in use\n");
+    }
+    /* end */
+    /* example: pto_wait_unused */
+    PTO_TRY(pto_wait_unused(rt, &ta)); /* nobody reads or writes it */
+    a[0] = 1;
+    /* end */
+    CHECK(pto_watermark(rt, NULL) == until);
+    /* example: pto_detach_heaps */
+    void *memory;
+    size_t bytes;
+    PTO_TRY(pto_detach_heaps(rt, &memory, &bytes));
+    PTO_TRY(pto_runtime_destroy(&rt, PTO_WAIT)); /* managed memory stays mapped */
+    munmap(memory, bytes);
+    /* end */
+    exit(0); /* the runtime is gone */
+}

@@ -1,0 +1,99 @@
+#include "where.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <pto/device.h>
+#include <pto/gpu.h>
+
+#ifdef WORKLOADS_EMULATED
+/* A test has compiled gpu.cu for the CPU (tests/tools/emulated). NULL: it has no such kernel. */
+pto_kernel_fn workload_emulated(const char *name);
+#endif
+
+pto_status workload_device(workload_job *job, const char *text, bool launched)
+{
+    job->elsewhere = strcmp(text, "none") != 0;
+    if (!job->elsewhere) {
+        return job->gpu ? pto_fail(PTO_BAD_PARAM, "--place gpu: which? --device names it") : PTO_OK;
+    }
+    PTO_TRY(pto_device_parse(text, &job->device));
+    if (job->device.type == PTO_DEVICE_NVIDIA && !job->gpu && !launched) {
+        return pto_fail(PTO_NOT_IMPLEMENTED, "--device %s: %s runs there with --place gpu only",
+                        text, job->what->name);
+    }
+    return PTO_OK;
+}
+
+bool workload_other_kernels(const workload_job *job)
+{
+#ifdef WORKLOADS_EMULATED
+    (void)job;
+    return true;
+#else
+    return job->elsewhere && job->device.type == PTO_DEVICE_NVIDIA;
+#endif
+}
+
+/* A symbol of libpto-cuda.so; NULL and a message: there is none. */
+static void *find(pto_device device, const char *symbol)
+{
+    pto_device_ops ops;
+    if (pto_device_get(device, &ops)) { /* loads the library, or says why it cannot */
+        return NULL;
+    }
+    void *library = dlopen("libpto-cuda.so", RTLD_NOW | RTLD_NOLOAD);
+    void *found = library ? dlsym(library, symbol) : NULL;
+    if (!found) {
+        PTO_IGNORE(pto_fail(PTO_NOT_IMPLEMENTED, "libpto-cuda.so has no %s", symbol));
+    }
+    return found;
+}
+
+static pto_status add_launcher(const workload_job *job, const char *name, pto_kernel kernel)
+{
+    typedef pto_kernel_fn find_fn(const char *, pto_status (*)(pto_status, const char *, ...));
+    find_fn *launcher = (find_fn *)(uintptr_t)find(job->device, "pto_cuda_workload_kernel");
+    if (!launcher) {
+        return PTO_NOT_IMPLEMENTED;
+    }
+    const pto_kernel_fn fn = launcher(name, pto_fail);
+    if (!fn) {
+        return pto_fail(PTO_NOT_IMPLEMENTED, "kernel '%s': libpto-cuda.so has no variant of it",
+                        name);
+    }
+    return pto_kernel_variant(job->rt, kernel, PTO_DEVICE_NVIDIA, fn, NULL);
+}
+
+pto_status workload_kernel(workload_job *job, const char *name, pto_worker_type type,
+                           pto_kernel_fn fn, pto_kernel *kernel)
+{
+    const bool nvidia = job->elsewhere && job->device.type == PTO_DEVICE_NVIDIA;
+    char full[80];
+    (void)snprintf(full, sizeof full, "%s_%s", job->what->name, name);
+    if (nvidia && job->gpu) {
+        return pto_gpu_kernel(job->rt, full, type, kernel);
+    }
+#ifdef WORKLOADS_EMULATED
+    fn = workload_emulated(full) ? workload_emulated(full) : fn;
+#endif
+    PTO_TRY(pto_kernel_register(job->rt, name, type, fn, NULL, kernel));
+    if (job->elsewhere) { /* kernels of a simulated device are plain C, too */
+        PTO_TRY(pto_kernel_variant(job->rt, *kernel, PTO_DEVICE_SIM, fn, NULL));
+    }
+    return nvidia ? add_launcher(job, full, *kernel) : PTO_OK;
+}
+
+pto_status workload_place_gpu(const workload_job *job, pto_config *config)
+{
+    if (!job->elsewhere) {
+        return pto_fail(PTO_BAD_CONFIG, "pto run %s does not run in place gpu", job->what->name);
+    }
+    config->device = job->device;
+    if (job->device.type == PTO_DEVICE_NVIDIA) {
+        config->gpu_module = find(job->device, "workloads_module");
+        return config->gpu_module ? PTO_OK : PTO_NOT_IMPLEMENTED;
+    }
+    return PTO_OK;
+}

@@ -1,0 +1,60 @@
+/* pto/embed.h - what a binding of another language needs besides: when memory may be freed, signals
+ * during a wait, and memory that outlives its runtime.
+ *
+ * A language with a garbage collector keeps the memory of a task alive until the task is complete. A
+ * watcher would tell it, but on the thread of the kernel, and for every task. The watermark tells the
+ * orchestrating thread, when it asks:
+ *
+ *     uint64_t until;
+ *     PTO_TRY(pto_submit(rt, kernel, pto_inout(&x)));
+ *     bool complete = pto_watermark(rt, &until) >= until;    // the task is one of the first `until`
+ */
+#ifndef PTO_EMBED_H
+#define PTO_EMBED_H
+
+#include <pto/pto.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Returns how many of the first tasks are all complete: with 7, the first seven tasks that were
+ * submitted are complete, and the eighth is not. `submitted` receives the number of tasks submitted so
+ * far; it may be NULL. The cost is that of the tasks that became complete since the last call. On
+ * another thread than the orchestrating one, and inside of a kernel, both numbers are 0. */
+PTO_API uint64_t pto_watermark(pto_runtime *rt, uint64_t *submitted);
+
+/* Sets a function that can end a wait, for programs that handle signals; NULL removes it. While
+ * any call waits (pto_wait, pto_read, a submit that needs room, pto_runtime_destroy with PTO_WAIT ...),
+ * the orchestrating thread asks it between two tasks, when a signal has arrived, and at least ten times a
+ * second. If it returns true, the call ends with PTO_INTERRUPTED. Nothing is lost: tasks go on, and the
+ * same call can be made again. A submit that was interrupted has submitted nothing. The function must not
+ * call the runtime. */
+PTO_API PTO_MUST_CHECK pto_status pto_set_interrupt(pto_runtime *rt, bool (*interrupt)(void *user),
+                                                    void *user);
+
+/* Sets functions around the waits of the orchestrating thread; NULL removes them. In any call, it calls
+ * `begin` before it waits for tasks, and runs others meanwhile, and `end` afterwards; they do not nest. For
+ * a language with a global lock: the lock is released while the thread waits, and not for each submit.
+ * (Short kernels that submit runs itself run between neither.) The functions must not call the runtime. */
+PTO_API PTO_MUST_CHECK pto_status pto_set_wait_hooks(pto_runtime *rt, void (*begin)(void *user),
+                                                     void (*end)(void *user), void *user);
+
+/* Waits until no submitted task reads or writes the tensor, and copies nothing: the program may then
+ * write the elements where they are. (pto_wait_tensor waits for the writers alone.) PTO_POISONED: a
+ * task that should have written it failed or was skipped. */
+PTO_API PTO_MUST_CHECK pto_status pto_wait_unused_at(pto_runtime *rt, const pto_tensor *t,
+                                                     const char *file, int line);
+
+#define pto_wait_unused(rt, t) pto_wait_unused_at((rt), (t), __FILE__, __LINE__)
+
+/* Makes the memory of managed tensors, as kernels see it, outlive the runtime. pto_runtime_destroy then
+ * leaves it mapped, and the caller unmaps it with munmap(*memory, *bytes). For a language in which a
+ * kernel can keep a reference to its argument that nobody can revoke. */
+PTO_API PTO_MUST_CHECK pto_status pto_detach_heaps(pto_runtime *rt, void **memory, size_t *bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PTO_EMBED_H */

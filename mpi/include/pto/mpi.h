@@ -1,0 +1,215 @@
+/* pto/mpi.h - the same program on several ranks of MPI. Part of libpto-mpi, beside the library.
+ *
+ * Every rank runs the same orchestration, written as for one machine. A distributed tensor is one
+ * logical tensor, cut into tiles that have owners; each rank holds its own tiles. A task runs on the
+ * rank that owns what it writes. Whoever reads a tile of another rank receives it, and whoever owns
+ * it sends it: both know from the order of submission alone, so no rank ever asks another.
+ *
+ *     PTO_TRY(pto_runtime_create(&rt, NULL));
+ *     PTO_TRY(pto_mpi_create(rt, NULL));                                        // collective
+ *     pto_mpi_layout layout = {.tile = {256, 256}};                             // 2-D block-cyclic
+ *     PTO_TRY(pto_mpi_tensor(rt, PTO_FLOAT64, 2, (int64_t[]){n, n}, &layout, &a));
+ *     PTO_TRY(pto_tensor_view(&a, (int64_t[]){0, 0}, (int64_t[]){256, 256}, &tile));
+ *     PTO_TRY(pto_mpi_submit(rt, potrf, pto_inout(&tile)));
+ *     PTO_TRY(pto_mpi_wait(rt));                                                // collective
+ *     PTO_TRY(pto_mpi_destroy(rt));                                             // collective
+ *     PTO_TRY(pto_runtime_destroy(&rt, PTO_WAIT));
+ *
+ * If PTO_MPI_NAMES is defined before this header is included, pto_submit, pto_wait, pto_read,
+ * pto_temp and pto_clear_error are the functions below, so the orchestration itself stays as it is.
+ *
+ * All ranks make the same calls in the same order, with the same arguments but for addresses of
+ * plain memory. A rolling hash of the calls finds ranks that do not, and the error names both lines.
+ * A call that is refused on all ranks has changed nothing. If a call fails on one rank only, after
+ * the others have relied on it, the world is broken: every further call returns an error on all ranks.
+ *
+ * The header needs no <mpi.h>, and libpto-mpi-openmpi.so and libpto-mpi-mpich.so have the same
+ * interface. A program links one of them: -lpto-mpi-openmpi -lpto. docs/mpi.md has the rules, why
+ * they cannot deadlock, and what is not there yet.
+ */
+#ifndef PTO_MPI_H
+#define PTO_MPI_H
+
+#include <pto/pto.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- The world ------------------------------------------------------------------------------- */
+
+/* The configuration of a world, the same on all ranks (PTO_BAD_CONFIG otherwise). Zero means the
+ * default. */
+typedef struct pto_mpi_config {
+    size_t size;      /* sizeof(pto_mpi_config) */
+    const void *comm; /* the address of an MPI_Comm, which is duplicated; NULL: MPI_COMM_WORLD */
+    uint64_t cache_bytes; /* copies of tiles of each other rank (64 MiB); reserved, and touched only
+                               as far as they are used */
+    uint64_t scratch_bytes; /* views that cross tiles, and outputs on their way home (64 MiB) */
+    int32_t ranks;          /* the number of ranks that the program needs; 0: any */
+    uint32_t
+        spin; /* polls of the progress thread before it naps (0: 4096 if each rank has a core for it,
+                      else 256) */
+} pto_mpi_config;
+
+/* Makes a runtime one rank of a world; collective. MPI is initialized if it is not, and is then
+ * finalized when the process ends. MPI must offer MPI_THREAD_SERIALIZED (PTO_BAD_CONFIG). The
+ * library uses the hooks around waits (pto/embed.h) of the runtime from then on. */
+PTO_API PTO_MUST_CHECK pto_status pto_mpi_create(pto_runtime *rt, const pto_mpi_config *config);
+
+/* Waits as pto_mpi_wait does, and leaves the world; collective. Distributed tensors are gone. The
+ * runtime remains. Returns what pto_mpi_wait returned. */
+PTO_API PTO_MUST_CHECK pto_status pto_mpi_destroy_at(pto_runtime *rt, const char *file, int line);
+
+#define pto_mpi_destroy(rt) pto_mpi_destroy_at((rt), __FILE__, __LINE__)
+
+/* The number of this rank and the number of ranks; -1 if the runtime is in no world. */
+PTO_API int pto_mpi_rank(const pto_runtime *rt);
+PTO_API int pto_mpi_ranks(const pto_runtime *rt);
+
+/* The lock around every call of MPI that the library makes. A program that calls MPI itself, on any
+ * thread, does so between these two. Blocking calls should not be made there: messages of tasks
+ * cannot pass meanwhile. */
+PTO_API void pto_mpi_lock(pto_runtime *rt);
+PTO_API void pto_mpi_unlock(pto_runtime *rt);
+
+/* What this rank has done since it joined the world. */
+typedef struct pto_mpi_stats {
+    uint64_t steps;          /* calls so far, the same number on all ranks */
+    uint64_t tasks;          /* of these: tasks that ran here */
+    uint64_t others;         /* of these: tasks that were none of this rank's business */
+    uint64_t sent, received; /* messages */
+    uint64_t bytes_sent;     /* in these messages */
+    uint64_t hits;           /* remote inputs that were in the cache */
+    uint64_t dropped;        /* copies that made room for others */
+} pto_mpi_stats;
+
+PTO_API PTO_MUST_CHECK pto_status pto_mpi_get_stats(const pto_runtime *rt, pto_mpi_stats *stats);
+
+/* ---- Distributed tensors ----------------------------------------------------------------------- */
+
+/* How a tensor is cut and who owns its tiles. */
+typedef struct pto_mpi_layout {
+    int64_t
+        tile[PTO_MAX_DIMS]; /* sizes of a tile; 0: that of the tensor. The last may be smaller */
+    /* Block-cyclic: tile [i, j] belongs to rank (i mod grid[0]) * grid[1] + j mod grid[1]. The product
+     * must be the number of ranks (PTO_BAD_CONFIG). All zero: over the first two dims that are cut,
+     * as square as the number of ranks permits. */
+    int32_t grid[PTO_MAX_DIMS];
+    /* Or any function of the tile. It must answer the same on all ranks. NULL: block-cyclic. */
+    int (*owner)(const int64_t *tile, void *user);
+    void *user;
+} pto_mpi_layout;
+
+/* Makes a distributed tensor; its contents are zero. The handle is an ordinary tensor for pto_tensor_view
+ * and all other functions on views, but its memory cannot be touched: pass it to pto_mpi_submit,
+ * where kernels see the memory of the tile, and to the functions below. */
+PTO_API PTO_MUST_CHECK pto_status pto_mpi_tensor_at(pto_runtime *rt, pto_dtype dtype, int32_t ndim,
+                                                    const int64_t *shape,
+                                                    const pto_mpi_layout *layout, pto_tensor *t,
+                                                    const char *file, int line);
+
+#define pto_mpi_tensor(rt, ...) pto_mpi_tensor_at((rt), __VA_ARGS__, __FILE__, __LINE__)
+
+/* The owner of element [0, 0, ...] of a distributed tensor, view or temporary; -1 if it has none. */
+PTO_API int pto_mpi_owner(pto_runtime *rt, const pto_tensor *t);
+
+/* Makes a temporary, as pto_temp does: it belongs to the rank of the first task that writes it, and lives
+ * there in the scope that is open now. (pto_temp itself makes a plain tensor, one on each rank.) */
+PTO_API PTO_MUST_CHECK pto_status pto_mpi_temp_at(pto_runtime *rt, pto_dtype dtype, int32_t ndim,
+                                                  const int64_t *shape, pto_tensor *t,
+                                                  const char *file, int line);
+
+#define pto_mpi_temp(rt, ...) pto_mpi_temp_at((rt), __VA_ARGS__, __FILE__, __LINE__)
+
+/* ---- Tasks ------------------------------------------------------------------------------------- */
+
+#define PTO_MPI_OWNER (-1) /* the rank that the rules choose */
+
+/* Submits a task. It runs on one rank: `rank`, or, with PTO_MPI_OWNER, the owner of its first
+ * output that has one, else of its first inout, else of its first input. Tensors are distributed,
+ * temporaries of pto_mpi_temp, or plain. Plain memory has the same contents on every rank, so a task
+ * may read it anywhere; a task whose tensors are all plain runs on every rank. A task that writes plain
+ * memory and has a distributed tensor is refused (PTO_BAD_PARAM), and so is pto_after, since a task is
+ * known on its own rank only. pto_nodep has no effect on distributed tensors.
+ *
+ * A view that crosses tiles is assembled in scratch memory, and written back after the task. Views
+ * whose dims do not run along those of the tensor must stay in one tile (PTO_NEEDS_COPY).
+ *
+ * PTO_TOO_LARGE: the remote inputs exceed cache_bytes, or the task needs more than scratch_bytes.
+ * PTO_OVERLAP: a tensor that the task writes shares bytes with another one, and not all are where
+ * they belong. */
+PTO_API PTO_MUST_CHECK pto_status pto_mpi_submit_task_at(pto_runtime *rt, int rank,
+                                                         pto_kernel kernel, pto_worker_type type,
+                                                         const pto_param *params, size_t n_params,
+                                                         const char *file, int line);
+
+#define pto_mpi_submit_task(rt, rank, kernel, type, params, n_params)                              \
+    pto_mpi_submit_task_at((rt), (rank), (kernel), (type), (params), (n_params), __FILE__, __LINE__)
+
+#ifndef __cplusplus
+#define pto_mpi_submit(rt, ...) pto_mpi_submit_on((rt), PTO_MPI_OWNER, __VA_ARGS__)
+#define pto_mpi_submit_on(rt, rank, ...)                                                           \
+    pto_mpi_submit_task_at((rt), (rank), PTO_KERNEL_OF_(__VA_ARGS__, ), PTO_KERNEL_TYPE,           \
+                           PTO_PARAMS_OF_(__VA_ARGS__, ),                                          \
+                           sizeof(PTO_PARAMS_OF_(__VA_ARGS__, )) / sizeof(pto_param) - 1,          \
+                           __FILE__, __LINE__)
+#endif
+
+/* ---- Waiting, reading, failures ------------------------------------------------------------------ */
+
+/* Waits until all tasks of all ranks are complete; collective. If one has failed on any rank, every
+ * rank returns PTO_TASK_FAILED, and the detail describes the first failure in submission order.
+ * PTO_REFUSED: a call was refused on some rank, and pto_mpi_refused did not acknowledge it.
+ * PTO_MISMATCH: the ranks have made different calls; the detail names both lines. */
+PTO_API PTO_MUST_CHECK pto_status pto_mpi_wait_at(pto_runtime *rt, const char *file, int line);
+
+#define pto_mpi_wait(rt) pto_mpi_wait_at((rt), __FILE__, __LINE__)
+
+/* Copies a distributed tensor, a view or a temporary to dense memory of every rank; collective. Waits for
+ * the tasks that write it, and for no others. So control flow may depend on data, and stays the same on
+ * all ranks. PTO_POISONED: a task that should have written it failed or was skipped. A plain tensor is
+ * read as by pto_read. */
+PTO_API PTO_MUST_CHECK pto_status pto_mpi_read_at(pto_runtime *rt, const pto_tensor *t, void *to,
+                                                  uint64_t bytes, const char *file, int line);
+
+#define pto_mpi_read(rt, ...) pto_mpi_read_at((rt), __VA_ARGS__, __FILE__, __LINE__)
+
+/* Copies a distributed tensor or view to dense memory of one rank, or from there; collective. On other
+ * ranks the memory may be NULL. Both return when the memory may be used again. */
+PTO_API PTO_MUST_CHECK pto_status pto_mpi_gather_at(pto_runtime *rt, const pto_tensor *t, int root,
+                                                    void *to, uint64_t bytes, const char *file,
+                                                    int line);
+PTO_API PTO_MUST_CHECK pto_status pto_mpi_scatter_at(pto_runtime *rt, const pto_tensor *t, int root,
+                                                     const void *from, uint64_t bytes,
+                                                     const char *file, int line);
+
+#define pto_mpi_gather(rt, ...) pto_mpi_gather_at((rt), __VA_ARGS__, __FILE__, __LINE__)
+#define pto_mpi_scatter(rt, ...) pto_mpi_scatter_at((rt), __VA_ARGS__, __FILE__, __LINE__)
+
+/* Lets all ranks continue after a failure; collective. Waits for all tasks, and clears failure and
+ * poison everywhere. Copies of remote tiles are dropped. */
+PTO_API PTO_MUST_CHECK pto_status pto_mpi_clear_error_at(pto_runtime *rt, const char *file,
+                                                         int line);
+
+#define pto_mpi_clear_error(rt) pto_mpi_clear_error_at((rt), __FILE__, __LINE__)
+
+/* Acknowledges refused calls of this header on this rank: returns whether there was one. */
+PTO_API bool pto_mpi_refused(pto_runtime *rt);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifdef PTO_MPI_NAMES
+#undef pto_submit
+#undef pto_read
+#undef pto_temp
+#define pto_submit pto_mpi_submit
+#define pto_wait pto_mpi_wait
+#define pto_read pto_mpi_read
+#define pto_temp pto_mpi_temp
+#define pto_clear_error pto_mpi_clear_error
+#endif
+
+#endif /* PTO_MPI_H */

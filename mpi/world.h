@@ -1,0 +1,356 @@
+/* world.h - what the files of libpto-mpi share: one rank of a world. docs/mpi.md has the invariants M1
+ * to M6.
+ *
+ *     tensor.c    distributed tensors and temporaries; views -> pieces of tiles          M1, M3
+ *     share.c     contents of the shares of the cache, computed on both ends             M5
+ *     message.c   messages as tasks, the progress thread                                 M6
+ *     submit.c    place, plan, submit; read, gather, scatter                             M2, M4
+ *     history.c   the rolling hash, and what blocked ranks tell each other
+ *     world.c     life, agreement between all ranks, failures
+ *
+ * Threads. The orchestrating thread owns everything but what is marked [lock]: that belongs to whoever
+ * holds `lock`, the mutex around all calls of MPI. Fields marked [atomic] name their own readers.
+ */
+#ifndef PTO_MPI_WORLD_H
+#define PTO_MPI_WORLD_H
+
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <inttypes.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <pto/embed.h>
+#include <pto/mpi.h>
+#include <pto/work.h>
+
+enum {
+    MPI_TEXT = 600,       /* bytes of an error text */
+    MPI_HISTORY = 4096,   /* steps that a rank remembers; a power of two */
+    MPI_TOLD = 24,        /* of these, how many it tells others at a time */
+    MPI_MOST_PARAMS = 64, /* of one task */
+    MPI_ALIGN = 64,
+    MPI_MEMO = 8192, /* views in one tile whose tile is remembered; a power of two */
+    MPI_MEMO_DIMS = 3,
+};
+
+/* Largest piece that one message can carry: MPI counts in int. */
+#define MPI_MOST_BYTES (UINT64_C(1) << 30)
+
+/* ---- Objects: distributed tensors and temporaries ---------------------------------------------- */
+
+typedef struct object {
+    uint64_t id;         /* in order of creation, the same on all ranks */
+    struct object *next; /* in a chain of the table */
+    uint64_t key;        /* address that stands for the tensor, or record of the managed buffer */
+    bool temp;
+    uint64_t owner;      /* of a temporary's buffer, */
+    uint32_t generation; /* and its generation */
+    pto_dtype dtype;
+    int32_t ndim;
+    uint64_t element;
+    int64_t shape[PTO_MAX_DIMS], strides[PTO_MAX_DIMS]; /* logical, dense */
+    int64_t tile[PTO_MAX_DIMS], tiles[PTO_MAX_DIMS];    /* size of a tile, number of tiles */
+    int64_t n_tiles;
+    int32_t *home;     /* M1, of each tile; -1: a temporary that was not written */
+    uint64_t *version; /* M3, of each tile */
+    int64_t *at;       /* of each tile: offset in `memory`, or -1 */
+    char *memory;      /* of the own tiles */
+    uint64_t bytes;
+} object;
+
+/* A part of a view that lies in one tile: a box. `from` is its first index in the view. */
+typedef struct piece {
+    object *o;
+    int64_t tile;
+    int64_t offset; /* of its first element in the tile, in elements */
+    int32_t ndim;
+    int64_t from[PTO_MAX_DIMS];
+    int64_t shape[PTO_MAX_DIMS];
+    int64_t strides[PTO_MAX_DIMS]; /* in the tile */
+} piece;
+
+/* A parameter of a task, in pieces. */
+typedef struct view {
+    object *o; /* NULL: plain */
+    const pto_tensor *t;
+    uint64_t bytes; /* of a dense copy */
+    uint32_t n;     /* pieces; 0: no elements */
+    piece *pieces;
+} view;
+
+/* The tile of a view that lies in one: for tasks that are none of this rank's business, of which there are
+ * most, and whose parameters need no more than that. */
+typedef struct memo {
+    const void *storage;
+    int64_t offset;
+    int32_t ndim;
+    pto_dtype dtype;
+    int64_t shape[MPI_MEMO_DIMS], strides[MPI_MEMO_DIMS];
+    object *o;
+    int64_t tile;
+    uint64_t hash; /* view_hash */
+} memo;
+
+static inline int piece_home(const piece *p)
+{
+    return p->o->home[p->tile];
+}
+
+static inline uint64_t piece_bytes(const piece *p)
+{
+    uint64_t n = p->o->element;
+    for (int32_t d = 0; d < p->ndim; d++) {
+        n *= (uint64_t)p->shape[d];
+    }
+    return n;
+}
+
+/* ---- Shares (M5) --------------------------------------------------------------------------------- */
+
+typedef struct share_entry {
+    uint64_t object;
+    int64_t tile, offset;
+    uint64_t version, bytes, at; /* at: place in the share */
+    uint64_t step;               /* the last step that used it */
+    uint64_t hash;
+    uint32_t next; /* in the chain of its bucket; an index, UINT32_MAX: none */
+    int32_t ndim;
+    int64_t shape[PTO_MAX_DIMS], strides[PTO_MAX_DIMS];
+} share_entry;
+
+/* Pieces of one rank in the cache of another. Entries are a queue, oldest first: entry n is at n mod
+ * capacity. Their places in the share follow each other, with one gap at its end. */
+typedef struct share {
+    uint64_t bytes;      /* of the share */
+    uint64_t head;       /* where the next piece goes */
+    uint64_t first, end; /* numbers of the oldest entry, and of the next one */
+    uint32_t capacity;   /* of entries; a power of two */
+    share_entry *entries;
+    uint32_t *buckets; /* as many */
+    char *memory;      /* on the reader only */
+} share;
+
+/* Bytes of dropped pieces that the new one does not cover; none if equal. A failed message may have left
+ * them poisoned, so the reader heals them. */
+typedef struct share_left {
+    uint64_t low, high;
+} share_left;
+
+/* The place of a piece that was brought into a share. */
+typedef struct share_find {
+    bool hit;
+    uint64_t at;
+    share_left here, behind; /* where the piece is, and at the end of the share */
+} share_find;
+
+pto_status share_init(share *s, uint64_t bytes);
+void share_free(share *s);
+void share_clear(share *s);
+/* Brings the pieces of one step into the share, in order. False if they do not fit. */
+bool share_take(share *s, const piece *const *pieces, uint32_t n, uint64_t step, share_find *found,
+                uint64_t *dropped);
+
+/* ---- Messages ------------------------------------------------------------------------------------ */
+
+typedef struct world world;
+
+typedef struct message {
+    world *w;
+    struct message *next; /* in the list of free ones [lock] */
+    int peer, tag;
+    bool sends;
+    /* Set by the kernel of a send, read by the task behind it, which the runtime orders after it. */
+    bool ran;
+    bool empty; /* sent by the task behind; [lock] */
+    pto_task task;
+    char flag[8]; /* memory that orders the send and the task behind it; nobody reads it */
+} message;
+
+/* A pair of this rank and another. */
+typedef struct peer {
+    share in;             /* pieces of the peer, in our cache */
+    share out;            /* pieces of ours, in the cache of the peer */
+    uint64_t n_in, n_out; /* messages so far (M6) */
+    /* Tasks of the messages whose tags come next, so that a tag is not used twice at a time. */
+    pto_task *in_tasks, *out_tasks;
+} peer;
+
+/* Scratch memory: a ring like a share, of which only this rank knows. `what` tells how the block of a
+ * task was written: a block in the same place that is written in the same way heals by itself. */
+typedef struct scratch_block {
+    uint64_t at, bytes, what;
+} scratch_block;
+
+typedef struct scratch {
+    uint64_t bytes, head;
+    uint64_t first, end; /* numbers of the oldest block, and of the next one */
+    uint32_t capacity;   /* a power of two */
+    scratch_block *blocks;
+    char *memory;
+} scratch;
+
+/* ---- History ------------------------------------------------------------------------------------- */
+
+typedef struct told {
+    uint64_t step, hash;
+    int32_t line;
+    char file[52]; /* the end of its name */
+} told;
+
+/* What a rank says about itself when it is blocked, or cannot go on. Less than MPI sends at once. */
+typedef struct report {
+    int32_t status, rank;
+    char text[MPI_TEXT];
+    uint32_t n; /* steps, in order */
+    told steps[MPI_TOLD];
+} report;
+
+/* Reports that were sent. MPI may still read them. */
+typedef struct kept {
+    struct kept *next;
+    struct report report;
+} kept;
+
+/* What all ranks tell each other in a wait. */
+typedef struct agreement {
+    uint64_t step, hash; /* of the call */
+    uint64_t failed;     /* order of the first failure or refusal of the rank, or UINT64_MAX */
+    int32_t status;      /* its status */
+    char text[MPI_TEXT];
+} agreement;
+
+/* Written by the orchestrating thread alone: an item, then `step` with release. The progress thread
+ * reads `step` with acquire, an item, and `step` again: an item that is MPI_HISTORY steps old may have
+ * been replaced meanwhile. */
+typedef struct history {
+    atomic_uint_fast64_t step; /* calls so far */
+    uint64_t hash;             /* of all of them; the orchestrating thread's own copy */
+    struct {
+        atomic_uint_fast64_t hash;
+        _Atomic(const char *) file;
+        atomic_int line;
+    } of[MPI_HISTORY];
+} history;
+
+/* Which local tasks belong to which step: tasks below `order` and not below that of the item before. */
+typedef struct step_order {
+    uint64_t order, step;
+} step_order;
+
+/* ---- The world ------------------------------------------------------------------------------------ */
+
+struct world {
+    world *next; /* in the list of worlds of the process */
+    pto_runtime *rt;
+    int rank, ranks;
+    uint32_t spin;
+    uint64_t cache_bytes;
+    MPI_Comm data, control;
+    int tags; /* range of tags */
+
+    pto_kernel send, behind, receive, scrub;
+
+    /* objects */
+    object **table;
+    uint32_t buckets, n_objects;
+    uint64_t next_id;
+    object *last;      /* found last */
+    memo *memo;        /* MPI_MEMO items, by storage and offset; NULL: none yet */
+    struct plan *plan; /* of the call that is being made */
+    agreement *told;   /* of a wait in which the world broke; never freed */
+    char *zone;        /* addresses that stand for distributed tensors: no access */
+    uint64_t zone_bytes, zone_used;
+    peer *peers;
+    scratch scratch;
+    pto_mpi_stats stats;
+    pto_status refused;
+    uint64_t refused_step;
+    char refused_text[MPI_TEXT];
+    step_order *orders;
+    size_t n_orders, room_orders;
+
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    pthread_t progress;
+    bool stop;                  /* [lock] */
+    bool asleep;                /* [lock] the progress thread waits for `wake` */
+    MPI_Request *requests;      /* [lock] under way */
+    message **active;           /* [lock] of the same numbers */
+    int *done;                  /* of the progress thread */
+    int n_active, room;         /* [lock] */
+    unsigned round;             /* [lock] which requests are tested next, if there are many */
+    message *spare;             /* [lock] */
+    kept *kept;                 /* [lock] */
+    history history;            /* see above */
+    char broken_text[MPI_TEXT]; /* [lock] why the world is broken: the first reason wins */
+    pto_status broken_status;   /* [lock] */
+    atomic_bool broken;         /* stored under the lock after the text; read by all threads */
+    /* The orchestrating thread waits (1) or not (0): stored by its hooks, read by the progress thread,
+     * which only guesses by it whether the rank is blocked. */
+    atomic_int waiting;
+    atomic_uint_fast64_t passed; /* messages that have passed: counted by the progress thread */
+};
+
+/* tensor.c */
+object *object_find(world *w, const pto_tensor *t);
+pto_status view_resolve(world *w, const char *who, const pto_tensor *t, piece *first, view *v);
+void view_free(view *v, const piece *first);
+/* The tensor of a piece at home: the memory of its tile, or of the temporary. */
+pto_tensor piece_tensor(const view *v, const piece *p);
+/* A dense tensor of the shape of a piece over some memory; and the part of a dense tensor of the shape of
+ * the whole view that the piece is. */
+pto_tensor piece_dense(const view *v, const piece *p, char *memory);
+pto_tensor piece_part(const view *v, const piece *p, char *memory);
+void objects_free(world *w);
+/* What a view adds to the hash of a call. */
+uint64_t view_hash(const object *o, const pto_tensor *t);
+const memo *memo_find(const world *w, const pto_tensor *t); /* NULL: not known */
+void memo_add(world *w, const view *v);
+
+/* message.c */
+pto_status message_start(world *w);
+void message_stop(world *w);
+/* Submits a message from, or to, another rank. */
+pto_status message_send(world *w, int to, const pto_tensor *t, const char *file, int line);
+pto_status message_receive(world *w, int from, const pto_tensor *t, const char *file, int line);
+/* Submits a task that writes bytes, so that no failure of an earlier user of them is left. */
+pto_status message_scrub(world *w, char *memory, uint64_t bytes, const char *file, int line);
+
+/* world.c */
+world *world_of(const pto_runtime *rt);
+/* Refuses a call; all ranks that it concerns do the same. Remembered until acknowledged. */
+pto_status world_refuse(world *w, pto_status status, const char *format, ...) PTO_PRINTF(3, 4);
+/* Remembers a refusal whose text is already the error detail. */
+pto_status world_refused(world *w, pto_status status);
+/* Breaks the world: this rank cannot do what others rely on. Tells them. */
+pto_status world_break(world *w, pto_status status, const char *format, ...) PTO_PRINTF(3, 4);
+/* Breaks it because of what another rank said. Under the lock. */
+void world_broken_by(world *w, pto_status status, const char *text);
+pto_status world_check(world *w); /* an error if it is broken */
+/* Reserves memory that costs nothing until it is used. */
+char *world_reserve(uint64_t bytes);
+
+/* history.c. A step begins: `hash` of the call. */
+void history_step(world *w, uint64_t hash, const char *file, int line);
+/* Describes up to MPI_TOLD steps after `low`, up to and with `high`. */
+void history_report(const world *w, uint64_t low, uint64_t high, report *r);
+/* Whether another rank made different calls. They differ from a step after *low on, and at *high. The
+ * text names both lines of *high. */
+bool history_differs(const world *w, const report *other, uint64_t *low, uint64_t *high, char *text,
+                     size_t bytes);
+
+static inline uint64_t hash_mix(uint64_t h, uint64_t value)
+{
+    h = (h ^ value) * UINT64_C(0x9E3779B97F4A7C15);
+    return h ^ (h >> 29);
+}
+
+/* submit.c */
+void submit_remember_order(world *w);
+
+#endif /* PTO_MPI_WORLD_H */

@@ -1,0 +1,304 @@
+"""What can be submitted: Python functions, C functions, function pointers."""
+
+import ctypes
+import inspect
+import re
+from typing import Annotated, TypeVar, get_args, get_origin
+
+from ._pto import Kernel
+
+_T = TypeVar("_T")
+_PYTHON, _CALL, _PROTOTYPE = range(3)
+_TYPES = {"cube": 0, "vector": 1, "ai_cpu": 2, "accelerator": 3}
+
+
+class _Access(str):
+    """What a kernel does with an argument."""
+
+
+_IN, _OUT, _INOUT = _Access("i"), _Access("o"), _Access("u")
+
+# For type checkers In[np.ndarray] is np.ndarray.
+In = Annotated[_T, _IN]
+Out = Annotated[_T, _OUT]
+InOut = Annotated[_T, _INOUT]
+
+
+def _worker_type(name):
+    try:
+        return _TYPES[name]
+    except (KeyError, TypeError):
+        raise ValueError(f"type {name!r}: the worker types are {', '.join(_TYPES)}") from None
+
+
+# ---- Python functions ----
+
+def _access(annotation):
+    if annotation in (In, Out, InOut):  # without [np.ndarray]
+        return annotation.__metadata__[0]
+    if get_origin(annotation) is Annotated:
+        for item in get_args(annotation)[1:]:
+            if isinstance(item, _Access):
+                return str(item)
+    return "s"
+
+
+def _parameters(function):
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except NameError as error:
+        raise TypeError(f"{_name(function)}: an annotation cannot be resolved: {error}. The name must be "
+                        "known where the function is defined") from error
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{function!r} cannot be a kernel: {error}") from error
+    parameters, least, variadic = [], 0, False
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            if parameter.default is parameter.empty:
+                raise TypeError(f"{_name(function)}: parameter {parameter.name} must be given by name, but "
+                                "arguments of a kernel are given by position")
+            continue
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        parameters.append((_access(parameter.annotation), None, -1, False))
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            variadic = True
+        elif parameter.default is parameter.empty:
+            least = len(parameters)
+    return parameters, least, variadic
+
+
+def _name(function):
+    return getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
+
+
+def _python_kernel(function, name=None, type="vector"):
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise TypeError(f"{_name(function)}: a kernel must be a plain function, not a coroutine or a generator")
+    parameters, least, variadic = _parameters(function)
+    name = name or _name(function).replace("<locals>.", "").rpartition("<locals>.")[2]
+    return Kernel(_PYTHON, name, parameters, callable=function, least=least, variadic=variadic,
+                  type=_worker_type(type))
+
+
+def kernel(function=None, /, *, name=None, type="vector"):
+    """Makes a Python function a kernel, so that rt.submit(function, ...) runs it as a task.
+
+    The function itself stays what it is and can be called as before. Its annotations say what it does
+    with its arrays: pto.In[...] reads, pto.Out[...] writes all of it without reading, pto.InOut[...]
+    does both. Other parameters are passed as they are.
+
+        @pto.kernel
+        def step(a: pto.In[np.ndarray], b: pto.Out[np.ndarray], w: float):
+            np.multiply(a[:-2] + a[2:], w, out=b)
+
+    A kernel returns None. It runs under the GIL and is parallel where it releases it, as NumPy does in
+    most functions. Inputs arrive as read-only arrays. name: for traces and errors.
+    """
+    if function is None:
+        return lambda f: kernel(f, name=name, type=type)
+    if not callable(function):
+        raise TypeError(f"kernel: a function is needed, not {function!r}")
+    made = _python_kernel(function, name, type)
+    try:
+        function.__pto_kernel__ = made
+    except (AttributeError, TypeError):
+        return made  # an object that takes no attributes, such as a method of C
+    return function
+
+
+def resolve(what):
+    """The Kernel that rt.submit(what, ...) means. Called once for each function and runtime."""
+    made = getattr(what, "__pto_kernel__", None)
+    if isinstance(made, Kernel):
+        return made
+    if what is None:
+        raise TypeError("submit: the first argument is None, not a kernel: write rt.submit(f, x, y), not "
+                        "rt.submit(f(x, y)), which calls f at once")
+    if not callable(what):
+        raise TypeError(f"submit: the first argument must be a kernel, not {type(what).__name__}: decorate a "
+                        "function with @pto.kernel, or use pto.Library or pto.cfunc for C")
+    if isinstance(what, ctypes._CFuncPtr):
+        raise TypeError("submit: a function of ctypes has no declaration: use pto.cfunc(function, "
+                        "'void f(const double[:], out double[:])')")
+    made = _python_kernel(what)
+    if all(kind == "s" for kind, *_ in _parameters(what)[0]) and _parameters(what)[0]:
+        raise TypeError(f"submit: {_name(what)} has no annotated arrays: say what it does with its arguments, "
+                        "with pto.In, pto.Out or pto.InOut, or decorate it with @pto.kernel if it has none")
+    return made
+
+
+# ---- C functions ----
+
+_C_TYPES = {
+    "float": "float32", "double": "float64", "_Float16": "float16", "bool": "bool", "_Bool": "bool",
+    "char": "int8", "signed char": "int8", "unsigned char": "uint8", "short": "int16",
+    "unsigned short": "uint16", "int": "int32", "unsigned": "uint32", "unsigned int": "uint32",
+    "long": "int64", "unsigned long": "uint64", "long long": "int64", "unsigned long long": "uint64",
+    "int8_t": "int8", "uint8_t": "uint8", "int16_t": "int16", "uint16_t": "uint16", "int32_t": "int32",
+    "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64", "size_t": "uint64",
+    "ssize_t": "int64", "ptrdiff_t": "int64", "intptr_t": "int64", "uintptr_t": "uint64",
+}
+_BRIEF = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "f64": "float64", "i8": "int8", "i16": "int16",
+          "i32": "int32", "i64": "int64", "u8": "uint8", "u64": "uint64", "bool": "bool", "any": None}
+_PROTO = re.compile(r"^\s*(?P<result>void|int|int32_t|pto_status)\s+(?P<name>[A-Za-z_]\w*)\s*\((?P<list>.*)\)\s*;?\s*$",
+                    re.S)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def _bad(text, why):
+    return ValueError(f"the declaration {text!r} cannot be read: {why}. Examples: 'void f(const float[:,:], out "
+                      "float[:,:], double)', or 'in f32[2] a, out f32[2] b, f64 w' for a kernel of pto/kernel.h")
+
+
+def _c_parameter(text, whole):
+    """'const float x[:,:]' -> (kind, dtype, ndim, dense)"""
+    given = text.strip()
+    dims = re.search(r"\[([^\]]*)\]\s*$", given)
+    pointer = given.count("*")
+    head = given[:dims.start()] if dims else given
+    if re.search(r"[^\w\s*]", head):
+        raise _bad(whole, f"{given!r} is not an array or a number")
+    words = _WORD.findall(head.replace("*", " "))
+    access = [w for w in words if w in ("in", "out", "inout")]
+    const = "const" in words
+    words = [w for w in words if w not in ("in", "out", "inout", "const", "volatile", "restrict", "__restrict")]
+    for n in range(len(words), 0, -1):  # the type; what follows is the name
+        if " ".join(words[:n]) in _C_TYPES and len(words) - n <= 1:
+            dtype = _C_TYPES[" ".join(words[:n])]
+            break
+    else:
+        raise _bad(whole, f"the type of {given!r} is unknown")
+    if len(access) > 1 or pointer > 1 or (pointer and dims):
+        raise _bad(whole, f"{given!r} is not an array or a number")
+    if not dims and not pointer:
+        if access:
+            raise _bad(whole, f"{given!r} is a number, so it has no {access[0]!r}")
+        return "s", dtype, -1, False
+    if const and access and access[0] != "in":
+        raise _bad(whole, f"{given!r} is const and {access[0]!r}")
+    kind = {"in": "i", "out": "o", "inout": "u"}[access[0]] if access else "i" if const else "u"
+    if pointer:
+        return kind, dtype, -1, True
+    sizes = dims.group(1).replace(" ", "").split(",")
+    if any(size != ":" for size in sizes) or len(sizes) > 8:
+        raise _bad(whole, f"the dims of {given!r} are written as [:] or [:,:], up to eight of them")
+    return kind, dtype, len(sizes), False
+
+
+def _split(text):
+    """Splits at commas outside of brackets."""
+    parts, depth, begin = [], 0, 0
+    for i, letter in enumerate(text):
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and depth == 0:
+            parts.append(text[begin:i])
+            begin = i + 1
+    last = text[begin:]
+    return parts + [last] if last.strip() or parts else []
+
+
+def _declared(text):
+    """'in f32[2] a, f64 w' -> parameters, least, variadic: the language of pto_kernel_declare"""
+    parameters, variadic = [], False
+    for part in _split(text):
+        part = part.strip()
+        if variadic:
+            raise _bad(text, "... stands at the end")
+        if part == "...":
+            raise _bad(text, "say what the further parameters are, as in 'in f32[2] x ...'")
+        if part.endswith("..."):
+            variadic, part = True, part[:-3].strip()
+        match = re.match(r"^(?:(in|out|inout)\s+)?(\w+)(?:\[(\d)\])?(?:\s+\w+)?$", part)
+        if not match or match.group(2) not in _BRIEF or (not match.group(1) and match.group(3)):
+            raise _bad(text, f"{part!r} is not a parameter")
+        access, dtype, ndim = match.groups()
+        parameters.append(({"in": "i", "out": "o", "inout": "u"}[access] if access else "s", _BRIEF[dtype],
+                           int(ndim) if ndim else -1, False))
+    return parameters, len(parameters) - variadic, variadic
+
+
+def _address(function):
+    """The address of a function: ctypes, cffi, numba's cfunc, or a number."""
+    if isinstance(function, int) and not isinstance(function, bool):
+        return function
+    address = getattr(function, "address", None)  # numba
+    if isinstance(address, int):
+        return address
+    if isinstance(function, ctypes._CFuncPtr):
+        return ctypes.cast(function, ctypes.c_void_p).value
+    if type(function).__module__ in ("_cffi_backend", "cffi"):
+        import _cffi_backend
+        types = _cffi_backend
+        return int(types.cast(types.new_primitive_type("uintptr_t"), function))
+    raise TypeError(f"cfunc: {function!r} is no function pointer: pass one of ctypes, cffi or numba (cfunc), or its "
+                    "address")
+
+
+def cfunc(function, declaration, *, name=None, type="vector"):
+    """A kernel from a pointer to a C function.
+
+    function     of ctypes or cffi, a numba cfunc, or an address
+    declaration  a prototype: "void f(const float[:,:], out float[:,:], double)"
+                 or the parameters of a kernel of pto/kernel.h: "in f32[2] a, out f32[2] b, f64 w"
+
+    In a prototype, `const T[:,:]` is an input, `out T[:,:]` an output, and `T[:,:]` or `inout T[:,:]` both.
+    The C function gets three arguments for it: T *data, const int64_t *shape, const int64_t *strides, with
+    strides that count elements. `const T *x` is a contiguous array, of which it gets the pointer alone.
+    Everything else is a number. A function that returns int succeeds with 0. `void *stream` at the end gets the
+    stream of the task, for variants on a GPU: kernel.on("nvidia", other).
+    """
+    address = _address(function)
+    if not address:
+        raise ValueError("cfunc: the function pointer is NULL")
+    if not isinstance(declaration, str):
+        raise TypeError("cfunc: the declaration is a string")
+    keep = None if isinstance(function, int) else function
+    if "(" not in declaration:
+        parameters, least, variadic = _declared(declaration)
+        return Kernel(_CALL, name or "kernel", parameters, callable=keep, address=address, declaration=declaration,
+                      least=least, variadic=variadic, type=_worker_type(type))
+    match = _PROTO.match(declaration)
+    if not match:
+        raise _bad(declaration, "it is not like 'void name(...)' or 'int name(...)'")
+    inner = match.group("list").strip()
+    parts = [] if inner in ("", "void") else _split(inner)
+    stream = bool(parts) and re.fullmatch(r"\s*(void\s*\*\s*stream|cudaStream_t(\s+\w+)?)\s*", parts[-1]) is not None
+    parameters = [_c_parameter(part, declaration) for part in parts[:len(parts) - stream]]
+    return Kernel(_PROTOTYPE, name or match.group("name"), parameters, callable=keep, address=address,
+                  result="v" if match.group("result") == "void" else "i", type=_worker_type(type), stream=stream)
+
+
+class Library:
+    """A shared library with C functions.
+
+        lib = pto.Library("./libheat.so")
+        step = lib.kernel("void step(const double[:], out double[:], double)")
+        rt.submit(step, x[0:10], y[1:9], 0.5)
+
+    The declaration is that of pto.cfunc. For a kernel of pto/kernel.h give its name, too:
+    lib.kernel("in f32[2] a, out f32[2] b", name="gemm").
+    """
+
+    def __init__(self, path):
+        self.path = str(path)
+        self._library = ctypes.CDLL(self.path)
+
+    def kernel(self, declaration, *, name=None, type="vector"):
+        """A kernel: the function that the declaration names."""
+        match = _PROTO.match(declaration) if isinstance(declaration, str) else None
+        symbol = match.group("name") if match else name
+        if not symbol:
+            raise _bad(declaration, "it names no function")
+        try:
+            function = getattr(self._library, symbol)
+        except AttributeError:
+            raise AttributeError(f"{self.path} has no function {symbol!r}") from None
+        made = cfunc(function, declaration, name=name or symbol, type=type)
+        return made
+
+    def __repr__(self):
+        return f"pto.Library({self.path!r})"
+
+
+Library.__module__ = "pto"

@@ -1,0 +1,225 @@
+/* builtin.c - operators that are built into the library, as methods of a runtime: rearrange, and the work
+ * requests copy, fill, gather and scatter. */
+#include <string.h>
+
+#include <pto/op.h>
+#include <pto/rearrange.h>
+#include <pto/work.h>
+
+#include "binding.h"
+
+#define MOST 3
+
+/* The arrays of one call. The first is written. */
+typedef struct Arrays {
+    Core *core;
+    Job *job;
+    Argument a[MOST];
+    const char *who, *file;
+    int line;
+} Arrays;
+
+static bool begin(PyObject *self, Arrays *x, const char *who, PyObject *args, Py_ssize_t arrays,
+                  Py_ssize_t values)
+{
+    x->core = ((Runtime *)(void *)self)->core;
+    x->who = who;
+    if (!core_enter(x->core, who)) {
+        return false;
+    }
+    if (PyTuple_Size(args) != arrays + values) {
+        PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, but %zd were given", who,
+                     arrays + values, PyTuple_Size(args));
+        return false;
+    }
+    jobs_release(x->core);
+    if (!job_reserve(x->core) || !(x->job = job_new(x->core, NULL, arrays))) {
+        return false;
+    }
+    core_begin(x->core); /* an argument may run code of the program */
+    for (Py_ssize_t i = 0; i < arrays; i++) {
+        if (!argument_of(PyTuple_GetItem(args, i), &x->a[i], who, i)) {
+            core_end(x->core);
+            job_free(x->job);
+            return false;
+        }
+        x->job->slots[i] = (Slot){.object = x->a[i].keep, .borrowed = !x->a[i].keep_is_new};
+        x->job->count++;
+    }
+    core_end(x->core);
+    if (x->a[0].readonly || x->a[0].lost) {
+        PyErr_Format(PyExc_ValueError, "%s: the destination is %s", who,
+                     x->a[0].readonly ? "read-only"
+                                      : "a temporary copy that nobody else refers to");
+        job_free(x->job);
+        return false;
+    }
+    for (Py_ssize_t i = 1; i < arrays; i++) { /* the last one of three is an index */
+        if (i < 2 && (x->a[i].dtype != x->a[0].dtype || (!x->a[i].dtype != !x->a[0].dtype))) {
+            PyErr_Format(PyExc_TypeError, "%s: the dtypes differ: %s and %s", who,
+                         x->a[0].dtype ? x->a[0].dtype->name : "other",
+                         x->a[i].dtype ? x->a[i].dtype->name : "other");
+            job_free(x->job);
+            return false;
+        }
+    }
+    x->file = where(&x->line);
+    for (Py_ssize_t i = 0; i < arrays; i++) {
+        pto_task task;
+        if (!argument_arrives(&x->a[i])) {
+            continue;
+        }
+        core_begin(x->core);
+        const pto_status s = arrival_submit(x->core, &x->a[i], true, &task, x->file, x->line);
+        core_end(x->core);
+        if (s != PTO_OK) {
+            job_commit(x->core, x->job, false); /* others may have been submitted */
+            (void)error_raise(x->core, s, x->file, x->line);
+            return false;
+        }
+    }
+    return true;
+}
+
+static PyObject *finish(Arrays *x, pto_status s)
+{
+    core_end(x->core);
+    s = core_status(x->core, s);
+    job_commit(x->core, x->job, false); /* even if it failed: some parts may have been submitted */
+    return s == PTO_OK ? task_new(pto_last_task(x->core->rt), x->core->submitted - 1, NULL, x->file,
+                                  x->line)
+                       : error_raise(x->core, s, x->file, x->line);
+}
+
+static PyObject *submit_work(Arrays *x, pto_work *work)
+{
+    core_begin(x->core);
+    return finish(x, pto_submit_work_at(x->core->rt, work, NULL, x->file, x->line));
+}
+
+PyObject *builtin_rearrange(PyObject *self, PyObject *args)
+{
+    Arrays x;
+    if (!begin(self, &x, "rearrange", args, 2, 0)) {
+        return NULL;
+    }
+    core_begin(x.core);
+    return finish(&x, pto_submit_rearrange_at(x.core->rt, x.a[0].tensor, x.a[1].tensor, PTO_VECTOR,
+                                              x.file, x.line));
+}
+
+PyObject *builtin_copy(PyObject *self, PyObject *args)
+{
+    Arrays x;
+    if (!begin(self, &x, "copy", args, 2, 0)) {
+        return NULL;
+    }
+    const pto_tensor out = *x.a[0].tensor, in = *x.a[1].tensor;
+    const bool alike = out.ndim == in.ndim && memcmp(out.shape, in.shape, sizeof in.shape) == 0;
+    if (!alike && out.device.type == PTO_DEVICE_CPU && in.device.type == PTO_DEVICE_CPU) {
+        return submit_work(&x, &(pto_work){.opcode = PTO_WORK_COPY, /* of dense memory */
+                                           .inputs = &in,
+                                           .n_inputs = 1,
+                                           .outputs = &out,
+                                           .n_outputs = 1});
+    }
+    core_begin(x.core);
+    return finish(&x, pto_copy_at(x.core->rt, &out, &in, x.file, x.line));
+}
+
+/* The bits of a number as an element. */
+static bool bits_of(const Argument *a, PyObject *value, uint64_t *bits)
+{
+    const Dtype *d = a->dtype;
+    *bits = 0;
+    if (!d || d->format == 'F') {
+        PyErr_SetString(PyExc_TypeError,
+                        "fill: elements of this dtype cannot be filled with a number");
+        return false;
+    }
+    if (d->format == '?') {
+        const int truth = PyObject_IsTrue(value);
+        *bits = truth > 0;
+        return truth >= 0;
+    }
+    if (strchr("fdeE", d->format)) {
+        const double number = PyFloat_AsDouble(value);
+        pto_tensor one;
+        if (number == -1 && PyErr_Occurred()) {
+            return false;
+        }
+        pto_status s = pto_tensor_init(&one, bits, sizeof *bits, d->as, 0, NULL, NULL, 0);
+        s = s == PTO_OK ? pto_fill(&one, number) : s;
+        return s == PTO_OK || (error_raise(NULL, s, NULL, 0), false);
+    }
+    PyObject *index = PyNumber_Index(value);
+    if (!index) {
+        return false;
+    }
+    const bool is_signed = strchr("bhiq", d->format) != NULL;
+    const long long low = is_signed ? -(1LL << (8 * d->bytes - 2)) * 2 : 0;
+    int overflow;
+    const long long number = PyLong_AsLongLongAndOverflow(index, &overflow);
+    bool fits = !overflow && number >= low;
+    if (d->bytes < 8) {
+        fits = fits && number <= (is_signed ? -(low + 1) : (1LL << (8 * d->bytes)) - 1);
+    } else if (!is_signed && overflow > 0) {
+        *bits = PyLong_AsUnsignedLongLong(index);
+        fits = !PyErr_Occurred();
+        Py_DECREF(index);
+        return fits ||
+               (PyErr_Clear(), PyErr_SetString(PyExc_OverflowError, "fill: too large"), false);
+    }
+    Py_DECREF(index);
+    if (!fits) {
+        PyErr_Format(PyExc_OverflowError, "fill: %R does not fit into %s", value, d->name);
+        return false;
+    }
+    *bits = (uint64_t)number;
+    return true;
+}
+
+PyObject *builtin_fill(PyObject *self, PyObject *args)
+{
+    Arrays x;
+    uint64_t bits;
+    if (!begin(self, &x, "fill", args, 1, 1)) {
+        return NULL;
+    }
+    if (!bits_of(&x.a[0], PyTuple_GetItem(args, 1), &bits)) {
+        job_free(x.job);
+        return NULL;
+    }
+    const pto_tensor out = *x.a[0].tensor;
+    return submit_work(
+        &x,
+        &(pto_work){.opcode = PTO_WORK_FILL, .outputs = &out, .n_outputs = 1, .params = {bits}});
+}
+
+PyObject *builtin_gather(PyObject *self, PyObject *args)
+{
+    Arrays x;
+    if (!begin(self, &x, "gather", args, 3, 0)) {
+        return NULL;
+    }
+    const pto_tensor out = *x.a[0].tensor, in[] = {*x.a[1].tensor, *x.a[2].tensor};
+    return submit_work(&x, &(pto_work){.opcode = PTO_WORK_GATHER,
+                                       .inputs = in,
+                                       .n_inputs = 2,
+                                       .outputs = &out,
+                                       .n_outputs = 1});
+}
+
+PyObject *builtin_scatter(PyObject *self, PyObject *args)
+{
+    Arrays x;
+    if (!begin(self, &x, "scatter", args, 3, 0)) {
+        return NULL;
+    }
+    const pto_tensor out = *x.a[0].tensor, in[] = {*x.a[1].tensor, *x.a[2].tensor};
+    return submit_work(&x, &(pto_work){.opcode = PTO_WORK_SCATTER,
+                                       .inputs = in,
+                                       .n_inputs = 2,
+                                       .inouts = &out,
+                                       .n_inouts = 1});
+}

@@ -1,0 +1,383 @@
+/* call.c - Python functions as kernels: they run on workers, under the GIL.
+ *
+ * A worker gets a thread state when it first runs Python, keeps it, and gives it up as its thread ends,
+ * which is before pto_runtime_destroy returns. The orchestrating thread runs kernels too, inside of a
+ * submit or a wait; there its own thread state is used (core->saved).
+ *
+ * Arguments become arrays, or memoryviews if NumPy is not loaded. Their base keeps the memory alive: the
+ * array that was submitted, or, for managed memory, the Heap of the runtime. So a view that a kernel
+ * keeps never points to unmapped memory. Managed memory is reused, though, so a kernel that keeps such a
+ * view fails.
+ */
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "binding.h"
+
+static _Thread_local PyThreadState *own_state; /* of a worker, while it does not hold the GIL */
+static _Thread_local int depth;                /* Python kernels that this thread runs now */
+static pthread_key_t leaving;
+
+/* ---- The GIL ---- */
+
+/* Runs on a worker that ends. (PyGILState_Release would not find the state: the C library has cleared
+ * the thread-specific data of Python before.) */
+static void give_up_state(void *state)
+{
+    own_state = NULL;
+    PyEval_RestoreThread(state);
+    PyThreadState_Clear(state);
+    (void)PyEval_SaveThread();
+    PyThreadState_Delete(state);
+}
+
+int call_setup(void)
+{
+    return pthread_key_create(&leaving, give_up_state);
+}
+
+bool call_is_inside(void)
+{
+    return depth > 0;
+}
+
+/* Short kernels of several threads take turns here, spinning, before they take the GIL: a thread that waits
+ * for the GIL sleeps, and waking it takes longer than such a kernel. A kernel that is not short keeps the
+ * turn for as long as it runs, and the others do not wait for it. */
+static atomic_flag turn = ATOMIC_FLAG_INIT;
+#define PROBES 200 /* before a thread goes to the GIL without its turn: about 25 microseconds */
+#define PAUSES 8   /* between two probes of the orchestrating thread */
+#define PAUSES_WORKER                                                                              \
+    240 /* of a worker, and so fewer probes: each change of threads moves their caches */
+
+static bool take_turn(bool orchestrates)
+{
+    const int pauses = orchestrates ? PAUSES : PAUSES_WORKER;
+    for (int left = PROBES * PAUSES; left > 0; left -= pauses) {
+        if (!atomic_flag_test_and_set_explicit(&turn, memory_order_acquire)) {
+            return true;
+        }
+        for (int i = 0; i < pauses; i++) {
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#elif defined(__aarch64__)
+            __asm__ volatile("yield");
+#endif
+        }
+    }
+    return false;
+}
+
+/* While the orchestrating thread runs Python, a worker that asked for the GIL would take it away every few
+ * milliseconds, and both would sleep and wake. Mostly that thread is about to submit more and then to wait.
+ * So a worker gives it a millisecond. */
+static void let_it_submit(const Core *core)
+{
+    const struct timespec moment = {.tv_nsec = 50000};
+    for (int i = 0; i < 20 && !atomic_load_explicit(&core->away, memory_order_relaxed); i++) {
+        nanosleep(&moment, NULL);
+    }
+}
+
+/* How a kernel came to the GIL: the thread held it, or took it as the orchestrating thread or a worker. */
+typedef enum Gil { GIL_HELD, GIL_OWN, GIL_WORKER } Gil;
+
+static Gil take_gil(const Core *core, bool *has_turn)
+{
+    const bool orchestrates = PyThread_get_thread_ident() == core->thread;
+    *has_turn = false;
+    if (orchestrates && !core->saved) {
+        depth++;
+        return GIL_HELD; /* submit runs the kernel inline */
+    }
+    if (!orchestrates) {
+        let_it_submit(core);
+    }
+    *has_turn = take_turn(orchestrates);
+    if (orchestrates) {
+        PyEval_RestoreThread(core->saved);
+    } else if (own_state) {
+        PyEval_RestoreThread(own_state);
+    } else {
+        (void)PyGILState_Ensure();
+    }
+    depth++;
+    return orchestrates ? GIL_OWN : GIL_WORKER;
+}
+
+static void drop_gil(Gil gil, bool has_turn)
+{
+    depth--;
+    if (gil == GIL_HELD) {
+        return;
+    }
+    PyThreadState *state = PyEval_SaveThread();
+    if (has_turn) {
+        atomic_flag_clear_explicit(&turn, memory_order_release);
+    }
+    if (gil == GIL_WORKER) {
+        if (!own_state) {
+            pthread_setspecific(leaving, state);
+        }
+        own_state = state;
+    }
+}
+
+/* ---- Heap: keeps managed memory mapped ---- */
+
+typedef struct Heap {
+    PyObject_HEAD void *memory; /* the runtime has given it up (pto_detach_heaps) */
+    size_t bytes;
+} Heap;
+
+static void heap_dealloc(PyObject *self)
+{
+    Heap *heap = (Heap *)(void *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    if (heap->memory) {
+        munmap(heap->memory, heap->bytes);
+    }
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyType_Slot heap_slots[] = {
+    {Py_tp_dealloc, (void *)heap_dealloc},
+    {Py_tp_doc, "Managed memory of a runtime."},
+    {0, NULL},
+};
+PyType_Spec heap_spec = {"pto._pto.Heap", sizeof(Heap), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, heap_slots};
+
+bool call_prepare_heap(Core *core)
+{
+    if (core->heap) {
+        return true;
+    }
+    Heap *heap = PyObject_New(Heap, heap_type);
+    if (!heap) {
+        return false;
+    }
+    heap->memory = NULL;
+    heap->bytes = 0;
+    core->heap = (PyObject *)(void *)heap;
+    return pto_detach_heaps(core->rt, &heap->memory, &heap->bytes) == PTO_OK;
+}
+
+/* ---- View: an argument for programs without NumPy ---- */
+
+typedef struct View {
+    PyObject_HEAD PyObject *base;
+    void *data;
+    const Dtype *dtype;
+    int ndim;
+    bool writable;
+    Py_ssize_t bytes;
+    Py_ssize_t shape[PTO_MAX_DIMS], strides[PTO_MAX_DIMS];
+    char format[2];
+} View;
+
+static int view_getbuffer(PyObject *self, Py_buffer *buffer, int flags)
+{
+    View *v = (View *)(void *)self;
+    if ((flags & PyBUF_WRITABLE) && !v->writable) {
+        PyErr_SetString(PyExc_BufferError, "an input of a kernel is read-only");
+        return -1;
+    }
+    memset(buffer, 0, sizeof *buffer);
+    buffer->buf = v->data ? v->data : (void *)v;
+    buffer->obj = self;
+    Py_INCREF(self);
+    buffer->len = v->bytes;
+    buffer->readonly = !v->writable;
+    buffer->itemsize = v->dtype->bytes;
+    buffer->format = v->format;
+    buffer->ndim = v->ndim;
+    buffer->shape = v->shape;
+    buffer->strides = v->strides;
+    return 0;
+}
+
+static void view_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(((View *)(void *)self)->base);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyType_Slot view_slots[] = {
+    {Py_tp_dealloc, (void *)view_dealloc},
+    {Py_bf_getbuffer, (void *)view_getbuffer},
+    {Py_tp_doc, "Memory of an argument of a kernel."},
+    {0, NULL},
+};
+PyType_Spec view_spec = {"pto._pto.View", sizeof(View), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, view_slots};
+
+static PyObject *make_memoryview(const pto_arg *arg, const Dtype *dtype, bool writable,
+                                 PyObject *base)
+{
+    View *v = PyObject_New(View, view_type);
+    if (!v) {
+        return NULL;
+    }
+    v->base = base;
+    Py_XINCREF(base);
+    v->data = arg->data;
+    v->dtype = dtype;
+    v->ndim = arg->ndim;
+    v->writable = writable;
+    v->bytes = dtype->bytes;
+    v->format[0] = dtype->format == 'E' ? 'H' : dtype->format;
+    v->format[1] = 0;
+    for (int d = 0; d < arg->ndim; d++) {
+        v->shape[d] = arg->shape[d];
+        v->strides[d] = arg->strides[d] * dtype->bytes;
+        v->bytes *= arg->shape[d];
+    }
+    PyObject *made = PyMemoryView_FromObject((PyObject *)(void *)v);
+    Py_DECREF(v);
+    return made;
+}
+
+/* ---- Arguments ---- */
+
+static PyObject *make_array(const pto_arg *arg, const Slot *slot, PyObject *base)
+{
+    const bool writable = slot->kind != 'i';
+    if (numpy_load()) {
+        return numpy_make(slot->dtype, slot->descr, arg->ndim - (slot->descr ? 1 : 0), arg->shape,
+                          arg->strides, arg->data, writable, base);
+    }
+    return make_memoryview(arg, slot->dtype, writable, base);
+}
+
+/* A tuple of all arguments; NULL with an exception. */
+static PyObject *make_values(const pto_call *call, Job *job)
+{
+    uint32_t tensor = 0;
+    PyObject *values = PyTuple_New(job->count);
+    for (uint32_t i = 0; values && i < job->count; i++) {
+        const Slot *slot = &job->slots[i];
+        PyObject *value = slot->object;
+        if (slot->kind != 's') {
+            PyObject *base = slot->managed ? job->core->heap : slot->object;
+            value = base ? make_array(&call->args[tensor++], slot, base) : NULL;
+        } else {
+            Py_INCREF(value);
+        }
+        if (!value || PyTuple_SetItem(values, i, value) < 0) {
+            Py_CLEAR(values);
+        }
+    }
+    return values;
+}
+
+/* The number of a managed argument that something still refers to; -1: there is none. */
+static int64_t find_kept(const Job *job, PyObject *values)
+{
+    for (uint32_t i = 0; i < job->count; i++) {
+        if (job->slots[i].kind != 's' && job->slots[i].managed &&
+            Py_REFCNT(PyTuple_GetItem(values, i)) > 1) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* ---- Failures ---- */
+
+/* Whether the handler of a signal raised the exception, while this thread ran a kernel. */
+static bool is_from_signal(PyObject *error)
+{
+    PyObject *module = PyImport_ImportModule("pto._errors");
+    PyObject *answer = module ? PyObject_CallMethod(module, "_from_signal", "O", error) : NULL;
+    const bool yes = answer == Py_True;
+    Py_XDECREF(module);
+    Py_XDECREF(answer);
+    PyErr_Clear();
+    return yes;
+}
+
+/* The exception that is set becomes the failure of the task. */
+static pto_status fail_with_exception(const Job *job, pto_task task)
+{
+    Core *core = job->core;
+    const bool orchestrates = PyThread_get_thread_ident() == core->thread;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace) {
+        PyException_SetTraceback(value, trace);
+    }
+    if (orchestrates && !core->caught && value && is_from_signal(value)) {
+        core->caught = Py_NewRef(value); /* it is for the program: the call that waits raises it */
+    }
+    if (value && (!core->exception || job->order < core->exception_order)) {
+        PyObject *later = core->exception;
+        core->exception = Py_NewRef(value);
+        core->exception_task = task;
+        core->exception_order = job->order;
+        Py_XDECREF(later);
+    }
+    PyObject *name = type ? PyObject_GetAttrString(type, "__name__") : NULL;
+    PyObject *text = value ? PyObject_Str(value) : NULL;
+    const char *a = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    const char *b = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    const pto_status s = pto_fail(PTO_KERNEL_FAILED, "%.60s: %.180s", a ? a : "exception",
+                                  b ? b : "?");
+    Py_XDECREF(name);
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    PyErr_Clear();
+    return s;
+}
+
+static pto_status run(Job *job, pto_task task, PyObject *values)
+{
+    PyObject *result = values ? PyObject_Call(job->kernel->callable, values, NULL) : NULL;
+    if (!result) {
+        return fail_with_exception(job, task);
+    }
+    if (result != Py_None) {
+        PyErr_Format(PyExc_TypeError,
+                     "the kernel returned %.100R: a kernel writes its results into its outputs and "
+                     "returns None",
+                     result);
+        Py_DECREF(result);
+        return fail_with_exception(job, task);
+    }
+    Py_DECREF(result);
+    int64_t kept = find_kept(job, values);
+    if (kept >= 0) {
+        (void)PyGC_Collect(); /* it may be garbage that refers to itself */
+        kept = find_kept(job, values);
+    }
+    if (kept >= 0) {
+        PyErr_Format(
+            PyExc_RuntimeError,
+            "the kernel keeps a view of its argument %lld, which is managed memory and will be "
+            "reused: copy what is needed later",
+            (long long)kept);
+        return fail_with_exception(job, task);
+    }
+    return PTO_OK;
+}
+
+pto_status call_python(const pto_call *call)
+{
+    Job *job = (Job *)(uintptr_t)call->args[call->n_args - 1].u64;
+    Core *core = job->core;
+    bool has_turn;
+    const Gil gil = take_gil(core, &has_turn);
+    PyObject *values = make_values(call, job);
+    const pto_status s = run(job, call->task, values);
+    Py_XDECREF(values);
+    drop_gil(gil, has_turn);
+    return s;
+}

@@ -1,0 +1,116 @@
+/* config.c - the options of pto.Runtime(...). */
+#include <stddef.h>
+#include <string.h>
+
+#include "binding.h"
+
+/* Options that are numbers. Fields and meanings: pto/config.h. `none`: 0 means none, not the default. */
+typedef struct Option {
+    const char *name;
+    size_t at;
+    size_t size;
+    bool none;
+} Option;
+
+#define OPTION(name, none)                                                                         \
+    {                                                                                              \
+#name, offsetof(pto_config, name), sizeof(((pto_config *)0)->name), none                   \
+    }
+static const Option options[] = {
+    OPTION(workers, true),
+    OPTION(levels, false),
+    OPTION(ring_tasks, false),
+    OPTION(heap_bytes, false),
+    OPTION(deps, false),
+    OPTION(arg_bytes, false),
+    OPTION(map_entries, false),
+    OPTION(buffers, false),
+    OPTION(spin, true),
+    OPTION(inline_ns, true),
+    OPTION(overlap_budget, false),
+    OPTION(guard, true),
+    OPTION(device_heap_bytes, false),
+    OPTION(trace_limit, false),
+    OPTION(crash_report, true),
+    OPTION(map_twice, false),
+};
+
+static bool set_number(pto_config *config, const Option *o, PyObject *value)
+{
+    PyObject *index = PyNumber_Index(value);
+    const unsigned long long number = index ? PyLong_AsUnsignedLongLong(index) : 0;
+    Py_XDECREF(index);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        PyErr_Format(PyExc_TypeError, "Runtime: %s must be a number that is not negative, not %R",
+                     o->name, value);
+        return false;
+    }
+    if (o->size == 4 && number > UINT32_MAX) {
+        PyErr_Format(PyExc_OverflowError, "Runtime: %s=%R is too large", o->name, value);
+        return false;
+    }
+    const uint32_t narrow = number == 0 && o->none ? UINT32_MAX : (uint32_t)number;
+    const uint64_t wide = number == 0 && o->none ? UINT32_MAX : number;
+    memcpy((char *)config + o->at, o->size == 4 ? (const void *)&narrow : (const void *)&wide,
+           o->size);
+    return true;
+}
+
+static bool set_place(pto_config *config, PyObject *value)
+{
+    const char *place = PyUnicode_AsUTF8AndSize(value, NULL);
+    if (!place) {
+        return false;
+    }
+    if (strcmp(place, "thread") != 0 &&
+        strcmp(place, "inline") != 0) { /* processes: no Python there */
+        PyErr_Format(PyExc_ValueError, "Runtime: place must be 'inline' or 'thread', not %R",
+                     value);
+        return false;
+    }
+    config->place = *place == 't' ? PTO_PLACE_THREAD : PTO_PLACE_INLINE;
+    return true;
+}
+
+static bool set_option(pto_config *config, bool *explains, PyObject *key, PyObject *value)
+{
+    if (value == Py_None) {
+        return true;
+    }
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (PyUnicode_CompareWithASCIIString(key, options[i].name) == 0) {
+            return set_number(config, &options[i], value);
+        }
+    }
+    if (PyUnicode_CompareWithASCIIString(key, "trace") == 0) {
+        config->trace = PyUnicode_AsUTF8AndSize(value, NULL);
+        return config->trace != NULL;
+    }
+    if (PyUnicode_CompareWithASCIIString(key, "device") == 0) {
+        const char *name = PyUnicode_AsUTF8AndSize(value, NULL);
+        const pto_status s = name ? pto_device_parse(name, &config->device) : PTO_OK;
+        return name && (s == PTO_OK || (error_raise(NULL, s, NULL, 0), false));
+    }
+    if (PyUnicode_CompareWithASCIIString(key, "explain") == 0) {
+        *explains = PyObject_IsTrue(value) > 0;
+        return !PyErr_Occurred();
+    }
+    if (PyUnicode_CompareWithASCIIString(key, "place") == 0) {
+        return set_place(config, value);
+    }
+    PyErr_Format(PyExc_TypeError, "Runtime: unknown option '%U'; see help(pto.Runtime)", key);
+    return false;
+}
+
+bool config_read(PyObject *given, pto_config *config, bool *explains)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    while (given && PyDict_Next(given, &at, &key, &value)) {
+        if (!set_option(config, explains, key, value)) {
+            return false;
+        }
+    }
+    return true;
+}

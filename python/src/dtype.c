@@ -1,0 +1,132 @@
+/* dtype.c - element types and their names. */
+#include <string.h>
+
+#include "binding.h"
+
+/* Numbers of NumPy: its type enumeration, which belongs to its binary interface. long and long long
+ * are both int64 here. */
+static const Dtype table[] = {
+    {"float32", "f4", "float", 'f', 11, 4, PTO_FLOAT32},
+    {"float64", "f8", "double", 'd', 12, 8, PTO_FLOAT64},
+    {"int32", "i4", "int32_t", 'i', 5, 4, PTO_INT32},
+    {"int64", "i8", "int64_t", 'q', 7, 8, PTO_INT64},
+    {"uint8", "u1", "uint8_t", 'B', 2, 1, PTO_UINT8},
+    {"bool", "b1", "bool", '?', 0, 1, PTO_BOOL},
+    {"float16", "f2", "_Float16", 'e', 23, 2, PTO_FLOAT16},
+    {"int16", "i2", "int16_t", 'h', 3, 2, PTO_INT16},
+    {"int8", "i1", "int8_t", 'b', 1, 1, PTO_INT8},
+    {"uint64", "u8", "uint64_t", 'Q', 8, 8, PTO_UINT64},
+    {"uint16", "u2", "uint16_t", 'H', 4, 2, PTO_INT16},
+    {"uint32", "u4", "uint32_t", 'I', 6, 4, PTO_INT32},
+    {"complex64", "c8", "float _Complex", 'F', 14, 8, PTO_INT64},
+    {"bfloat16", "bf16", "__bf16", 'E', -1, 2, PTO_BFLOAT16},
+};
+#define COUNT (sizeof table / sizeof *table)
+
+static const struct {
+    const char *alias, *name;
+} aliases[] = {
+    {"float", "float64"},       {"int", "int64"},     {"f", "float32"},     {"d", "float64"},
+    {"double", "float64"},      {"char", "int8"},     {"short", "int16"},   {"long", "int64"},
+    {"single", "float32"},      {"half", "float16"},  {"?", "bool"},        {"int_t", "int32"},
+    {"ptrdiff_t", "int64"},     {"size_t", "uint64"}, {"ssize_t", "int64"}, {"int8_t", "int8"},
+    {"unsigned char", "uint8"},
+};
+
+const Dtype *dtype_of_name(const char *name)
+{
+    while (*name == '<' || *name == '=' || *name == '|') {
+        name++; /* the order of bytes of this machine */
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        if (strcmp(name, table[i].name) == 0 || strcmp(name, table[i].brief) == 0) {
+            return &table[i];
+        }
+    }
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
+        if (strcmp(name, aliases[i].alias) == 0) {
+            return dtype_of_name(aliases[i].name);
+        }
+    }
+    return NULL;
+}
+
+const Dtype *dtype_of_format(const char *format, Py_ssize_t bytes)
+{
+    if (!format) {
+        format = "B";
+    }
+    if (*format == '@' || *format == '=' || *format == '<') {
+        format++;
+    }
+    if (!*format || format[1]) {
+        return format[0] == 'Z' && format[1] == 'f' && !format[2] ? dtype_of_name("complex64")
+                                                                  : NULL;
+    }
+    const char one = *format == 'l' || *format == 'n'   ? 'q'
+                     : *format == 'L' || *format == 'N' ? 'Q'
+                     : *format == 'c'                   ? 'B'
+                                                        : *format;
+    for (size_t i = 0; i < COUNT; i++) {
+        if (table[i].format == one && table[i].bytes == bytes && one != 'F' && one != 'E') {
+            return &table[i];
+        }
+    }
+    return NULL;
+}
+
+const Dtype *dtype_of_numpy(int number)
+{
+    number -= number == 9 || number == 10 ? 2 : 0; /* long long */
+    for (size_t i = 0; i < COUNT; i++) {
+        if (table[i].numpy == number) {
+            return &table[i];
+        }
+    }
+    return NULL;
+}
+
+const Dtype *dtype_of_pto(pto_dtype dtype)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        if (table[i].as == dtype) {
+            return &table[i];
+        }
+    }
+    return NULL;
+}
+
+const Dtype *dtype_of_object(PyObject *object)
+{
+    PyObject *text = NULL;
+    const Dtype *found = NULL;
+    if (PyUnicode_Check(object)) {
+        Py_INCREF(object);
+        text = object;
+    } else {
+        text = PyObject_GetAttrString(object, "name"); /* numpy.dtype */
+        if (!text || !PyUnicode_Check(text)) {
+            Py_XDECREF(text);
+            PyErr_Clear();
+            text = PyObject_GetAttrString(object, "__name__"); /* float, numpy.float32 */
+        }
+        if (!text || !PyUnicode_Check(text)) {
+            Py_XDECREF(text);
+            PyErr_Clear();
+            text = PyObject_Str(object); /* torch.float32 */
+        }
+    }
+    Py_ssize_t length = 0;
+    const char *name = text ? PyUnicode_AsUTF8AndSize(text, &length) : NULL;
+    if (name && strlen(name) == (size_t)length) {
+        found = dtype_of_name(strncmp(name, "torch.", 6) == 0 ? name + 6 : name);
+    }
+    if (!found && !PyErr_Occurred()) {
+        PyErr_Format(
+            PyExc_TypeError,
+            "unknown dtype %R: use a name such as 'f4', 'float32' or 'i8', or a NumPy dtype",
+            object);
+    }
+    Py_XDECREF(text);
+    return found;
+}

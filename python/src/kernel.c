@@ -1,0 +1,315 @@
+/* kernel.c - pto.Kernel: what can be submitted, and registering it with a runtime. */
+#include <string.h>
+
+#include "binding.h"
+
+/* ---- The type ---- */
+
+static bool read_parameter(PyObject *item, Parameter *p)
+{
+    int kind, ndim, dense;
+    const char *dtype;
+    if (!PyArg_ParseTuple(item, "Czip", &kind, &dtype, &ndim, &dense)) {
+        return false;
+    }
+    p->kind = (char)kind;
+    p->ndim = (int8_t)ndim;
+    p->dense = dense;
+    p->dtype = dtype ? dtype_of_name(dtype) : NULL;
+    if (dtype && !p->dtype) {
+        PyErr_Format(PyExc_TypeError, "unknown dtype '%s'", dtype);
+        return false;
+    }
+    if (!strchr("ious", kind)) {
+        PyErr_Format(PyExc_ValueError, "unknown kind of a parameter");
+        return false;
+    }
+    return true;
+}
+
+static char *copy_text(const char *text)
+{
+    char *copy = PyMem_Malloc(strlen(text) + 1);
+    return copy ? strcpy(copy, text) : NULL;
+}
+
+static PyObject *kernel_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *words[] = {"style",  "name",  "parameters", "callable", "address", "declaration",
+                            "result", "least", "variadic",   "type",     "stream",  NULL};
+    int style, result = 'v', least = -1, variadic = 0, worker = PTO_VECTOR, stream = 0;
+    const char *name, *declaration = NULL;
+    PyObject *parameters, *callable = NULL;
+    unsigned long long address = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "isO!|OKzCipip", words, &style, &name,
+                                     &PyList_Type, &parameters, &callable, &address, &declaration,
+                                     &result, &least, &variadic, &worker, &stream)) {
+        return NULL;
+    }
+    const Py_ssize_t count = PyList_Size(parameters);
+    if (count > 1000 || style < STYLE_PYTHON || style > STYLE_PROTOTYPE || !*name ||
+        (style != STYLE_PYTHON && !address)) {
+        PyErr_SetString(PyExc_ValueError,
+                        "not a kernel: too many parameters, no name or no address");
+        return NULL;
+    }
+    Kernel *k = PyObject_GC_New(Kernel, type);
+    if (!k) {
+        return NULL;
+    }
+    k->style = (Style)style;
+    k->type = (pto_worker_type)worker;
+    k->name = copy_text(name);
+    k->declaration = declaration ? copy_text(declaration) : NULL;
+    k->callable = callable;
+    Py_XINCREF(callable);
+    const uintptr_t at = (uintptr_t)address;
+    memcpy(&k->address, &at, sizeof k->address);
+    k->result = (char)result;
+    k->variadic = variadic;
+    k->stream = stream;
+    k->variants = NULL;
+    k->registered = false;
+    k->count = (uint16_t)count;
+    k->least = (uint16_t)(least < 0 ? count : least);
+    k->parameters = PyMem_Calloc((size_t)count + 1, sizeof *k->parameters);
+    bool good = k->name && k->parameters;
+    for (Py_ssize_t i = 0; good && i < count; i++) {
+        good = read_parameter(PyList_GetItem(parameters, i), &k->parameters[i]);
+    }
+    PyObject_GC_Track(k);
+    if (!good || (style == STYLE_PROTOTYPE && !prototype_check(k))) {
+        Py_DECREF(k);
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    }
+    return (PyObject *)(void *)k;
+}
+
+static int kernel_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((Kernel *)(void *)self)->callable);
+    Py_VISIT(((Kernel *)(void *)self)->variants);
+    return 0;
+}
+
+static int kernel_clear(PyObject *self)
+{
+    Py_CLEAR(((Kernel *)(void *)self)->callable);
+    Py_CLEAR(((Kernel *)(void *)self)->variants);
+    return 0;
+}
+
+static void kernel_dealloc(PyObject *self)
+{
+    Kernel *k = (Kernel *)(void *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    (void)kernel_clear(self);
+    PyMem_Free(k->name);
+    PyMem_Free(k->declaration);
+    PyMem_Free(k->parameters);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+static PyObject *kernel_repr(PyObject *self)
+{
+    const Kernel *k = (const Kernel *)(const void *)self;
+    static const char *const styles[] = {"a Python function", "a C kernel", "a C function"};
+    return PyUnicode_FromFormat("<pto.Kernel %s, %s>", k->name, styles[k->style]);
+}
+
+static PyObject *get_name(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyUnicode_FromString(((Kernel *)(void *)self)->name);
+}
+
+static bool same_parameters(const Kernel *a, const Kernel *b)
+{
+    bool same = a->count == b->count && a->least == b->least && a->variadic == b->variadic;
+    for (int i = 0; same && i < a->count; i++) {
+        const Parameter *p = &a->parameters[i], *q = &b->parameters[i];
+        same = p->kind == q->kind && p->dtype == q->dtype && p->ndim == q->ndim;
+    }
+    return same;
+}
+
+/* kernel.on(device, other): the other runs where the tensors are on such a device. */
+static PyObject *kernel_on(PyObject *self, PyObject *args)
+{
+    Kernel *k = (Kernel *)(void *)self;
+    const char *name;
+    PyObject *other;
+    pto_device device;
+    if (!PyArg_ParseTuple(args, "sO!", &name, kernel_type, &other)) {
+        return NULL;
+    }
+    const pto_status s = pto_device_parse(name, &device);
+    if (s != PTO_OK) {
+        return error_raise(NULL, s, NULL, 0);
+    }
+    const Kernel *variant = (const Kernel *)(const void *)other;
+    if (variant->style == STYLE_PYTHON || variant == k || device.type == PTO_DEVICE_CPU) {
+        PyErr_SetString(PyExc_ValueError, "on: a kernel for a device is a C function of its own");
+        return NULL;
+    }
+    if (device.type == PTO_DEVICE_NVIDIA && variant->style == STYLE_PROTOTYPE && !variant->stream) {
+        PyErr_Format(PyExc_ValueError,
+                     "on: %s must launch on the stream of its task: declare it with one more "
+                     "parameter at the end, void *stream",
+                     variant->name);
+        return NULL;
+    }
+    if (!same_parameters(k, variant)) {
+        PyErr_Format(PyExc_ValueError, "on: %s and %s take different arguments", k->name,
+                     variant->name);
+        return NULL;
+    }
+    if (k->registered) {
+        PyErr_Format(PyExc_RuntimeError, "on: %s was submitted before: add its variants first",
+                     k->name);
+        return NULL;
+    }
+    PyObject *type = PyLong_FromLong((long)device.type);
+    const bool good = type && (k->variants || (k->variants = PyDict_New())) &&
+                      PyDict_SetItem(k->variants, type, other) == 0;
+    Py_XDECREF(type);
+    return good ? Py_NewRef(self) : NULL;
+}
+
+static PyMethodDef kernel_methods[] = {
+    {"on", kernel_on, METH_VARARGS,
+     "on($self, device, kernel, /)\n--\n\n"
+     "Adds a variant for a type of device, such as 'sim', before the kernel is submitted.\n\n"
+     "The other kernel is a C function with the same declaration. Returns the kernel itself."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef kernel_getset[] = {
+    {"name", get_name, NULL, "Name of the kernel in reports and traces.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot kernel_slots[] = {
+    {Py_tp_new, (void *)kernel_new},
+    {Py_tp_dealloc, (void *)kernel_dealloc},
+    {Py_tp_traverse, (void *)kernel_traverse},
+    {Py_tp_clear, (void *)kernel_clear},
+    {Py_tp_repr, (void *)kernel_repr},
+    {Py_tp_getset, kernel_getset},
+    {Py_tp_methods, kernel_methods},
+    {Py_tp_doc, "What rt.submit runs. Made by pto.kernel, pto.Library and pto.cfunc."},
+    {0, NULL},
+};
+PyType_Spec kernel_spec = {"pto.Kernel", sizeof(Kernel), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                           kernel_slots};
+
+/* ---- Registering ---- */
+
+/* Asks pto._kernel what is meant by a function. */
+static PyObject *resolve(PyObject *object)
+{
+    if (Py_TYPE(object) == kernel_type) {
+        Py_INCREF(object);
+        return object;
+    }
+    PyObject *module = PyImport_ImportModule("pto._kernel");
+    PyObject *kernel = module ? PyObject_CallMethod(module, "resolve", "O", object) : NULL;
+    Py_XDECREF(module);
+    if (kernel && Py_TYPE(kernel) != kernel_type) {
+        Py_DECREF(kernel);
+        PyErr_SetString(PyExc_TypeError, "pto._kernel.resolve did not return a kernel");
+        return NULL;
+    }
+    return kernel;
+}
+
+static pto_kernel_fn function_of(const Kernel *kernel)
+{
+    pto_kernel_fn fn = kernel->style == STYLE_PYTHON ? call_python : kernel_call_prototype;
+    if (kernel->style == STYLE_CALL) {
+        memcpy(&fn, &kernel->address, sizeof fn);
+    }
+    return fn;
+}
+
+static pto_status add_variants(Core *core, const Kernel *kernel, pto_kernel handle)
+{
+    PyObject *type, *variant;
+    Py_ssize_t at = 0;
+    pto_status s = PTO_OK;
+    while (s == PTO_OK && kernel->variants && PyDict_Next(kernel->variants, &at, &type, &variant)) {
+        s = pto_kernel_variant(core->rt, handle, (pto_device_type)PyLong_AsLong(type),
+                               function_of((Kernel *)(void *)variant), variant);
+    }
+    return s;
+}
+
+static Registered *add(Core *core, PyObject *object, Kernel *kernel)
+{
+    Registered *all = PyMem_Realloc(core->registered, (core->n_registered + 1) * sizeof *all);
+    if (!all) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    core->registered = all;
+    core->last = NULL; /* may have moved */
+    core->last_key = NULL;
+    Registered *made = &all[core->n_registered];
+    pto_status s = pto_kernel_register(core->rt, kernel->name, kernel->type, function_of(kernel),
+                                       kernel, &made->handle);
+    kernel->registered = true;
+    if (s == PTO_OK) {
+        s = add_variants(core, kernel, made->handle);
+    }
+    if (s == PTO_OK && kernel->declaration) {
+        s = pto_kernel_declare(core->rt, made->handle, kernel->declaration);
+    }
+    if (s != PTO_OK) {
+        error_raise(core, s, NULL, 0);
+        return NULL;
+    }
+    PyObject *index = PyLong_FromSize_t(core->n_registered);
+    if (!index || PyDict_SetItem(core->kernels, object, index) < 0) {
+        Py_XDECREF(index);
+        return NULL;
+    }
+    Py_DECREF(index);
+    made->kernel = kernel;
+    Py_INCREF(OBJECT(kernel));
+    core->n_registered++;
+    return made;
+}
+
+Registered *kernel_find(Core *core, PyObject *object)
+{
+    if (core->last_key == object) {
+        return core->last;
+    }
+    PyObject *index = PyDict_GetItemWithError(core->kernels, object);
+    Registered *found = NULL;
+    if (index) {
+        found = &core->registered[PyLong_AsSize_t(index)];
+    } else if (PyErr_Occurred()) {
+        PyErr_Clear(); /* it has no hash */
+        PyObject *kernel = resolve(object);
+        if (kernel) {
+            Py_DECREF(kernel);
+            PyErr_Format(PyExc_TypeError,
+                         "submit: %R has no hash: submit what pto.kernel(it) returns",
+                         (PyObject *)Py_TYPE(object));
+        }
+        return NULL;
+    } else {
+        PyObject *kernel = resolve(object);
+        found = kernel ? add(core, object, (Kernel *)(void *)kernel) : NULL;
+        Py_XDECREF(kernel);
+    }
+    if (found) {
+        core->last = found;
+        core->last_key = object; /* the dict keeps it alive */
+    }
+    return found;
+}

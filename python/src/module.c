@@ -1,0 +1,173 @@
+/* module.c - the module pto._pto: types, functions, and what happens at exit. */
+#include <string.h>
+
+#include "binding.h"
+
+PyTypeObject *kernel_type, *tensor_type, *task_type, *memory_type, *heap_type, *scope_type,
+    *runtime_type, *view_type;
+extern PyType_Spec kernel_spec, tensor_spec, task_spec, memory_spec, heap_spec, scope_spec,
+    runtime_spec, view_spec;
+
+/* ---- All open runtimes ---- */
+
+static Core *open_cores;
+
+void core_list_add(Core *core)
+{
+    core->next = open_cores;
+    open_cores = core;
+}
+
+void core_list_remove(Core *core)
+{
+    for (Core **at = &open_cores; *at; at = &(*at)->next) {
+        if (*at == core) {
+            *at = core->next;
+            return;
+        }
+    }
+}
+
+/* Called at exit, before the interpreter ends: workers must not run Python after that. */
+static PyObject *close_all(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    while (open_cores) {
+        Core *core = open_cores;
+        core_list_remove(core);
+        (void)core_close(core, PTO_CANCEL);
+    }
+    Py_RETURN_NONE;
+}
+
+/* ---- Functions ---- */
+
+static PyObject *make_tensor(PyObject *module, PyObject *object)
+{
+    Argument a;
+    (void)module;
+    if (!argument_of(object, &a, "tensor", 0)) {
+        return NULL;
+    }
+    PyObject *made = argument_arrives(&a) && !arrival_wait(&a)
+                         ? NULL
+                         : tensor_new(a.tensor, a.dtype, a.descr, a.keep, a.readonly);
+    argument_drop(&a);
+    return made;
+}
+
+static PyObject *overlaps(PyObject *module, PyObject *args)
+{
+    PyObject *first, *second;
+    Argument a, b;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO", &first, &second) || !argument_of(first, &a, "overlaps", 0)) {
+        return NULL;
+    }
+    if (!argument_of(second, &b, "overlaps", 1)) {
+        argument_drop(&a);
+        return NULL;
+    }
+    pto_overlap_result result;
+    const pto_status s = pto_tensor_overlaps_ex(a.tensor, b.tensor, 0, &result);
+    argument_drop(&a);
+    argument_drop(&b);
+    return s == PTO_OK ? Py_BuildValue("(Os)", result.yes ? Py_True : Py_False,
+                                       pto_overlap_stage_name(result.stage))
+                       : error_raise(NULL, s, NULL, 0);
+}
+
+static PyObject *convert_trace(PyObject *module, PyObject *args)
+{
+    const char *from, *to;
+    pto_status pto_trace_convert(const char *, const char *);
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ss", &from, &to)) {
+        return NULL;
+    }
+    const pto_status s = pto_trace_convert(from, to);
+    return s == PTO_OK ? Py_NewRef(Py_None) : error_raise(NULL, s, NULL, 0);
+}
+
+static PyMethodDef functions[] = {
+    {"tensor", make_tensor, METH_O,
+     "tensor(array, /)\n--\n\nA pto.Tensor over the memory of an array, to submit it often and "
+     "cheaply."},
+    {"_overlaps", overlaps, METH_VARARGS, "Whether two arrays share a byte, and what decided it."},
+    {"_convert_trace", convert_trace, METH_VARARGS, "Converts a trace file."},
+    {"_close_all", close_all, METH_NOARGS, "Cancels and closes all runtimes."},
+    {"_setup", error_setup, METH_VARARGS, "Sets the class of errors."},
+    {"_adopt", runtime_adopt, METH_O, "Gives the class of runtimes methods of its own."},
+    {"_blas", blas_kernel, METH_VARARGS, "Loads a BLAS, and returns the addresses of kernels."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- Import ---- */
+
+static PyObject *statuses(void)
+{
+    PyObject *dict = PyDict_New();
+#define ADD(name, value, text, hint)                                                               \
+    if (dict) {                                                                                    \
+        PyObject *number = PyLong_FromLong(value);                                                 \
+        if (!number || PyDict_SetItemString(dict, #name, number) < 0) {                            \
+            Py_CLEAR(dict);                                                                        \
+        }                                                                                          \
+        Py_XDECREF(number);                                                                        \
+    }
+    PTO_STATUS_MAP(ADD)
+#undef ADD
+    return dict;
+}
+
+static bool add_type(PyObject *module, PyTypeObject **type, PyType_Spec *spec, const char *name)
+{
+    if (!*type) { /* a second import uses the same types */
+        *type = (PyTypeObject *)PyType_FromSpec(spec);
+    }
+    return *type && PyModule_AddObjectRef(module, name, (PyObject *)*type) == 0;
+}
+
+static int execute(PyObject *module)
+{
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+        PyErr_SetString(
+            PyExc_ImportError,
+            "pto works in the main interpreter alone: its workers share one GIL. Import it "
+            "there, or start a process instead of a subinterpreter");
+        return -1;
+    }
+    if (strcmp(pto_version(), PTO_VERSION) != 0) {
+        PyErr_Format(PyExc_ImportError,
+                     "pto was built for version %s of libpto, and version %s is loaded",
+                     PTO_VERSION, pto_version());
+        return -1;
+    }
+    PyObject *codes = statuses();
+    const bool good = codes && (runtime_type || call_setup() == 0) &&
+                      add_type(module, &runtime_type, &runtime_spec, "Runtime") &&
+                      add_type(module, &kernel_type, &kernel_spec, "Kernel") &&
+                      add_type(module, &tensor_type, &tensor_spec, "Tensor") &&
+                      add_type(module, &task_type, &task_spec, "Task") &&
+                      add_type(module, &memory_type, &memory_spec, "Memory") &&
+                      add_type(module, &heap_type, &heap_spec, "Heap") &&
+                      add_type(module, &view_type, &view_spec, "View") &&
+                      add_type(module, &scope_type, &scope_spec, "Scope") &&
+                      PyModule_AddObjectRef(module, "_statuses", codes) == 0 &&
+                      PyModule_AddStringConstant(module, "version", pto_version()) == 0;
+    Py_XDECREF(codes);
+    if (!good && !PyErr_Occurred()) {
+        PyErr_NoMemory();
+    }
+    return good ? 0 : -1;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)execute}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "pto._pto", "The C part of pto.", 0, functions, slots, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__pto(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,396 @@
+/* fast.h - the fast path of submit: a walk over the parameters of a task, then publishing.
+ *
+ * For the common task: few parameters, room in every ring, and each parameter is a region that the
+ * map knows and that overlaps no other, or a buffer whose memory the task brings. One walk finds
+ * everything: region, layout, address, and the tasks to wait for. Edges and arguments are written to
+ * their final place. They are taken from the rings only when the task is committed.
+ *
+ * The walk changes nothing but marks that are void in the next call (`attempt`). So anything
+ * unusual (a first use, a part of a region, an `after`, an error) can abandon the walk and start
+ * the slow path (slow.h). Room is checked for many tasks ahead: rings.fast_until says up to which
+ * order.
+ *
+ * Two files have a walk of their own, compiled for them: submit.c for tasks of the host, route.c for
+ * those of other devices.
+ */
+#ifndef PTOI_FAST_H
+#define PTOI_FAST_H
+
+#include "base/probe.h"
+#include "orchestrator/buffer.h"
+#include "orchestrator/device.h"
+#include "orchestrator/map/access.h"
+#include "orchestrator/map/desc_cache.h"
+#include "orchestrator/map/links.h"
+#include "orchestrator/names.h"
+#include "orchestrator/room.h"
+#include "orchestrator/slow.h"
+#include "orchestrator/watch.h"
+#include "orchestrator/write.h"
+
+/* ---- The walk ---- */
+
+/* In found[], for a scalar. Region numbers are below 2^29. */
+#define PTOI_FAST_SCALAR 0xffffffffu
+
+/* What the walk finds. Bit i of a set stands for parameter i. */
+typedef struct ptoi_resolved {
+    uint64_t heap_at, heap_bytes; /* heap block of the task */
+    uint32_t fresh;               /* set: buffers whose memory it brings */
+    uint32_t managed;             /* set: buffers that have memory already */
+} ptoi_resolved;
+
+/* Kind, nodep and dtype of a parameter in one word. For a tensor that the map orders the word
+ * equals the kind, 1 to 3. */
+_Static_assert(offsetof(pto_param, nodep) == 4 && offsetof(pto_param, dtype) == 6 &&
+                   offsetof(pto_param, tensor) == 8 && PTO_PARAM_INPUT == 1 && PTO_PARAM_INOUT == 3,
+               "one word says that a parameter is an ordinary tensor");
+
+static inline uint64_t ptoi_fast_kind(const pto_param *p)
+{
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+
+/* Whether the parameter is a scalar of one of the three types. */
+_Static_assert(PTO_UINT64 == PTO_INT64 + 1 && PTO_FLOAT64 == PTO_INT64 + 2,
+               "the types of scalars are adjacent");
+
+static inline bool ptoi_fast_is_scalar(const pto_param *p)
+{
+    return p->kind == PTO_PARAM_SCALAR &&
+           (uint16_t)(p->dtype - PTO_INT64) <= PTO_FLOAT64 - PTO_INT64;
+}
+
+static __attribute__((noinline)) uint32_t
+ptoi_fast_find_whole(const pto_runtime *rt, const ptoi_buffer *b, const pto_tensor *t)
+{
+    if ((uint32_t)t->ndim > PTO_MAX_DIMS || b->bytes == 0) {
+        return 0;
+    }
+    const uint32_t desc = ptoi_desc_find(&rt->map->descs, t);
+    return ptoi_desc_at(rt->map->descs.records, desc)->dense == b->bytes ? desc : 0;
+}
+
+/* The layout number of a tensor that is its whole buffer, densely. 0 if it is not, or if its layout
+ * has no number. The tensor is not checked before. */
+static inline uint32_t ptoi_fast_whole_desc(const pto_runtime *rt, const ptoi_buffer *b,
+                                            const pto_tensor *t)
+{
+    if (PTOI_UNLIKELY(t->storage_bytes != b->bytes || t->offset != 0 || t->storage)) {
+        return 0;
+    }
+    return b->desc && ptoi_desc_matches(ptoi_desc_at(rt->map->descs.records, b->desc), t)
+               ? b->desc
+               : ptoi_fast_find_whole(rt, b, t);
+}
+
+typedef struct ptoi_fast_meeting {
+    pto_runtime *rt;
+    ptoi_edges *edges;
+    uint32_t kind;
+    bool many;
+} ptoi_fast_meeting;
+
+static inline void ptoi_fast_meet_reader(void *context, uint64_t seq, uint32_t level,
+                                         uint32_t entry, pto_map_access met, bool live)
+{
+    ptoi_fast_meeting *m = context;
+    (void)entry;
+    (void)live;
+    if (m->edges->count == PTOI_FAST_EDGES) {
+        m->many = true;
+    } else {
+        ptoi_edge_met(m->rt, m->edges, level, seq, m->kind, met);
+    }
+}
+
+/* Adds edges to the readers that a write waits for. Out of line, so that the walk keeps its
+ * registers. Returns whether they fit into PTOI_FAST_EDGES. */
+static __attribute__((noinline)) bool ptoi_fast_meet_readers(pto_runtime *rt, const ptoi_region *r,
+                                                             ptoi_edges *edges, uint32_t kind)
+{
+    ptoi_fast_meeting m = {rt, edges, kind, false};
+    (void)ptoi_access_ask_readers(rt->map, r, ptoi_fast_meet_reader, &m);
+    return !m.many;
+}
+
+/* A buffer that the task is the first to write. Returns its layout, or 0 if the case is unusual. */
+static inline uint32_t ptoi_fast_fresh(const pto_runtime *rt, const pto_tensor *t, ptoi_buffer *b,
+                                       uint64_t kind, uint64_t block_at, ptoi_resolved *f)
+{
+    const uint32_t desc = ptoi_fast_whole_desc(rt, b, t);
+    if (PTOI_UNLIKELY(kind != PTO_PARAM_OUTPUT || b->attempt == rt->attempt ||
+                      b->base != rt->base)) {
+        return 0;
+    }
+    b->attempt = rt->attempt;
+    b->desc = (uint16_t)desc;
+    b->at = block_at + f->heap_bytes;
+    b->level = (uint8_t)rt->level;
+    f->heap_bytes += ptoi_buffer_block(b);
+    return desc;
+}
+
+/* Whether a task that is not complete writes the region. */
+static inline bool ptoi_fast_is_written(const pto_tensormap *map, const ptoi_region *r)
+{
+    return r->writer >= map->level[r->writer_level].watermark;
+}
+
+/* Whether an unfinished task reads the region. If none does, clears read_levels to spare the next
+ * task the check. */
+static inline bool ptoi_fast_is_read(const pto_tensormap *map, ptoi_region *r)
+{
+    if (!ptoi_region_idle(map, r)) {
+        return true;
+    }
+    r->read_levels = 0;
+    return false;
+}
+
+typedef enum ptoi_fast_verdict { PTOI_RESOLVED, PTOI_UNUSUAL, PTOI_BLOCKED } ptoi_fast_verdict;
+
+/* The heap that a task on a device brings memory from. */
+static inline ptoi_heap *ptoi_fast_heap(const pto_runtime *rt, const uint32_t device)
+{
+    return device ? ptoi_heap_of(rt, rt->level, device) : &rt->ring->heap;
+}
+
+/* The walk. It is compiled three times: `run` is a constant in every call, and `device` is 0 for all
+ * tasks of the host.
+ *
+ *   to publish  writes edges, argument descriptors and found[]: the region of a parameter, the
+ *               layout of a fresh buffer, or PTOI_FAST_SCALAR
+ *   to run      prepares the arguments of the kernel. PTOI_BLOCKED: the task waits for another one
+ *
+ * PTOI_UNUSUAL: the task needs the slow path, or there is no room. Only marks have changed then. */
+static inline __attribute__((always_inline)) ptoi_fast_verdict
+ptoi_fast_resolve(pto_runtime *rt, const ptoi_request *q, const bool run, const uint32_t device,
+                  ptoi_resolved *f, uint32_t *found, ptoi_edges *edges)
+{
+    pto_tensormap *map = rt->map;
+    ptoi_rings *rings = rt->ring;
+    ptoi_arg_desc *out = rings->arg_descs + rings->args.at;
+    pto_arg *arg = rt->calls->args;
+    /* The usual place of a block. (A heap of a device may not exist yet.) */
+    const uint64_t block_at = device ? 0 : ptoi_heap_newest(&rings->heap)->end;
+    rt->attempt++;
+    *f = (ptoi_resolved){.heap_at = block_at};
+    for (size_t i = 0; i < q->n_params; i++, arg++) {
+        const pto_param *p = &q->params[i];
+        const uint64_t kind = ptoi_fast_kind(p);
+        if (PTOI_UNLIKELY(kind - PTO_PARAM_INPUT > PTO_PARAM_INOUT - PTO_PARAM_INPUT)) {
+            if (!ptoi_fast_is_scalar(p)) {
+                return PTOI_UNUSUAL;
+            }
+            if (run) {
+                ptoi_arg_scalar(arg, (pto_dtype)p->dtype, p->u64);
+            } else {
+                out = ptoi_write_scalar(out, p);
+                found[i] = PTOI_FAST_SCALAR;
+            }
+            continue;
+        }
+        const pto_tensor *t = p->tensor;
+        if (PTOI_UNLIKELY(!t)) {
+            return PTOI_UNUSUAL;
+        }
+        const ptoi_buffer *managed = NULL;
+        if (t->owner) {
+            ptoi_buffer *b = ptoi_buffer_of(rt, t);
+            if (PTOI_UNLIKELY(!ptoi_buffer_is(rt, t->owner, t->generation) ||
+                              t->version != b->version)) {
+                return PTOI_UNUSUAL;
+            }
+            managed = b;
+            if (!b->block || b->unmapped) {
+                const bool fresh = !b->block;
+                if (device && b->device != device) { /* of a kernel that copies */
+                    return PTOI_UNUSUAL;
+                }
+                const uint32_t desc = fresh ? ptoi_fast_fresh(rt, t, b, kind, run ? block_at : 0, f)
+                                            : ptoi_fast_whole_desc(rt, b, t);
+                if (PTOI_UNLIKELY(!desc || (!run && !fresh))) {
+                    return PTOI_UNUSUAL;
+                }
+                f->fresh |= (uint32_t)fresh << i;
+                f->managed |= (uint32_t)!fresh << i;
+                if (!run) {
+                    found[i] = desc;
+                    out++; /* written once the block has its place */
+                    continue;
+                }
+                ptoi_arg_tensor(arg, ptoi_desc_at(map->descs.records, desc),
+                                rt->calls->view->base[b->level] + b->at);
+                continue;
+            }
+            f->managed |= 1u << i;
+        }
+        const uint32_t region = ptoi_desc_cache_find(map, t);
+        if (PTOI_UNLIKELY(region == PTOI_NONE)) {
+            return PTOI_UNUSUAL;
+        }
+        ptoi_region *r = &map->regions[region];
+        if (PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)) {
+            return PTOI_UNUSUAL;
+        }
+        if (run) {
+            if (PTOI_UNLIKELY(
+                    (ptoi_fast_is_written(map, r) ||
+                     (kind != PTO_PARAM_INPUT && r->read_levels && ptoi_fast_is_read(map, r))) &&
+                    !PTOI_MUTANT(INLINE))) {
+                return PTOI_BLOCKED;
+            }
+        } else {
+            found[i] = region;
+            if (ptoi_fast_is_written(map, r)) {
+                if (PTOI_UNLIKELY(edges->count == PTOI_FAST_EDGES)) {
+                    return PTOI_UNUSUAL;
+                }
+                ptoi_edge_met(rt, edges, r->writer_level, r->writer, (uint32_t)kind, PTO_MAP_WRITE);
+            }
+            if (kind != PTO_PARAM_INPUT && r->read_levels &&
+                PTOI_UNLIKELY(!ptoi_fast_meet_readers(rt, r, edges, (uint32_t)kind))) {
+                return PTOI_UNUSUAL;
+            }
+        }
+        if (PTOI_UNLIKELY(!r->arg[1])) {
+            const ptoi_arg_desc place = device ? ptoi_write_place_on(rt, t, managed, r->desc)
+                                               : ptoi_write_place(rt, t, managed, r->desc);
+            memcpy(r->arg, &place, sizeof place);
+        }
+        if (run) {
+            ptoi_arg_tensor(arg, ptoi_desc_at(map->descs.records, r->desc),
+                            managed ? rt->calls->view->base[managed->level] + r->arg[0]
+                                    : (char *)(uintptr_t)r->arg[0]);
+        } else {
+            const uint64_t words[2] = {r->arg[0], r->arg[1] | kind << PTOI_ARG_ACCESS_SHIFT};
+            memcpy(out++, words, sizeof words);
+        }
+    }
+    if (!f->fresh) {
+        return PTOI_RESOLVED;
+    }
+    if (device && !ptoi_fast_heap(rt, device)->size) {
+        return PTOI_UNUSUAL;
+    }
+    if (PTOI_UNLIKELY(!ptoi_heap_fits(ptoi_fast_heap(rt, device), f->heap_bytes, &f->heap_at))) {
+        return PTOI_UNUSUAL;
+    }
+    /* The arguments of an inline task assume the usual place of the block. */
+    return PTOI_UNLIKELY(run && f->heap_at != block_at) ? PTOI_UNUSUAL : PTOI_RESOLVED;
+}
+
+/* Which output of the task parameter i is. */
+static inline uint32_t ptoi_fast_output_number(const pto_param *params, uint32_t i)
+{
+    uint32_t outputs = 0;
+    for (uint32_t k = 0; k < i; k++) {
+        outputs += params[k].kind == PTO_PARAM_OUTPUT || params[k].kind == PTO_PARAM_INOUT;
+    }
+    return outputs;
+}
+
+/* Takes the block that the task brings, for its fresh buffers. `inlined`: the map has no entry for
+ * them. */
+static inline void ptoi_fast_take_block(pto_runtime *rt, const ptoi_request *q,
+                                        const uint32_t device, const ptoi_resolved *f, uint64_t seq,
+                                        uint32_t site, const bool inlined)
+{
+    uint32_t live = 0;
+    for (uint32_t left = f->fresh; left; left &= left - 1, live++) {
+        const uint32_t i = (uint32_t)__builtin_ctz(left);
+        ptoi_buffer *b = ptoi_buffer_of(rt, q->params[i].tensor);
+        b->block = rt->ring->blocks.head;
+        b->output = ptoi_fast_output_number(q->params, i);
+        b->unmapped = inlined;
+        if (!inlined) { /* an inline task has found the usual place of its block already */
+            b->at = ptoi_guard_place(ptoi_guard_is_on(rt, device), b->at + f->heap_at);
+        }
+    }
+    ptoi_heap_block *block = ptoi_write_task_block(rt, rt->ring, ptoi_fast_heap(rt, device), seq,
+                                                   f->heap_at, f->heap_bytes, live, q->kernel,
+                                                   site);
+    if (device) {
+        block->device = block->ran_on = device & 15;
+    }
+}
+
+/* ---- Ending 2: publish ---- */
+
+static inline void ptoi_fast_publish(pto_runtime *rt, const ptoi_request *q, const uint32_t device,
+                                     const ptoi_resolved *f, const uint32_t *found,
+                                     ptoi_edges *edges)
+{
+    pto_tensormap *map = rt->map;
+    ptoi_rings *rings = rt->ring;
+    const uint32_t level = rt->level;
+    const uint64_t seq = rings->head;
+    const pto_map_task task = {seq, level};
+    ptoi_level *entries = &map->level[level];
+    uint32_t entry = entries->head;
+    const uint32_t first = entry;
+    const uint32_t site = ptoi_site_of(rt, q->file, q->line);
+    if (f->fresh) {
+        ptoi_fast_take_block(rt, q, device, f, seq, site, false);
+    }
+    for (size_t i = 0; i < q->n_params; i++) {
+        if (PTOI_UNLIKELY(found[i] == PTOI_FAST_SCALAR || f->fresh >> i & 1)) {
+            continue;
+        }
+        ptoi_region *r = &map->regions[found[i]];
+        ptoi_entry_write(entries, entry++, r, found[i],
+                         q->params[i].kind == PTO_PARAM_INPUT ? PTO_MAP_READ : PTO_MAP_WRITE, task);
+        if (r->kind != PTOI_SPACE_USER) {
+            ptoi_write_hold(rt, &rt->buffers[(uint32_t)r->a - 1], level, seq);
+        }
+    }
+    /* A new region may replace an idle one. So new regions come last: the other regions of this
+     * task have live entries by then. */
+    entries->head = entry;
+    for (uint32_t left = f->fresh; left; left &= left - 1) {
+        const uint32_t i = (uint32_t)__builtin_ctz(left);
+        const pto_tensor *t = q->params[i].tensor;
+        const ptoi_buffer *b = ptoi_buffer_of(rt, t);
+        const uint32_t region = ptoi_unindexed_create(map, t, found[i]);
+        ptoi_region *r = &map->regions[region];
+        ptoi_entry_write(entries, entry++, r, region, PTO_MAP_WRITE, task);
+        ptoi_arg_desc arg = device ? ptoi_write_place_on(rt, t, b, found[i])
+                                   : ptoi_write_place(rt, t, b, found[i]);
+        memcpy(r->arg, &arg, sizeof r->arg);
+        arg.access = PTO_PARAM_OUTPUT;
+        rings->arg_descs[rings->args.at + i] = arg;
+    }
+    entries->head = entry;
+    map->hot.params += entry - first;
+
+    if (PTOI_UNLIKELY(rt->guarded)) {
+        ptoi_guard_task(rt, level, f->fresh != 0, rings->args.at, q->params, q->n_params);
+    }
+    const bool poisoned = PTOI_UNLIKELY(rings->edges_short) && ptoi_edges_drop_complete(rt, edges);
+    const uint64_t args_at = rings->args.at, deps_at = rings->deps.at;
+    (void)ptoi_ring_take_here(&rings->args, q->n_params);
+    (void)ptoi_ring_take_here(&rings->deps, edges->count);
+    ptoi_write_record(rings, seq);
+    const ptoi_slot *slot = ptoi_write_slot(
+        rings, seq, rt->order, ptoi_slot_header_word(q->kernel, site, level, q->lane, poisoned),
+        args_at, (uint32_t)q->n_params, deps_at, edges->count);
+    const pto_task self = ptoi_task_make(seq, level);
+    PTOI_PROBE(submit, self, ptoi_kernel_name(&rt->view, q->kernel), rt->order);
+    ptoi_write_count(rt, level, seq);
+    if (PTOI_UNLIKELY(rt->watched)) {
+        ptoi_watch_submitted(rt, slot, q->params, q->n_params);
+    }
+    ptoi_publish(rt, slot, edges, NULL);
+    ptoi_map_debug_check(map);
+}
+
+/* Whether the task may try the fast path: few parameters, and room in every ring. */
+static inline bool ptoi_fast_may(const pto_runtime *rt, const ptoi_request *q)
+{
+    return PTOI_LIKELY(q->n_params <= PTOI_FAST_PARAMS && rt->order < rt->ring->fast_until);
+}
+
+#endif /* PTOI_FAST_H */

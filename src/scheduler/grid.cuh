@@ -1,0 +1,356 @@
+/* grid.cuh - the roles of scheduler/grid.h as warps and blocks of one persistent grid on an NVIDIA GPU.
+ * Device code, a part of <pto/grid.cuh>: programs compile it with their kernels (pto/cuda.cuh).
+ *
+ *     block      takes a ticket ──> service: each warp plays a role until the grid ends
+ *                              └──> worker:  the first warp takes a task and reads its arguments
+ *                                            all threads carry out its kernel
+ *                                            the first thread, the leader, completes it
+ *
+ * What a block knows of its task is in shared memory (pto_gpu_box), so that nothing of the scheduler is
+ * kept in registers while a kernel runs. So is the description of the grid: an acquire empties the first
+ * level cache, and memory of the device would have to be asked for each address again.
+ */
+#ifndef PTOI_GRID_CUH
+#define PTOI_GRID_CUH
+
+#include "scheduler/grid_roles.h"
+
+static_assert(offsetof(pto_gpu_layout, ndim) == offsetof(ptoi_desc, ndim) &&
+                  offsetof(pto_gpu_layout, dtype) == offsetof(ptoi_desc, dtype) &&
+                  offsetof(pto_gpu_layout, dims) == sizeof(ptoi_desc),
+              "a layout is copied as it is");
+static_assert(sizeof(ptoi_grid) % 8 == 0, "the grid is copied in words");
+
+#define PTOI_ALL_LANES 0xffffffffu
+
+/* box.state: what the block does next. */
+enum { PTOI_BLOCK_RUNS, PTOI_BLOCK_SKIPS, PTOI_BLOCK_ENDS };
+
+/* ---- What a block has in shared memory ---- */
+
+/* Of the leader alone. */
+typedef struct ptoi_leader {
+    ptoi_grid_worker worker;
+    uint32_t index; /* slot of its task */
+} ptoi_leader;
+
+PTOI_INLINE ptoi_leader *ptoi_block_leader(void)
+{
+    __shared__ ptoi_leader leader;
+    return &leader;
+}
+
+/* The description of the grid. It does not change during a launch. All threads of the block. */
+PTOI_INLINE const ptoi_grid *ptoi_block_grid(const void *there)
+{
+    __shared__ ptoi_grid grid;
+    const uint64_t *from = (const uint64_t *)there;
+    for (uint32_t i = threadIdx.x; i < sizeof grid / 8; i += blockDim.x) {
+        ((uint64_t *)(void *)&grid)[i] = from[i];
+    }
+    __syncthreads();
+    return &grid;
+}
+
+/* ---- Service ---- */
+
+PTOI_INLINE void ptoi_block_moves(const ptoi_grid *g)
+{
+    ptoi_mover mover = g->control->mover;
+    mover.idle_since = mover.looked = ptoi_grid_clock(); /* the launch itself took time */
+    while (mover.phase != PTOI_GRID_OVER) {
+        (void)ptoi_grid_move(g, &mover); /* reads memory of the host each time: that is pause enough */
+    }
+}
+
+PTOI_INLINE void ptoi_block_clerk(const ptoi_grid *g)
+{
+    ptoi_grid_worker clerk = ptoi_grid_worker_begin(g, g->n_workers, PTOI_NONE);
+    while (ptoi_grid_serve(g, &clerk) != PTOI_GRID_END) {
+    }
+}
+
+/* Lanes of a warp stay together: one that has ended waits for the others. */
+PTOI_INLINE void ptoi_block_resolves(const ptoi_grid *g, uint32_t lane)
+{
+    uint64_t at = ptoi_grid_first(g, lane);
+    for (bool ended = false; !__all_sync(PTOI_ALL_LANES, ended);) {
+        const ptoi_grid_found found = ended ? PTOI_GRID_END : ptoi_grid_resolve(g, lane, &at);
+        ended = found == PTOI_GRID_END;
+        if (!__any_sync(PTOI_ALL_LANES, found == PTOI_GRID_SOMETHING)) {
+            ptoi_relax();
+        }
+    }
+}
+
+PTOI_INLINE void ptoi_block_writes(const ptoi_grid *g, uint32_t lane)
+{
+    for (bool ended = false; !__all_sync(PTOI_ALL_LANES, ended);) {
+        const ptoi_grid_found found = ended ? PTOI_GRID_END : ptoi_grid_write(g, lane);
+        ended = found == PTOI_GRID_END;
+        if (!__any_sync(PTOI_ALL_LANES, found == PTOI_GRID_SOMETHING)) {
+            ptoi_relax();
+        }
+    }
+}
+
+/* The role of a warp of the service. Out of line, so that workers do not share its registers. */
+PTOI_COLD void ptoi_block_serves(const ptoi_grid *g, uint32_t warp)
+{
+    const uint32_t lane = threadIdx.x % PTOI_WARP, resolvers = g->n_resolvers / PTOI_WARP;
+    if (warp == 0) {
+        ptoi_block_moves(g);
+    } else if (warp == 1) {
+        ptoi_block_clerk(g);
+    } else if (warp < 2 + resolvers) {
+        ptoi_block_resolves(g, (warp - 2) * PTOI_WARP + lane);
+    } else if (warp < ptoi_grid_service_warps(g)) {
+        ptoi_block_writes(g, (warp - 2 - resolvers) * PTOI_WARP + lane);
+    }
+}
+
+/* ---- Arguments ---- */
+
+/* Argument number i of a task, from its first one on. */
+PTOI_INLINE const ptoi_arg_desc *ptoi_block_arg(const ptoi_arg_desc *args, uint32_t i)
+{
+    for (; i; i--) {
+        args = ptoi_arg_next(args);
+    }
+    return args;
+}
+
+/* Copies the layouts of arguments: four lanes for each, 16 bytes a lane. `from`: where the layout of the
+ * argument with the number of this lane is; NULL: there is none. */
+PTOI_INLINE void ptoi_block_read_layouts(pto_gpu_box *box, const uint4 *from, uint32_t kept)
+{
+    const uint32_t lane = threadIdx.x;
+    for (uint32_t first = 0; first < kept; first += 8) {
+        const uint32_t i = first + lane / 4;
+        const uint4 *its = (const uint4 *)__shfl_sync(PTOI_ALL_LANES, (unsigned long long)from, (int)i);
+        if (i < kept && its) {
+            ((uint4 *)(void *)&box->layout[i])[lane % 4] = its[lane % 4];
+        }
+    }
+    __syncwarp();
+    if (lane < kept && from) {
+        for (int32_t k = 4; k < 2 + box->layout[lane].ndim; k++) { /* more than two dims */
+            ((uint4 *)(void *)&box->layout[lane])[k] = from[k];
+        }
+    }
+}
+
+/* Resolves the arguments of a task. All lanes of the first warp: lane i has argument i. */
+PTOI_INLINE void ptoi_block_read_args(const ptoi_grid *g, pto_gpu_box *box, const ptoi_arg_desc *args,
+                                      uint32_t n)
+{
+    const uint32_t lane = threadIdx.x, kept = n < PTO_GPU_ARGS ? n : PTO_GPU_ARGS;
+    const bool mine = lane < kept;
+    const ptoi_arg_desc *arg = args + (mine ? lane : 0);
+    const bool follows = mine && !ptoi_arg_is_scalar(arg) && !arg->desc;
+    if (__any_sync(PTOI_ALL_LANES, follows)) { /* those after it have another place */
+        arg = mine ? ptoi_block_arg(args, lane) : args;
+    }
+    const bool scalar = mine && ptoi_arg_is_scalar(arg), tensor = mine && !scalar;
+    const uint4 *layout = tensor ? (const uint4 *)(const void *)ptoi_arg_layout(&g->view, arg) : NULL;
+    if (mine) {
+        box->value[lane] = scalar ? arg->value
+                                  : (uint64_t)(uintptr_t)ptoi_address(&g->view, arg->segment, arg->value);
+    }
+    if (scalar) {
+        box->layout[lane].ndim = 0;
+        box->layout[lane].dtype = (pto_dtype)arg->desc;
+    }
+    /* A layout that follows its argument may be shorter than 64 bytes. */
+    const bool brief = tensor && !arg->desc;
+    if (brief) {
+        ((uint4 *)(void *)&box->layout[lane])[0] = layout[0];
+        for (int32_t k = 2; k < 2 + box->layout[lane].ndim; k++) {
+            ((uint4 *)(void *)&box->layout[lane])[k] = layout[k];
+        }
+    }
+    ptoi_block_read_layouts(box, brief ? NULL : layout, kept);
+}
+
+/* Reads what the kernel of a task has to know. All lanes of the first warp. Loads that do not depend on
+ * each other are under way at the same time. */
+PTOI_INLINE void ptoi_block_read(const ptoi_grid *g, pto_gpu_box *box, uint32_t index)
+{
+    const ptoi_slot *slot = &g->view.slots[index];
+    const ulonglong2 *half = (const ulonglong2 *)(const void *)slot;
+    const bool mine = ptoi_grid_may_run(g, index);
+    const ulonglong2 first = half[0], second = half[1];
+    const bool runs = __shfl_sync(PTOI_ALL_LANES, mine, 0);
+    const ptoi_slot_header header = ptoi_slot_header_read(first.y);
+    const ptoi_arg_desc *args = g->view.level[header.level].args + (uint32_t)second.y;
+    const uint32_t n = (uint32_t)(second.y >> 32);
+    if (threadIdx.x == 0) {
+        box->task = ptoi_task_make(first.x, header.level);
+        box->kernel = (uint32_t)g->view.codes[header.kernel].address - 1;
+        box->args = args;
+        box->n_args = n;
+        box->state = runs ? PTOI_BLOCK_RUNS : PTOI_BLOCK_SKIPS;
+    }
+    if (runs) {
+        ptoi_block_read_args(g, box, args, n);
+    }
+}
+
+/* The arguments that are not kept. */
+static __device__ __noinline__ pto_gpu_found pto_gpu_find(uint32_t i)
+{
+    const ptoi_grid *g = (const ptoi_grid *)pto_gpu_block().grid;
+    const ptoi_arg_desc *arg = ptoi_block_arg((const ptoi_arg_desc *)pto_gpu_block().args, i);
+    if (ptoi_arg_is_scalar(arg)) {
+        return {arg->value, NULL, (pto_dtype)arg->desc};
+    }
+    const ptoi_desc *layout = ptoi_arg_layout(&g->view, arg);
+    return {(uint64_t)(uintptr_t)ptoi_address(&g->view, arg->segment, arg->value),
+            (const pto_gpu_layout *)(const void *)layout, layout->dtype};
+}
+
+static __device__ __forceinline__ bool pto_gpu_is_cancelled()
+{
+    return ptoi_get32(&((const ptoi_grid *)pto_gpu_block().grid)->control->cancelled);
+}
+
+/* ---- Failures ---- */
+
+/* Copies a text of so many words, which is filled up with zeros. */
+PTOI_INLINE void ptoi_block_keep_text(ptoi_a64 *to, const char *text, uint32_t words)
+{
+    for (uint32_t i = 0; i < words; i++) {
+        ptoi_far_release64(&to[i], ((const uint64_t *)(const void *)text)[i]);
+    }
+}
+
+PTOI_INLINE void ptoi_block_keep_label(ptoi_a64 *to, const ptoi_label *label, uint64_t order)
+{
+    uint64_t text[PTOI_LABEL_WORDS];
+    bool its = ptoi_far_acquire64(&label->key) == order; /* pairs W15 */
+    ptoi_far_fence();
+    for (uint32_t i = 0; i < PTOI_LABEL_WORDS; i++) {
+        text[i] = ptoi_far_acquire64(&label->text[i]);
+        ptoi_far_fence();
+    }
+    its = its && ptoi_far_acquire64(&label->key) == order;
+    for (uint32_t i = 0; i < PTOI_LABEL_WORDS; i++) {
+        ptoi_far_release64(&to[i], its ? text[i] : 0);
+    }
+}
+
+/* Keeps the failure of a task for the orchestrator, as ptoi_end_keep_failure does (worker/end.c). */
+PTOI_COLD void ptoi_block_keep_failure(const ptoi_grid *g, uint32_t id, uint32_t index,
+                                       const pto_gpu_box *box)
+{
+    ptoi_failed *f = &g->failures[id];
+    const uint64_t order = ptoi_far_acquire64(&g->window.orders[index]) >> 1;
+    const uint64_t serial = ptoi_far_get64(&f->serial), era = ptoi_far_get32(g->era);
+    if (serial && ptoi_far_get64(&f->era) == era && ptoi_far_get64(&f->order) <= order) {
+        return;
+    }
+    ptoi_far_release64(&f->serial, serial + 1); /* W14 */
+    ptoi_far_release64(&f->era, era);
+    ptoi_far_release64(&f->order, order);
+    ptoi_far_release64(&f->task, box->task);
+    ptoi_far_release64(&f->status, (uint64_t)(uint32_t)box->status);
+    ptoi_far_release64(&f->header, ptoi_get64(&g->view.slots[index].header));
+    ptoi_block_keep_text(f->message, box->text, sizeof box->text / 8);
+    ptoi_block_keep_label(f->label, &g->window.labels[index], order);
+    ptoi_far_release64(&f->serial, serial + 2); /* W14 */
+}
+
+/* ---- Workers ---- */
+
+/* What has become of a task whose kernel has returned, or was not called. */
+PTOI_INLINE ptoi_outcome ptoi_block_judge(const ptoi_grid *g, pto_gpu_box *box, const ptoi_leader *l)
+{
+    const int status = box->status;
+    if (box->state == PTOI_BLOCK_SKIPS) {
+        return PTOI_SKIPPED;
+    }
+    if (PTOI_LIKELY(!status)) {
+        return PTOI_DONE;
+    }
+    const bool early = status == PTO_CANCELLED && ptoi_get32(&g->control->cancelled);
+    if (!early) {
+        ptoi_block_keep_failure(g, l->worker.id, l->index, box);
+    }
+    box->status = 0;
+    return early ? PTOI_SKIPPED : PTOI_FAILED;
+}
+
+/* Waits for the next task. PTOI_NONE: the grid ends. */
+PTOI_INLINE uint32_t ptoi_block_take(const ptoi_grid *g, ptoi_leader *l)
+{
+    uint32_t index;
+    for (uint32_t polls = 0;; polls++) {
+        const ptoi_grid_found found = ptoi_grid_take(g, &l->worker, &index);
+        if (found != PTOI_GRID_NOTHING) {
+            return found == PTOI_GRID_END ? PTOI_NONE : index;
+        }
+        if (polls >= 64) {
+            ptoi_relax();
+        }
+    }
+}
+
+/* A worker: `kernels` has a function `run` that calls the kernel of a number. */
+template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, uint32_t id)
+{
+    pto_gpu_box *box = &pto_gpu_block();
+    ptoi_leader *l = ptoi_block_leader();
+    if (threadIdx.x == 0) {
+        l->worker = ptoi_grid_worker_begin(g, id, id < g->workers_of[0] ? 0 : 1);
+        box->grid = g;
+        box->status = 0;
+    }
+    for (;;) {
+        if (threadIdx.x < PTOI_WARP) {
+            uint32_t index = 0;
+            if (threadIdx.x == 0) {
+                index = l->index = ptoi_block_take(g, l);
+                box->state = PTOI_BLOCK_ENDS;
+            }
+            index = __shfl_sync(PTOI_ALL_LANES, index, 0);
+            __syncwarp(); /* what the leader has acquired */
+            if (index != PTOI_NONE) {
+                ptoi_block_read(g, box, index);
+            }
+        }
+        __syncthreads();
+        if (box->state == PTOI_BLOCK_ENDS) {
+            return;
+        }
+        if (threadIdx.x == blockDim.x - 1) { /* not the leader: its fences would wait for the bus */
+            ptoi_far_set64(&g->lines[id].task, box->task); /* W6 */
+        }
+        if (box->state == PTOI_BLOCK_RUNS) {
+            kernels::run(box->kernel);
+        }
+        __syncthreads(); /* all that the block has written: before the leader completes the task */
+        if (threadIdx.x == 0) {
+            ptoi_grid_complete(g, &l->worker, l->index, ptoi_block_judge(g, box, l));
+        }
+    }
+}
+
+/* ---- A block ---- */
+
+template <class kernels> PTOI_INLINE void ptoi_block_run(const void *grid)
+{
+    __shared__ uint32_t role;
+    const ptoi_grid *g = ptoi_block_grid(grid);
+    if (threadIdx.x == 0) {
+        role = ptoi_fetch_add32(&g->control->roles, 1);
+    }
+    __syncthreads();
+    const uint32_t service = ptoi_grid_service_blocks(g, blockDim.x);
+    if (role < service) {
+        ptoi_block_serves(g, role * (blockDim.x / PTOI_WARP) + threadIdx.x / PTOI_WARP);
+    } else {
+        ptoi_block_works<kernels>(g, role - service);
+    }
+}
+
+#endif /* PTOI_GRID_CUH */

@@ -1,0 +1,255 @@
+/* cases.c - single rules of docs/mpi.md, on any number of ranks from 2 on.
+ *
+ *     mpirun -n 3 cases NAME...
+ *
+ * A case ends with status 0 if all is as it should be. Cases that break the world print what the error says,
+ * for ranks.sh to look at, and end with status 7. */
+#include <pto/embed.h>
+#include <pto/mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: rank %d: %s (%s)\n", __FILE__, __LINE__, pto_mpi_rank(rt),     \
+                    #condition, pto_error_detail());                                               \
+            exit(3);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static pto_runtime *rt;
+static pto_kernel add, fail_if;
+static pto_tensor line; /* one tile of 4 numbers for each rank */
+
+static pto_status add_kernel(const pto_call *call)
+{
+    const pto_arg *from = &call->args[0], *to = &call->args[1];
+    for (int64_t i = 0; i < to->shape[0]; i++) {
+        ((int32_t *)to->data)[i * to->strides[0]] +=
+            ((const int32_t *)from->data)[i * from->strides[0]] + 1;
+    }
+    return PTO_OK;
+}
+
+static pto_status fail_kernel(const pto_call *call)
+{
+    (void)call;
+    return pto_fail(PTO_KERNEL_FAILED, "as asked");
+}
+
+static pto_tensor tile(int64_t i)
+{
+    pto_tensor t;
+    CHECK(pto_tensor_slice(&line, 0, i * 4, i * 4 + 4, 1, &t) == PTO_OK);
+    return t;
+}
+
+static void begin(const pto_mpi_config *config)
+{
+    pto_config c = PTO_CONFIG_INIT;
+    c.workers = 1;
+    c.spin = PTO_NO_SPIN;
+    CHECK(pto_runtime_create(&rt, &c) == PTO_OK);
+    CHECK(pto_mpi_create(rt, config) == PTO_OK);
+    const int64_t n = pto_mpi_ranks(rt) * 4;
+    CHECK(pto_kernel_register(rt, "add", PTO_VECTOR, add_kernel, NULL, &add) == PTO_OK);
+    CHECK(pto_kernel_register(rt, "fail_if", PTO_VECTOR, fail_kernel, NULL, &fail_if) == PTO_OK);
+    CHECK(pto_mpi_tensor(rt, PTO_INT32, 1, &n, &(pto_mpi_layout){.tile = {4}}, &line) == PTO_OK);
+}
+
+static int end(void)
+{
+    CHECK(pto_mpi_destroy(rt) == PTO_OK);
+    CHECK(pto_runtime_destroy(&rt, PTO_WAIT) == PTO_OK);
+    return 0;
+}
+
+/* Prints what a broken world says. */
+static int say(pto_status status)
+{
+    printf("rank %d: %s: %s\n", pto_mpi_rank(rt), pto_status_text(status), pto_error_detail());
+    fflush(stdout);
+    PTO_IGNORE(pto_mpi_destroy(rt));
+    PTO_IGNORE(pto_runtime_destroy(&rt, PTO_CANCEL));
+    return 7;
+}
+
+/* Every rule that refuses a call, on all ranks in the same way; then everything goes on. */
+static int refusals(void)
+{
+    const pto_mpi_config config = {.size = sizeof config, .cache_bytes = 64, .scratch_bytes = 128};
+    begin(&config);
+    const int ranks = pto_mpi_ranks(rt), rank = pto_mpi_rank(rt);
+    int32_t plain[4] = {0}, got[64];
+    pto_tensor p, t0 = tile(0), t1 = tile(1), all = line, other, temp;
+    const int64_t n = 40;
+    CHECK(pto_external_tensor(rt, plain, PTO_INT32, 1, (int64_t[]){4}, &p) == PTO_OK);
+    CHECK(pto_mpi_tensor(rt, PTO_INT32, 1, &n, &(pto_mpi_layout){.tile = {20}}, &other) == PTO_OK);
+    CHECK(pto_mpi_submit(rt, add, pto_input(&t0), pto_inout(&p)) == PTO_BAD_PARAM);
+    CHECK(pto_mpi_submit(rt, add, pto_input(&t0), pto_inout(&t0), pto_after(pto_last_task(rt))) ==
+          PTO_BAD_PARAM);
+    CHECK(pto_mpi_submit_on(rt, ranks, add, pto_input(&t0), pto_inout(&t1)) == PTO_BAD_PARAM);
+    CHECK(pto_mpi_tensor(rt, PTO_INT32, 1, &n, &(pto_mpi_layout){.tile = {4}, .grid = {ranks + 1}},
+                         &temp) == PTO_BAD_CONFIG);
+    /* The remote input has 80 bytes, and the cache 64. */
+    pto_tensor big;
+    CHECK(pto_tensor_slice(&other, 0, 0, 20, 1, &big) == PTO_OK);
+    pto_status status = pto_mpi_submit(rt, add, pto_input(&big), pto_inout(&t1));
+    CHECK(status == (rank < 2 ? PTO_TOO_LARGE : PTO_OK));
+    CHECK(rank >= 2 || strstr(pto_error_detail(), "cache_bytes is 64"));
+    /* A view of two tiles, read and written at once. */
+    CHECK(pto_tensor_slice(&line, 0, 2, 6, 1, &all) == PTO_OK);
+    status = pto_mpi_submit(rt, add, pto_input(&t0), pto_inout(&all));
+    CHECK(status == (rank < 2 ? PTO_OVERLAP : PTO_OK));
+    PTO_SCOPE(rt) {
+        CHECK(pto_mpi_temp(rt, PTO_INT32, 1, (int64_t[]){4}, &temp) == PTO_OK);
+        CHECK(pto_mpi_submit(rt, add, pto_input(&temp), pto_inout(&t0)) == PTO_NOT_WRITTEN);
+        CHECK(pto_mpi_read(rt, &temp, got, sizeof got) == PTO_NOT_WRITTEN);
+    }
+    CHECK(pto_mpi_wait(rt) == PTO_REFUSED);
+    CHECK(pto_mpi_refused(rt));
+    CHECK(!pto_mpi_refused(rt));
+    /* What was refused has changed nothing. */
+    CHECK(pto_mpi_submit(rt, add, pto_input(&t1), pto_inout(&t0)) == PTO_OK);
+    CHECK(pto_mpi_submit(rt, add, pto_input(&t0), pto_inout(&t1)) == PTO_OK);
+    CHECK(pto_mpi_read(rt, &line, got, sizeof got) == PTO_OK);
+    CHECK(got[0] == 1 && got[3] == 1 && got[4] == 2 && got[7] == 2);
+    CHECK(pto_mpi_wait(rt) == PTO_OK);
+    return end();
+}
+
+/* A failure poisons other ranks, and a write heals them. Pieces in the cache are read once, and again
+ * after they were dropped. */
+static int failures(void)
+{
+    begin(NULL);
+    const int64_t last = pto_mpi_ranks(rt) - 1;
+    int32_t got[4];
+    pto_tensor t0 = tile(0), t1 = tile(1), tn = tile(last);
+    pto_mpi_stats s;
+    CHECK(pto_mpi_submit(rt, fail_if, pto_output(&t0)) == PTO_OK);
+    CHECK(pto_mpi_submit(rt, add, pto_input(&t0), pto_inout(&t1)) == PTO_OK);
+    CHECK(pto_mpi_submit(rt, add, pto_input(&t1), pto_inout(&tn)) == PTO_OK);
+    CHECK(pto_mpi_read(rt, &tn, got, sizeof got) == PTO_POISONED);
+    CHECK(pto_mpi_wait(rt) == PTO_TASK_FAILED);
+    CHECK(strstr(pto_error_detail(), "rank 0: kernel 'fail_if'") &&
+          strstr(pto_error_detail(), "as asked"));
+    CHECK(pto_mpi_clear_error(rt) == PTO_OK);
+    const int32_t zero[64] = {0};
+    CHECK(pto_mpi_scatter(rt, &line, 0, zero, sizeof zero) == PTO_OK);
+    for (int i = 0; i < 3; i++) {
+        CHECK(pto_mpi_submit(rt, add, pto_input(&t0), pto_inout(&t1)) == PTO_OK);
+    }
+    CHECK(pto_mpi_read(rt, &t1, got, sizeof got) == PTO_OK && got[2] == 3);
+    CHECK(pto_mpi_get_stats(rt, &s) == PTO_OK);
+    CHECK(pto_mpi_rank(rt) != 1 || s.hits == 2);
+    CHECK(pto_mpi_wait(rt) == PTO_OK);
+    return end();
+}
+
+/* One rank leaves out a task, 30 calls after the beginning, and goes on for a while. */
+static int diverge(void)
+{
+    begin(NULL);
+    pto_tensor t0 = tile(0), t1 = tile(1);
+    pto_status status = PTO_OK;
+    for (int i = 0; i < 200 && status == PTO_OK; i++) {
+        if (i == 30 && pto_mpi_rank(rt) == 1) {
+            status = pto_mpi_submit(rt, add, pto_input(&t1), pto_inout(&t0)); /* line A */
+        } else {
+            status = pto_mpi_submit(rt, add, pto_input(&t0), pto_inout(&t1)); /* line B */
+        }
+    }
+    status = status == PTO_OK ? pto_mpi_wait(rt) : status;
+    CHECK(status == PTO_MISMATCH);
+    return say(status);
+}
+
+/* One rank waits where the others submit. */
+static int leave_early(void)
+{
+    begin(NULL);
+    pto_tensor t0 = tile(0), t1 = tile(1);
+    pto_status status = PTO_OK;
+    if (pto_mpi_rank(rt) != 0) {
+        status = pto_mpi_submit(rt, add, pto_input(&t0), pto_inout(&t1));
+    }
+    status = status == PTO_OK ? pto_mpi_wait(rt) : status;
+    CHECK(status == PTO_MISMATCH);
+    return say(status);
+}
+
+/* A call that fails on one rank alone: its managed tensor is gone there. */
+static int one_cannot(void)
+{
+    begin(NULL);
+    pto_tensor t0 = tile(0), t1 = tile(1), own;
+    pto_status status;
+    PTO_SCOPE(rt) {
+        CHECK(pto_temp(rt, PTO_INT32, 1, (int64_t[]){4}, &own) == PTO_OK);
+    }
+    status = pto_mpi_submit(rt, add, pto_input(&own), pto_inout(&t1)); /* read on rank 1 only */
+    status = status == PTO_OK ? pto_mpi_submit(rt, add, pto_input(&t1), pto_inout(&t0)) : status;
+    status = status == PTO_OK ? pto_mpi_wait(rt) : status;
+    CHECK(status == (pto_mpi_rank(rt) == 1 ? PTO_STALE : PTO_WORKER_LOST));
+    return say(status);
+}
+
+static int different_configs(void)
+{
+    const char *number = getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK")
+                                                        : getenv("PMI_RANK");
+    const pto_mpi_config config = {.size = sizeof config,
+                                   .cache_bytes = number && *number == '1' ? 1 << 20 : 1 << 21};
+    const pto_mpi_config wrong = {.size = sizeof wrong, .ranks = 17};
+    CHECK(pto_runtime_create(&rt, NULL) == PTO_OK);
+    CHECK(pto_mpi_create(rt, &config) == PTO_BAD_CONFIG);
+    CHECK(strstr(pto_error_detail(), "rank 1 has cache_bytes 1048576"));
+    CHECK(pto_mpi_create(rt, &wrong) == PTO_BAD_CONFIG);
+    CHECK(strstr(pto_error_detail(), "needs 17 ranks"));
+    return pto_runtime_destroy(&rt, PTO_WAIT) == PTO_OK ? 0 : 3;
+}
+
+/* A rank that dies, or just ends, while others wait for it. */
+static int leave(bool dies)
+{
+    begin(NULL);
+    pto_tensor t0 = tile(0), t1 = tile(1);
+    CHECK(pto_mpi_submit(rt, add, pto_input(&t0), pto_inout(&t1)) == PTO_OK);
+    if (pto_mpi_rank(rt) == 1) {
+        nanosleep(&(struct timespec){0, 200000000}, NULL);
+        if (dies) {
+            raise(SIGKILL);
+        }
+        exit(0);
+    }
+    CHECK(pto_mpi_submit(rt, add, pto_input(&t1), pto_inout(&t0)) == PTO_OK);
+    return say(pto_mpi_wait(rt));
+}
+
+static int run(const char *name)
+{
+    return !strcmp(name, "refusals")            ? refusals()
+           : !strcmp(name, "failures")          ? failures()
+           : !strcmp(name, "diverge")           ? diverge()
+           : !strcmp(name, "leave_early")       ? leave_early()
+           : !strcmp(name, "one_cannot")        ? one_cannot()
+           : !strcmp(name, "different_configs") ? different_configs()
+           : !strcmp(name, "dies")              ? leave(true)
+           : !strcmp(name, "ends")              ? leave(false)
+                                                : 2;
+}
+
+int main(int argc, char **argv)
+{
+    int answer = argc > 1 ? 0 : 2;
+    for (int i = 1; i < argc && answer == 0; i++) {
+        answer = run(argv[i]);
+    }
+    return answer;
+}

@@ -1,0 +1,365 @@
+"""What can be an argument, what cannot, and for how long it lives."""
+
+import array
+import gc
+import sys
+import weakref
+
+import numpy as np
+import pytest
+
+import pto
+
+
+@pto.kernel
+def put(b: pto.Out[np.ndarray], value):
+    b[...] = value
+
+
+@pto.kernel
+def read(a: pto.In[np.ndarray], out: list):
+    out.append(a.tolist())
+
+
+def test_buffers(rt):
+    for memory in (bytearray(8), array.array("d", [0] * 4), memoryview(bytearray(16)).cast("i"),
+                   memoryview(array.array("q", range(6)))[::2], memoryview(bytearray(12)).cast("B", (3, 4))):
+        rt.submit(put, memory, 3)
+        rt.sync(memory)
+        assert np.asarray(memory).reshape(-1).tolist() == [3] * np.asarray(memory).size
+
+
+def test_read_keeps_the_order_of_elements(rt):
+    for array_ in (np.arange(24.0).reshape(2, 3, 4), np.arange(24, dtype="i2").reshape(4, 6).T,
+                   np.arange(20, dtype="f4").reshape(4, 5)[::2, ::-1]):
+        got = rt.read(array_)
+        assert got.tolist() == array_.tolist() and got.flags.c_contiguous and got.flags.writeable
+    memory = memoryview(bytearray(range(12))).cast("B", (3, 4))
+    assert rt.read(memory).tolist() == memory.tolist()
+    with rt.scope():
+        t = rt.temp((2, 3), "f4")
+        rt.submit(put, t, 7)
+        assert rt.read(t).tolist() == [[7] * 3] * 2
+
+
+def test_read_only_memory(rt):
+    seen = []
+    rt.submit(read, b"abc", seen)
+    rt.wait()
+    assert seen == [[97, 98, 99]]
+    frozen = np.zeros(3)
+    frozen.flags.writeable = False
+    for memory in (b"abc", frozen, memoryview(b"abc")):
+        with pytest.raises(ValueError, match="read-only"):
+            rt.submit(put, memory, 0)
+
+
+def test_a_resized_buffer_is_refused(rt):
+    import threading
+    gate = threading.Event()
+
+    @pto.kernel
+    def hold(x: pto.InOut[np.ndarray]):
+        gate.wait(10)
+
+    memory, ints = bytearray(8), array.array("i", [1, 2])
+    rt.submit(hold, memory)
+    rt.submit(hold, ints)
+    with pytest.raises(BufferError):
+        memory.extend(b"more")
+    with pytest.raises(BufferError):
+        ints.append(3)
+    numbers = np.zeros(4)
+    rt.submit(hold, numbers)
+    with pytest.raises(ValueError, match="resize"):
+        numbers.resize(100)
+    gate.set()
+    rt.wait()
+    memory.extend(b"more")
+    numbers.resize(100, refcheck=False)
+
+
+def test_arrays_live_until_their_tasks_are_complete(rt):
+    import threading
+    gate = threading.Event()
+
+    @pto.kernel
+    def hold(x: pto.InOut[np.ndarray]):
+        gate.wait(10)
+        x[...] = 7
+
+    class Array(np.ndarray):
+        pass
+
+    x = np.zeros(100).view(Array)
+    gone = weakref.ref(x)
+    rt.submit(hold, x)
+    del x
+    gc.collect()
+    assert gone() is not None
+    gate.set()
+    rt.wait()
+    gc.collect()
+    assert gone() is None
+
+
+def test_references_are_dropped_while_submitting(rt):
+    """A long run of submits does not keep all arrays alive."""
+    alive = []
+
+    class Array(np.ndarray):
+        pass
+
+    for _ in range(5000):
+        x = np.zeros(10).view(Array)
+        alive.append(weakref.ref(x))
+        rt.submit(put, x[:], 1)
+    assert rt.stats()["held"] <= 2100
+    del x
+    rt.wait()
+    gc.collect()
+    assert not any(ref() is not None for ref in alive)
+    assert rt.stats()["held"] == 0
+
+
+def test_temporary_copies_are_refused(rt):
+    y = np.zeros(10)
+    mask = y == 0
+    with pytest.raises(ValueError, match="temporary copy"):
+        rt.submit(put, y[mask], 1)
+    with pytest.raises(ValueError, match="temporary copy"):
+        rt.submit(put, y[[1, 2]], 1)
+    with pytest.raises(ValueError, match="temporary copy"):
+        rt.submit(put, y.astype("f4"), 1)
+    rt.submit(put, y[2:4], 1)
+    rt.submit(put, y.reshape(5, 2)[4], 2)
+    copy = y[mask]
+    rt.submit(put, copy, 3)
+    rt.wait()
+    assert y.tolist() == [0, 0, 1, 1, 0, 0, 0, 0, 2, 2] and copy.tolist() == [3] * 10
+
+
+def test_unannotated_arrays_are_refused(rt):
+    y = np.zeros(3)
+    for bad in (np.ones(3), bytearray(3), pto.tensor(y), memoryview(b"abc"), [np.ones(2)], (np.ones(2),)):
+        with pytest.raises(TypeError, match="annotation"):
+            rt.submit(put, y, bad)
+    for good in (1, 1.5, None, "text", b"bytes", np.float32(2), [1, 2], {"a": 1}, object()):
+        rt.submit(read, y, [])
+    rt.submit(put, y, np.float32(2))
+    rt.sync(y)
+    assert y.tolist() == [2, 2, 2]
+
+
+def test_wrong_objects(rt):
+    for bad in (None, 3, "text", [1, 2], object(), np.float64(3), {}, np.array([object()]), lambda: 0):
+        with pytest.raises(TypeError):
+            rt.submit(put, bad, 0)
+    with pytest.raises(TypeError, match="object"):
+        rt.submit(read, np.array([{}, []], dtype=object), [])
+    with pytest.raises(TypeError, match="object"):
+        rt.submit(read, np.zeros(2, [("a", "f4"), ("b", "O")]), [])
+    with pytest.raises(TypeError, match="mask"):
+        rt.submit(put, np.ma.zeros(3), 0)
+    with pytest.raises(TypeError, match="takes 2"):
+        rt.submit(put, np.zeros(2))
+    with pytest.raises(TypeError, match="takes 2"):
+        rt.submit(put, np.zeros(2), 1, 2)
+    for bad in (3, None, "put", [], np.zeros(1)):
+        with pytest.raises(TypeError):
+            rt.submit(bad, 1)
+    with pytest.raises(TypeError):
+        rt.submit()
+    with pytest.raises(TypeError, match="calls f at once"):
+        rt.submit(put(np.zeros(2), 1))
+    rt.wait()  # a refused submit raised, and leaves nothing behind
+
+
+class OnlyDLPack:
+    """Like a tensor of another library: it has no buffer protocol."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, stream=None):
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_dlpack(rt):
+    x = np.zeros((4, 6), "f4")
+    before = sys.getrefcount(x)
+    rt.submit(put, OnlyDLPack(x[:, 1:3]), 5)
+    rt.sync(x)
+    assert x[:, 1:3].tolist() == [[5, 5]] * 4 and x.sum() == 40
+    gc.collect()
+    assert sys.getrefcount(x) == before
+
+    class Wrong:
+        def __dlpack__(self):
+            return 3
+
+    class Raises:
+        def __dlpack__(self):
+            raise KeyError("no")
+
+    for bad in (Wrong(), Raises()):
+        with pytest.raises((ValueError, KeyError, TypeError)):
+            rt.submit(put, bad, 0)
+
+
+def test_subclasses(rt, tmp_path):
+    mapped = np.memmap(tmp_path / "file", "f8", "w+", shape=(16,))
+    rt.submit(put, mapped[4:8], 2)
+    rt.sync(mapped)
+    assert mapped.sum() == 8
+
+
+def test_a_kept_view_of_an_array_is_fine(rt):
+    kept = []
+
+    @pto.kernel
+    def keep(x: pto.InOut[np.ndarray]):
+        kept.append(x[1:])
+        x[...] = 9
+
+    x = np.zeros(4)
+    rt.submit(keep, x)
+    rt.sync(x)
+    address = x.ctypes.data
+    del x
+    gc.collect()
+    assert kept[0].tolist() == [9, 9, 9] and kept[0].ctypes.data == address + 8
+
+
+def test_misaligned_strides(rt):
+    packed = np.zeros(4, [("a", "u1"), ("b", "f8")])
+    with pytest.raises(ValueError, match="strides"):
+        rt.submit(put, packed["b"], 1)
+
+
+def test_tensor():
+    x = np.zeros((4, 6))
+    t = pto.tensor(x)
+    assert t.shape == (4, 6) and t.dtype == "float64" and t.ndim == 2 and len(t) == 4 and not t.managed
+    assert t[1].shape == (6,) and t[1:3, ::2].shape == (2, 3) and t.T.shape == (6, 4) and t[..., 0].shape == (4,)
+    assert t[-1, -1].shape == () and t[::-1].strides == (-48, 8) and t.reshape(24).shape == (24,)
+    assert t.reshape((2, -1)).shape == (2, 12) and t.transpose(1, 0).shape == (6, 4)
+    assert t[0].overlaps(x[:, 0]) and not t[0].overlaps(x[1:])
+    for bad in (4, -5, (0, 0, 0), "a", None, 1.5, (slice(None, None, 0),), (Ellipsis, Ellipsis)):
+        with pytest.raises((IndexError, TypeError, ValueError)):
+            t[bad]
+    with pytest.raises(ValueError):
+        t.T.reshape(24)
+    with pytest.raises(ValueError):
+        t.reshape(5)
+    with pytest.raises(TypeError):
+        pto.Tensor()
+    del x
+    gc.collect()
+    with pto.Runtime(workers=0) as rt:
+        rt.submit(put, t[1:3, 2], 4)
+        assert rt.read(t).sum() == 8
+
+
+def test_shapes_of_managed_tensors(rt):
+    with rt.scope():
+        assert rt.temp(np.int64(3)).shape == (3,) and rt.temp(np.array([2, 3])).shape == (2, 3) and rt.temp(()).shape == ()
+        for bad in (3.5, "abc", "3", None, object(), [1, "a"], 2 ** 70, (1,) * 9):
+            with pytest.raises((TypeError, ValueError, OverflowError)):
+                rt.temp(bad)
+        for bad in (-1, (2 ** 40, 2 ** 40), (2 ** 20, 2 ** 20)):
+            with pytest.raises(pto.Error):
+                rt.empty(bad)
+
+
+def test_huge_strides(rt):
+    """Numbers that do not fit are refused: they are not the strides of memory."""
+    one = np.zeros(4)
+    for shape, strides in (((2 ** 40,), (2 ** 30,)), ((2, 2 ** 40), (8, -2 ** 30)), ((2, 2), (2 ** 62, -2 ** 62)), ((3, 3), (2 ** 62, 8))):
+        huge = np.lib.stride_tricks.as_strided(one, shape, strides)
+        with pytest.raises(ValueError, match="2.63"):
+            rt.submit(put, huge, 1)
+    rt.submit(put, np.lib.stride_tricks.as_strided(one, (2 ** 40, 0), (2 ** 30, 8)), 1)  # nothing
+    rt.wait()
+
+
+def test_empty_and_odd_arrays(rt):
+    for x in (np.zeros((0, 5)), np.zeros((3, 0, 5))[::-1], np.zeros(()), np.zeros(3, complex), np.array(["abc", "d"]),
+              np.zeros(3, "M8[s]"), np.zeros(3, [("a", "f4"), ("b", "i8")]), np.zeros((2, 3, 4))[::-1, ::-2, ::-1],
+              np.zeros(3, np.longdouble), np.zeros((1,) * 8), np.zeros(5, ">f8"), np.zeros(1)[::-1]):
+        want = x.copy()
+        put(want, 1)
+        rt.submit(put, x, 1)
+        rt.sync(x)
+        assert x.tolist() == want.tolist()
+        assert rt.read(x).tolist() == want.tolist() and rt.read(x).dtype == x.dtype
+    with pytest.raises(TypeError, match="no bytes"):
+        rt.submit(put, np.zeros(3, "V0"), 1)
+
+
+def test_names_are_refused(rt):
+    with pytest.raises(TypeError, match="by position"):
+        rt.submit(put, b=np.zeros(3), value=1)
+    with pytest.raises(TypeError, match="by position"):
+        rt.submit(put, np.zeros(3)[:], value=1)
+    with pytest.raises(TypeError, match="rt.sync"):
+        rt.wait(np.zeros(3))
+    rt.wait(None)
+
+
+def test_an_argument_that_calls_the_runtime():
+    """__dlpack__ and __index__ are code of the program. They must not change the runtime meanwhile."""
+    import ctypes
+    number = pto.cfunc(ctypes.CFUNCTYPE(None)(lambda: None), "void f(int64_t)")
+    x = np.zeros(3)
+
+    class Calls:
+        def __init__(self, call):
+            self.call = call
+
+        def __dlpack__(self, stream=None):
+            self.call()
+            return x.__dlpack__()
+
+        def __index__(self):
+            self.call()
+            return 3
+
+    for call in ("rt.close()", "rt.submit(put, x, 1)", "rt.trace('run.html')", "rt.wait()", "rt.__exit__(None, None, None)"):
+        with pto.Runtime(workers=1) as rt:
+            inner = Calls(lambda: eval(call, {"rt": rt, "put": put, "x": x}))
+            for outer in (lambda: rt.submit(put, inner, 1), lambda: rt.submit(number, inner), lambda: rt.sync(x, inner),
+                          lambda: rt.read(inner), lambda: rt.copy(inner, x)):
+                with pytest.raises(pto.Error, match="another call"):
+                    outer()
+            assert not rt.closed
+            rt.submit(put, x, 2)
+            rt.sync(x)
+
+
+def test_many_jobs_of_one_ring():
+    """Jobs of all sizes are used again, whether tasks run at once or later."""
+    rng = __import__("random").Random(3)
+
+    @pto.kernel
+    def touch(*arrays: pto.InOut[np.ndarray]):
+        for a in arrays:
+            a += 1
+
+    arrays = [np.zeros(4) for _ in range(30)]
+    before = [sys.getrefcount(a) for a in arrays]
+    counts = [0] * 30
+    with pto.Runtime(workers=2) as rt:
+        for _ in range(3000):
+            chosen = rng.sample(range(30), rng.randrange(1, 20))
+            for i in chosen:
+                counts[i] += 1
+            rt.submit(touch, *(arrays[i] for i in chosen))
+            if rng.random() < .01:
+                rt.wait()
+    assert [a.tolist() for a in arrays] == [[c] * 4 for c in counts]
+    gc.collect()
+    assert [sys.getrefcount(a) for a in arrays] == before

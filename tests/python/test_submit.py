@@ -1,0 +1,230 @@
+"""Tasks in Python: order by bytes, results as of the serial program."""
+
+import random
+
+import numpy as np
+import pytest
+
+import pto
+
+
+@pto.kernel
+def step(a: pto.In[np.ndarray], b: pto.Out[np.ndarray], w: float):
+    np.multiply(a[:-2] + a[2:], w, out=b)
+
+
+@pto.kernel
+def add(a: pto.In[np.ndarray], b: pto.InOut[np.ndarray]):
+    b += a
+
+
+@pto.kernel
+def put(b: pto.Out[np.ndarray], value):
+    b[...] = value
+
+
+def test_the_function_stays_a_function():
+    a, b = np.arange(6.0), np.zeros(4)
+    assert step(a, b, 2.0) is None
+    assert b.tolist() == [4, 8, 12, 16]
+    assert step.__name__ == "step"
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_stencil_is_serial(workers):
+    n = 4000
+    x = np.random.default_rng(1).random(n)
+    y = x.copy()
+    a, b = x.copy(), y.copy()
+    with pto.Runtime(workers=workers) as rt:
+        for _ in range(20):
+            for i in range(1, n - 1, 512):
+                j = min(i + 512, n - 1)
+                rt.submit(step, x[i - 1:j + 1], y[i:j], 0.5)
+            x, y = y, x
+        rt.sync(x, y)
+        for _ in range(20):
+            step(a, b[1:-1], 0.5)
+            a, b = b, a
+        assert np.array_equal(x, a) and np.array_equal(y, b)
+
+
+def test_random_slices_are_serial():
+    """Any slices of any arrays, with steps, negative steps and transposed views."""
+    rng = random.Random(7)
+    arrays = [np.zeros((24, 24)), np.zeros((600,))]
+    serial = [a.copy() for a in arrays]
+
+    def pick(which):
+        if which == 0:
+            r, c = sorted(rng.sample(range(25), 2)), sorted(rng.sample(range(25), 2))
+            sr, sc, turn = rng.choice([1, 2, 3, -1]), rng.choice([1, 2, -1]), rng.random() < .5
+            return lambda a: (lambda v: v.T if turn else v)(a[r[0]:r[1], c[0]:c[1]][::sr, ::sc])
+        r, s = sorted(rng.sample(range(601), 2)), rng.choice([1, 2, 5, -3])
+        return lambda a: a[r[0]:r[1]][::s]
+
+    with pto.Runtime(workers=3) as rt:
+        for n in range(800):
+            which = rng.randrange(2)
+            view = pick(which)
+            if rng.random() < .5:
+                rt.submit(put, view(arrays[which]), n)
+                view(serial[which])[...] = n
+            else:
+                source = pick(which)
+                shape = view(serial[which]).shape
+                other = source(serial[which])
+                if other.shape != shape or np.shares_memory(other, view(serial[which])):
+                    continue
+                rt.submit(add, source(arrays[which]), view(arrays[which]))
+                view(serial[which])[...] += other
+        rt.wait()
+    for a, b in zip(arrays, serial):
+        assert np.array_equal(a, b)
+
+
+def test_scalars_and_defaults(rt):
+    seen = []
+
+    @pto.kernel
+    def note(x: pto.InOut[np.ndarray], number, text="plain", *, keyword=3):
+        seen.append((number, text, keyword))
+
+    x = np.zeros(1)
+    rt.submit(note, x, 10 ** 30)
+    rt.submit(note, x, None, "other")
+    rt.wait()
+    assert seen == [(10 ** 30, "plain", 3), (None, "other", 3)]
+
+
+def test_variable_number_of_arrays(rt):
+    @pto.kernel
+    def total(out: pto.Out[np.ndarray], *parts: pto.In[np.ndarray]):
+        out[...] = sum(p.sum() for p in parts)
+
+    out = np.zeros(1)
+    for n in (0, 1, 5, 40):
+        rt.submit(total, out, *[np.ones(3) for _ in range(n)])
+        rt.sync(out)
+        assert out[0] == 3 * n
+
+
+def test_inputs_are_read_only(rt):
+    @pto.kernel
+    def naughty(x: pto.In[np.ndarray]):
+        x[0] = 1
+
+    x = np.zeros(2)
+    rt.submit(naughty, x)
+    with pytest.raises(pto.Error) as caught:
+        rt.wait()
+    assert caught.value.status is pto.Status.TASK_FAILED
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert x[0] == 0
+
+
+def test_string_annotations(rt):
+    namespace = {"pto": pto, "np": np}
+    exec("def late(x: 'pto.Out[np.ndarray]', y: 'pto.In'):\n    x[:] = y", namespace)
+    late = pto.kernel(namespace["late"])
+    x = np.zeros(3)
+    rt.submit(late, x, np.ones(3))
+    rt.sync(x)
+    assert x.tolist() == [1, 1, 1]
+    exec("def bad(x: 'unknown.In'): pass", namespace)
+    with pytest.raises(TypeError, match="unknown"):
+        pto.kernel(namespace["bad"])
+
+
+def test_undecorated_function(rt):
+    def plain(x: pto.Out[np.ndarray]):
+        x[:] = 5
+
+    x = np.zeros(2)
+    rt.submit(plain, x)
+    rt.sync(x)
+    assert x.tolist() == [5, 5]
+
+    def nothing(x):
+        pass
+
+    with pytest.raises(TypeError, match="annotated"):
+        rt.submit(nothing, x)
+
+
+def test_after_and_label(rt):
+    order = []
+
+    @pto.kernel
+    def note(name):
+        order.append(name)
+
+    import time
+
+    @pto.kernel
+    def slow(name):
+        time.sleep(.05)
+        order.append(name)
+
+    first = rt.submit(slow, "first", label="the slow one")
+    rt.submit(note, "second", after=first)
+    third = rt.submit(note, "third", after=[first, first])
+    rt.wait(third)
+    rt.wait()
+    assert order[0] == "first" and set(order) == {"first", "second", "third"}
+    with pytest.raises(TypeError, match="after"):
+        rt.submit(note, "x", after=3)
+    with pytest.raises(TypeError, match="unknown argument"):
+        rt.submit(note, "x", befor=first)
+
+
+def test_task(rt):
+    x = np.zeros(1)
+    task = rt.submit(put, x, 1)
+    assert task.kernel == "put" and task.file == __file__ and task.line > 0 and task.order == 0
+    assert "put" in repr(task)
+    rt.wait(task)
+    assert x[0] == 1
+
+
+def test_more_tasks_than_fit(rt):
+    """A full ring: submit waits, and Python kernels run meanwhile."""
+    x = np.zeros(1)
+
+    @pto.kernel
+    def one_more(x: pto.InOut[np.ndarray]):
+        x += 1
+
+    with pto.Runtime(workers=2, ring_tasks=16) as small:
+        for _ in range(3000):
+            small.submit(one_more, x)
+        small.wait()
+    assert x[0] == 3000
+
+
+def test_many_dtypes(rt):
+    @pto.kernel
+    def copy(a: pto.In[np.ndarray], b: pto.Out[np.ndarray]):
+        assert a.dtype == b.dtype
+        b[...] = a
+
+    for dtype in ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "c8", "c16", "g", "S5", "U3",
+                  "M8[s]", "m8[ns]", ">f8", "<i4", [("a", "f4"), ("b", "i2")], "V7"]:
+        a = np.zeros((3, 4), dtype)
+        a.view("u1")[...] = 1
+        b = np.zeros((3, 4), dtype)
+        rt.submit(copy, a[1:, ::2], b[1:, ::2])
+        rt.sync(b)
+        assert b[1:, ::2].tobytes() == a[1:, ::2].tobytes(), dtype
+        assert not b[0].view("u1").any()
+        assert rt.read(a).tobytes() == a.tobytes()
+
+
+def test_shapes(rt):
+    for shape in [(), (0,), (1,), (3, 0, 2), (1,) * 8, (2,) * 8]:
+        x = np.zeros(shape)
+        rt.submit(put, x, 4)
+        rt.sync(x)
+        assert (x == 4).all() and x.shape == shape
+    with pytest.raises(ValueError, match="dims"):
+        rt.submit(put, np.zeros((1,) * 9)[:], 0)
