@@ -5,7 +5,24 @@ option(PTO_CUDA "Build libpto-cuda.so if nvcc (CUDA 12 or newer) is found" ON)
 set(PTO_CUDA_ARCHITECTURES "80;90" CACHE STRING
     "Compute capabilities to compile for; of the last one also PTX, for newer GPUs")
 
-add_custom_target(pto_cuda_all ALL) # nothing, where there is no nvcc
+# The grid of place gpu as one header, <pto/grid.cuh>, which pto/cuda.cuh includes: programs compile it
+# with an installed package. It is installed without nvcc as well, like every header.
+set(grid_header "${PROJECT_BINARY_DIR}/include/pto/grid.cuh")
+file(GLOB cuda_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*/*.h"
+     "${PROJECT_SOURCE_DIR}/src/*/*/*.h" "${PROJECT_SOURCE_DIR}/src/*/*/*.cuh"
+     "${PROJECT_SOURCE_DIR}/include/pto/*.h" "${PROJECT_SOURCE_DIR}/include/pto/*.cuh"
+     "${PROJECT_SOURCE_DIR}/examples/workloads/decode_block.h")
+file(GLOB grid_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*/*.cuh")
+add_custom_command(OUTPUT "${grid_header}"
+    COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/include/pto"
+    COMMAND "${PROJECT_SOURCE_DIR}/cmake/one-header.sh" "${PROJECT_SOURCE_DIR}/src" scheduler/grid.cuh
+            > "${grid_header}"
+    DEPENDS "${PROJECT_SOURCE_DIR}/cmake/one-header.sh" ${cuda_headers} ${grid_sources}
+    COMMENT "Writing pto/grid.cuh" VERBATIM)
+add_custom_target(pto_grid_header ALL DEPENDS "${grid_header}")
+
+add_custom_target(pto_cuda_all ALL) # beside the header nothing, where there is no nvcc
+add_dependencies(pto_cuda_all pto_grid_header)
 set(PTO_HAVE_CUDA OFF)
 if(NOT PTO_CUDA OR PTO_SANITIZE OR CMAKE_CROSSCOMPILING)
     return()
@@ -35,10 +52,6 @@ message(STATUS "CUDA: ${CMAKE_MATCH_1}.${CMAKE_MATCH_2}, ${PTO_NVCC}")
 file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.cu")
 list(APPEND cuda_sources "${PROJECT_SOURCE_DIR}/examples/workloads/nvidia.cu"
      "${PROJECT_SOURCE_DIR}/examples/workloads/gpu.cu")
-file(GLOB cuda_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*/*.h"
-     "${PROJECT_SOURCE_DIR}/src/*/*/*.h" "${PROJECT_SOURCE_DIR}/src/*/*/*.cuh"
-     "${PROJECT_SOURCE_DIR}/include/pto/*.h" "${PROJECT_SOURCE_DIR}/include/pto/*.cuh"
-     "${PROJECT_SOURCE_DIR}/examples/workloads/decode_block.h")
 set(cuda_flags -std=c++17 -O3 -ccbin "${PTO_CUDA_HOST_COMPILER}"
     -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra
     "-I${PROJECT_SOURCE_DIR}/include" "-I${PROJECT_SOURCE_DIR}/src")

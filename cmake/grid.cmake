@@ -1,17 +1,4 @@
-# The grid of place gpu (pto/gpu.h): <pto/grid.cuh>, which pto/cuda.cuh includes, and modules of kernels for
-# tests and benches. Included by cuda.cmake.
-
-# One header, so that programs compile the grid with an installed package.
-set(grid_header "${PROJECT_BINARY_DIR}/include/pto/grid.cuh")
-file(GLOB grid_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*/*.cuh")
-add_custom_command(OUTPUT "${grid_header}"
-    COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/include/pto"
-    COMMAND "${PROJECT_SOURCE_DIR}/cmake/one-header.sh" "${PROJECT_SOURCE_DIR}/src" scheduler/grid.cuh
-            > "${grid_header}"
-    DEPENDS "${PROJECT_SOURCE_DIR}/cmake/one-header.sh" ${cuda_headers} ${grid_sources}
-    COMMENT "Writing pto/grid.cuh" VERBATIM)
-add_custom_target(pto_grid_header DEPENDS "${grid_header}")
-add_dependencies(pto_cuda_all pto_grid_header)
+# The grid of place gpu (pto/gpu.h): modules of kernels for tests and benches. Included by cuda.cmake.
 
 # pto_gpu_module(output source): a library with modules, for tests and benches.
 function(pto_gpu_module output source)

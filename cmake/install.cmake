@@ -13,10 +13,6 @@ if(PTO_HAVE_CUDA)
     # Beside the library, which looks for it there.
     install(PROGRAMS "${PROJECT_BINARY_DIR}/libpto-cuda.so" DESTINATION "${CMAKE_INSTALL_LIBDIR}"
             COMPONENT cuda)
-    # For kernels of place gpu. The second is made of internal headers.
-    install(FILES "${PROJECT_SOURCE_DIR}/include/pto/cuda.cuh"
-                  "${PROJECT_BINARY_DIR}/include/pto/grid.cuh"
-            DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/pto" COMPONENT cuda)
 endif()
 if(PTO_MPIS AND NOT PTO_PACKAGE)
     foreach(name ${PTO_MPIS})
@@ -26,7 +22,9 @@ if(PTO_MPIS AND NOT PTO_PACKAGE)
             DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/pto")
 endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/pto" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-        COMPONENT dev FILES_MATCHING PATTERN "*.h")
+        COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
+install(FILES "${PROJECT_BINARY_DIR}/include/pto/grid.cuh" # made of internal headers: see cuda.cmake
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/pto" COMPONENT dev)
 install(EXPORT pto-targets NAMESPACE pto:: DESTINATION "${config_dir}" COMPONENT dev)
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/pto-config.cmake.in"
     "${PROJECT_BINARY_DIR}/pto-config.cmake" INSTALL_DESTINATION "${config_dir}")
