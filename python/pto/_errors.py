@@ -9,6 +9,7 @@ import threading
 from . import _pto
 
 Status = enum.IntEnum("Status", _pto._statuses, module="pto")
+Status.__str__ = lambda self: self.name  # print(error.status) says TASK_FAILED, not 25
 Status.__doc__ = "The codes of the C library (pto/status.h), for example Status.TASK_FAILED."
 
 

@@ -1,6 +1,7 @@
 """What can be submitted: Python functions, C functions, function pointers."""
 
 import ctypes
+import functools
 import inspect
 import re
 from typing import Annotated, TypeVar, get_args, get_origin
@@ -69,6 +70,8 @@ def _parameters(function):
 
 
 def _name(function):
+    while isinstance(function, functools.partial):
+        function = function.func
     return getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
 
 

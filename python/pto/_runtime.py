@@ -66,9 +66,10 @@ class Runtime(_pto.Runtime):
         return self.stats()._repr_html_()
 
     def __repr__(self):
-        if self.closed:
+        try:
+            stats = super().stats()
+        except ValueError:  # another thread may close it just now
             return "<pto.Runtime, closed>"
-        stats = super().stats()
         return (f"<pto.Runtime, {stats['threads']} threads, {stats['completed']} of {stats['submitted']} tasks "
                 "complete>")
 

@@ -183,8 +183,23 @@ bool argument_refuse(const char *wrong, const char *who, Py_ssize_t index)
 
 /* ---- Buffers ---- */
 
+/* Whether the object has memory of its own, so that a slice of it is a copy: a bytearray or an array.array. (Other
+ * exporters may be views: memoryview, a structure of ctypes.) */
+static bool owns_memory(PyObject *object)
+{
+    PyObject *module = PyByteArray_Check(object)
+                           ? NULL
+                           : PyDict_GetItemString(PyImport_GetModuleDict(), "array");
+    PyObject *type = module ? PyObject_GetAttrString(module, "array") : NULL;
+    const bool yes = module ? type == (PyObject *)Py_TYPE(object) : PyByteArray_Check(object);
+    PyErr_Clear();
+    Py_XDECREF(type);
+    return yes;
+}
+
 static bool from_buffer(PyObject *object, Argument *out, const char *who, Py_ssize_t index)
 {
+    out->lost = argument_is_temporary(object) && owns_memory(object);
     Memory *m = memory_new();
     if (!m) {
         return false;

@@ -79,8 +79,9 @@ typedef struct Core {
     pto_runtime *rt; /* NULL: closed */
     unsigned long thread;
     atomic_bool
-        away;  /* the orchestrating thread does not hold the GIL: read by workers without it */
-    bool busy; /* the orchestrating thread is in a call of the library */
+        away;     /* the orchestrating thread does not hold the GIL: read by workers without it */
+    bool busy;    /* the orchestrating thread is in a call of the library */
+    bool closing; /* the runtime is being destroyed: no other thread may use it */
     PyThreadState *saved; /* its state, while it does not hold the GIL; NULL: it does */
     bool released;        /* by begin_wait: end_wait takes it again */
     bool interrupted;     /* the hook has left an exception in the orchestrating thread */
@@ -165,7 +166,14 @@ static inline pto_status core_status(const Core *core, pto_status s)
     return core->caught ? PTO_INTERRUPTED : s;
 }
 
-/* Checks that the calling thread may use the runtime now; else sets an exception. */
+/* Calls that any thread may make ask this instead of core_enter. */
+static inline bool core_is_open(const Core *core)
+{
+    return core && core->rt && !core->closing;
+}
+
+/* Checks that the calling thread may use the runtime now; else sets an exception. From then on, whatever may run
+ * code of the program stands between core_begin and core_end: that code could close the runtime. */
 bool core_enter(Core *core, const char *what);
 
 /* Destroys the runtime of a core, with all that its tasks hold. Returns the status. */
@@ -176,6 +184,7 @@ void core_free_later(Core *core); /* when no kernel of it runs on this thread an
 /* All open runtimes: at exit they are cancelled. */
 void core_list_add(Core *core);
 void core_list_remove(Core *core);
+extern bool exiting; /* the interpreter is about to end: runtimes can neither be made nor used */
 
 /* ---- Kernels: kernel.c ---- */
 
@@ -212,6 +221,7 @@ typedef struct Kernel {
 /* A kernel as registered with one runtime. */
 typedef struct Registered {
     Kernel *kernel;
+    PyObject *key; /* what was submitted first; the dict of kernels has a reference */
     pto_kernel handle;
 } Registered;
 
@@ -247,6 +257,13 @@ typedef struct Argument {
 const char *argument_span(Argument *argument, char *data, int ndim, const Py_ssize_t *shape,
                           const Py_ssize_t *strides, int64_t bytes);
 RARE bool argument_refuse(const char *wrong, const char *who, Py_ssize_t index); /* false */
+
+/* Whether only the stack of the caller refers to an argument. From Python 3.14 on that cannot be seen: local
+ * variables are not counted there while they are arguments. */
+static inline bool argument_is_temporary(PyObject *object)
+{
+    return Py_REFCNT(object) == 1 && Py_Version < 0x030e0000;
+}
 
 /* Whether the object is an array of any kind, so that it needs an annotation. */
 bool argument_is_array(PyObject *object);
@@ -375,11 +392,11 @@ PyObject *runtime_boundary(PyObject *self, PyObject *unused);
 PyObject *runtime_range(PyObject *self, PyObject *name);
 PyObject *runtime_stats(PyObject *self, PyObject *unused);
 PyObject *runtime_adopt(PyObject *module, PyObject *type); /* the Python class of runtimes */
-PyObject *builtin_copy(PyObject *self, PyObject *args);
-PyObject *builtin_rearrange(PyObject *self, PyObject *args);
-PyObject *builtin_fill(PyObject *self, PyObject *args);
-PyObject *builtin_gather(PyObject *self, PyObject *args);
-PyObject *builtin_scatter(PyObject *self, PyObject *args);
+PyObject *builtin_copy(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *builtin_rearrange(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *builtin_fill(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *builtin_gather(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *builtin_scatter(PyObject *self, PyObject *const *args, Py_ssize_t n);
 
 /* ---- Tasks: task.c ---- */
 

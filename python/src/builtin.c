@@ -19,17 +19,34 @@ typedef struct Arrays {
     int line;
 } Arrays;
 
-static bool begin(PyObject *self, Arrays *x, const char *who, PyObject *args, Py_ssize_t arrays,
-                  Py_ssize_t values)
+/* A copy moves bytes: elements of another type would be something else there. */
+static bool check_dtypes(const Argument *a, const Argument *b, const char *who)
+{
+    const int same = a->descr && b->descr ? PyObject_RichCompareBool(a->descr, b->descr, Py_EQ)
+                                          : a->dtype == b->dtype && !a->descr == !b->descr;
+    if (same == 0) {
+        PyObject *one = a->descr ? Py_NewRef(a->descr) : PyUnicode_FromString(a->dtype->name);
+        PyObject *other = b->descr ? Py_NewRef(b->descr) : PyUnicode_FromString(b->dtype->name);
+        if (one && other) {
+            PyErr_Format(PyExc_TypeError, "%s: the dtypes differ: %S and %S", who, one, other);
+        }
+        Py_XDECREF(one);
+        Py_XDECREF(other);
+    }
+    return same > 0;
+}
+
+static bool begin(PyObject *self, Arrays *x, const char *who, PyObject *const *args, Py_ssize_t n,
+                  Py_ssize_t arrays, Py_ssize_t values)
 {
     x->core = ((Runtime *)(void *)self)->core;
     x->who = who;
     if (!core_enter(x->core, who)) {
         return false;
     }
-    if (PyTuple_Size(args) != arrays + values) {
+    if (n != arrays + values) {
         PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, but %zd were given", who,
-                     arrays + values, PyTuple_Size(args));
+                     arrays + values, n);
         return false;
     }
     jobs_release(x->core);
@@ -38,7 +55,7 @@ static bool begin(PyObject *self, Arrays *x, const char *who, PyObject *args, Py
     }
     core_begin(x->core); /* an argument may run code of the program */
     for (Py_ssize_t i = 0; i < arrays; i++) {
-        if (!argument_of(PyTuple_GetItem(args, i), &x->a[i], who, i)) {
+        if (!argument_of(args[i], &x->a[i], who, i)) {
             core_end(x->core);
             job_free(x->job);
             return false;
@@ -54,14 +71,10 @@ static bool begin(PyObject *self, Arrays *x, const char *who, PyObject *args, Py
         job_free(x->job);
         return false;
     }
-    for (Py_ssize_t i = 1; i < arrays; i++) { /* the last one of three is an index */
-        if (i < 2 && (x->a[i].dtype != x->a[0].dtype || (!x->a[i].dtype != !x->a[0].dtype))) {
-            PyErr_Format(PyExc_TypeError, "%s: the dtypes differ: %s and %s", who,
-                         x->a[0].dtype ? x->a[0].dtype->name : "other",
-                         x->a[i].dtype ? x->a[i].dtype->name : "other");
-            job_free(x->job);
-            return false;
-        }
+    if (arrays > 1 &&
+        !check_dtypes(&x->a[0], &x->a[1], who)) { /* the last one of three is an index */
+        job_free(x->job);
+        return false;
     }
     x->file = where(&x->line);
     for (Py_ssize_t i = 0; i < arrays; i++) {
@@ -97,10 +110,10 @@ static PyObject *submit_work(Arrays *x, pto_work *work)
     return finish(x, pto_submit_work_at(x->core->rt, work, NULL, x->file, x->line));
 }
 
-PyObject *builtin_rearrange(PyObject *self, PyObject *args)
+PyObject *builtin_rearrange(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     Arrays x;
-    if (!begin(self, &x, "rearrange", args, 2, 0)) {
+    if (!begin(self, &x, "rearrange", args, n, 2, 0)) {
         return NULL;
     }
     core_begin(x.core);
@@ -108,10 +121,10 @@ PyObject *builtin_rearrange(PyObject *self, PyObject *args)
                                               x.file, x.line));
 }
 
-PyObject *builtin_copy(PyObject *self, PyObject *args)
+PyObject *builtin_copy(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     Arrays x;
-    if (!begin(self, &x, "copy", args, 2, 0)) {
+    if (!begin(self, &x, "copy", args, n, 2, 0)) {
         return NULL;
     }
     const pto_tensor out = *x.a[0].tensor, in = *x.a[1].tensor;
@@ -179,14 +192,17 @@ static bool bits_of(const Argument *a, PyObject *value, uint64_t *bits)
     return true;
 }
 
-PyObject *builtin_fill(PyObject *self, PyObject *args)
+PyObject *builtin_fill(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     Arrays x;
     uint64_t bits;
-    if (!begin(self, &x, "fill", args, 1, 1)) {
+    if (!begin(self, &x, "fill", args, n, 1, 1)) {
         return NULL;
     }
-    if (!bits_of(&x.a[0], PyTuple_GetItem(args, 1), &bits)) {
+    core_begin(x.core); /* the value may be an object of the program */
+    const bool good = bits_of(&x.a[0], args[1], &bits);
+    core_end(x.core);
+    if (!good) {
         job_free(x.job);
         return NULL;
     }
@@ -196,10 +212,10 @@ PyObject *builtin_fill(PyObject *self, PyObject *args)
         &(pto_work){.opcode = PTO_WORK_FILL, .outputs = &out, .n_outputs = 1, .params = {bits}});
 }
 
-PyObject *builtin_gather(PyObject *self, PyObject *args)
+PyObject *builtin_gather(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     Arrays x;
-    if (!begin(self, &x, "gather", args, 3, 0)) {
+    if (!begin(self, &x, "gather", args, n, 3, 0)) {
         return NULL;
     }
     const pto_tensor out = *x.a[0].tensor, in[] = {*x.a[1].tensor, *x.a[2].tensor};
@@ -210,10 +226,10 @@ PyObject *builtin_gather(PyObject *self, PyObject *args)
                                        .n_outputs = 1});
 }
 
-PyObject *builtin_scatter(PyObject *self, PyObject *args)
+PyObject *builtin_scatter(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     Arrays x;
-    if (!begin(self, &x, "scatter", args, 3, 0)) {
+    if (!begin(self, &x, "scatter", args, n, 3, 0)) {
         return NULL;
     }
     const pto_tensor out = *x.a[0].tensor, in[] = {*x.a[1].tensor, *x.a[2].tensor};

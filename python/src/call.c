@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "binding.h"
 
@@ -33,9 +34,28 @@ static void give_up_state(void *state)
     PyThreadState_Delete(state);
 }
 
+static unsigned forks; /* that this process came from, since the module was loaded */
+
+static void count_fork(void)
+{
+    forks++;
+}
+
 int call_setup(void)
 {
-    return pthread_key_create(&leaving, give_up_state);
+    const int bad = pthread_atfork(NULL, NULL, count_fork);
+    return bad ? bad : pthread_key_create(&leaving, give_up_state);
+}
+
+/* A process that was forked inside of a kernel has a copy of this thread alone, and shares the memory in which
+ * the tasks of its parent are. So it must not go on with the work of the thread. */
+RARE static void end_child(void)
+{
+    static const char text[] =
+        "pto: a process that was forked inside of a kernel came to the end of the kernel, and "
+        "ends: use os._exit in the child\n";
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(1);
 }
 
 bool call_is_inside(void)
@@ -375,8 +395,12 @@ pto_status call_python(const pto_call *call)
     Core *core = job->core;
     bool has_turn;
     const Gil gil = take_gil(core, &has_turn);
+    const unsigned before = forks;
     PyObject *values = make_values(call, job);
     const pto_status s = run(job, call->task, values);
+    if (forks != before) {
+        end_child();
+    }
     Py_XDECREF(values);
     drop_gil(gil, has_turn);
     return s;

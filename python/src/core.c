@@ -13,8 +13,12 @@ bool core_enter(Core *core, const char *what)
         PyErr_Format(PyExc_ValueError, "%s: the runtime is closed", what);
         return false;
     }
-    if (PyThread_get_thread_ident() == core->thread && !core->busy) {
+    if (PyThread_get_thread_ident() == core->thread && !core->busy && !exiting) {
         return true;
+    }
+    if (exiting) {
+        PyErr_Format(PyExc_RuntimeError, "%s: the interpreter is exiting", what);
+        return false;
     }
     error_raise(NULL,
                 pto_fail(PTO_WRONG_THREAD, "%s: called %s", what,
@@ -68,6 +72,10 @@ static void end_wait(void *user)
 
 Core *core_new(const pto_config *config, bool explains)
 {
+    if (exiting) { /* its workers would need the interpreter */
+        PyErr_SetString(PyExc_RuntimeError, "Runtime: the interpreter is exiting");
+        return NULL;
+    }
     Core *core = PyMem_Calloc(1, sizeof *core);
     if (!core || !(core->kernels = PyDict_New()) ||
         !(core->jobs = PyMem_Malloc(64 * sizeof *core->jobs))) {
@@ -101,10 +109,12 @@ pto_status core_close(Core *core, pto_ending ending)
     if (core->rt && core->process == getpid()) {
         /* A collector may close on any thread. No call is running then. */
         core->thread = PyThread_get_thread_ident();
+        core->closing = true; /* before the GIL is released: rt.cancel and rt.stats see it */
         core_leave(core);
         s = pto_runtime_destroy(&core->rt, ending);
         core_back(core);
         if (core->rt) {
+            core->closing = false;
             return s;
         }
     }

@@ -96,6 +96,20 @@ const Dtype *dtype_of_pto(pto_dtype dtype)
     return NULL;
 }
 
+/* Whether an attribute is not there, or not a string. Another exception stays set. */
+static bool is_no_text(PyObject **text)
+{
+    if (*text && !PyUnicode_Check(*text)) {
+        Py_CLEAR(*text);
+        return true;
+    }
+    const bool missing = !*text && PyErr_ExceptionMatches(PyExc_AttributeError);
+    if (missing) {
+        PyErr_Clear();
+    }
+    return missing;
+}
+
 const Dtype *dtype_of_object(PyObject *object)
 {
     PyObject *text = NULL;
@@ -105,14 +119,10 @@ const Dtype *dtype_of_object(PyObject *object)
         text = object;
     } else {
         text = PyObject_GetAttrString(object, "name"); /* numpy.dtype */
-        if (!text || !PyUnicode_Check(text)) {
-            Py_XDECREF(text);
-            PyErr_Clear();
+        if (is_no_text(&text)) {
             text = PyObject_GetAttrString(object, "__name__"); /* float, numpy.float32 */
         }
-        if (!text || !PyUnicode_Check(text)) {
-            Py_XDECREF(text);
-            PyErr_Clear();
+        if (is_no_text(&text)) {
             text = PyObject_Str(object); /* torch.float32 */
         }
     }

@@ -247,6 +247,37 @@ static pto_status add_variants(Core *core, const Kernel *kernel, pto_kernel hand
     return s;
 }
 
+/* Python kernels of one name and type share a handle, since a task names its function itself (call_python). So a
+ * program can make a function for every task. Returns the place where that handle is; NULL: it needs one of its own. */
+static PyObject *shared_key(const Kernel *kernel)
+{
+    return kernel->style == STYLE_PYTHON && !kernel->variants
+               ? Py_BuildValue("(is)", (int)kernel->type, kernel->name)
+               : NULL;
+}
+
+static bool find_shared(const Core *core, PyObject *key, pto_kernel *handle)
+{
+    PyObject *index = key ? PyDict_GetItemWithError(core->kernels, key) : NULL;
+    if (index) {
+        *handle = core->registered[PyLong_AsSize_t(index)].handle;
+    }
+    return index != NULL;
+}
+
+static pto_status register_kernel(Core *core, const Kernel *kernel, pto_kernel *handle)
+{
+    pto_status s = pto_kernel_register(core->rt, kernel->name, kernel->type, function_of(kernel),
+                                       (void *)(uintptr_t)kernel, handle);
+    if (s == PTO_OK) {
+        s = add_variants(core, kernel, *handle);
+    }
+    if (s == PTO_OK && kernel->declaration) {
+        s = pto_kernel_declare(core->rt, *handle, kernel->declaration);
+    }
+    return s;
+}
+
 static Registered *add(Core *core, PyObject *object, Kernel *kernel)
 {
     Registered *all = PyMem_Realloc(core->registered, (core->n_registered + 1) * sizeof *all);
@@ -258,26 +289,23 @@ static Registered *add(Core *core, PyObject *object, Kernel *kernel)
     core->last = NULL; /* may have moved */
     core->last_key = NULL;
     Registered *made = &all[core->n_registered];
-    pto_status s = pto_kernel_register(core->rt, kernel->name, kernel->type, function_of(kernel),
-                                       kernel, &made->handle);
     kernel->registered = true;
-    if (s == PTO_OK) {
-        s = add_variants(core, kernel, made->handle);
-    }
-    if (s == PTO_OK && kernel->declaration) {
-        s = pto_kernel_declare(core->rt, made->handle, kernel->declaration);
-    }
+    PyObject *shared = shared_key(kernel);
+    const bool known = find_shared(core, shared, &made->handle);
+    const pto_status s = known ? PTO_OK : register_kernel(core, kernel, &made->handle);
+    PyObject *index = s == PTO_OK ? PyLong_FromSize_t(core->n_registered) : NULL;
+    const bool good = index && PyDict_SetItem(core->kernels, object, index) == 0 &&
+                      (known || !shared || PyDict_SetItem(core->kernels, shared, index) == 0);
+    Py_XDECREF(index);
+    Py_XDECREF(shared);
     if (s != PTO_OK) {
         error_raise(core, s, NULL, 0);
+    }
+    if (!good) {
         return NULL;
     }
-    PyObject *index = PyLong_FromSize_t(core->n_registered);
-    if (!index || PyDict_SetItem(core->kernels, object, index) < 0) {
-        Py_XDECREF(index);
-        return NULL;
-    }
-    Py_DECREF(index);
     made->kernel = kernel;
+    made->key = object;
     Py_INCREF(OBJECT(kernel));
     core->n_registered++;
     return made;
@@ -288,28 +316,31 @@ Registered *kernel_find(Core *core, PyObject *object)
     if (core->last_key == object) {
         return core->last;
     }
+    core_begin(core); /* the hash and the signature of an object may be code of the program */
     PyObject *index = PyDict_GetItemWithError(core->kernels, object);
     Registered *found = NULL;
     if (index) {
         found = &core->registered[PyLong_AsSize_t(index)];
     } else if (PyErr_Occurred()) {
-        PyErr_Clear(); /* it has no hash */
-        PyObject *kernel = resolve(object);
-        if (kernel) {
+        PyObject *kernel = PyErr_ExceptionMatches(PyExc_TypeError)
+                               ? (PyErr_Clear(), resolve(object))
+                               : NULL;
+        if (kernel) { /* it has no hash */
             Py_DECREF(kernel);
             PyErr_Format(PyExc_TypeError,
                          "submit: %R has no hash: submit what pto.kernel(it) returns",
                          (PyObject *)Py_TYPE(object));
         }
-        return NULL;
     } else {
         PyObject *kernel = resolve(object);
         found = kernel ? add(core, object, (Kernel *)(void *)kernel) : NULL;
         Py_XDECREF(kernel);
     }
-    if (found) {
+    core_end(core);
+    /* An object that is only equal, such as a bound method, may die, and another one get its address. */
+    if (found && found->key == object) {
         core->last = found;
-        core->last_key = object; /* the dict keeps it alive */
+        core->last_key = object;
     }
     return found;
 }

@@ -15,10 +15,14 @@ static PyObject *make_tensor(PyObject *self, PyObject *args, PyObject *kwargs, b
     int line;
     pto_tensor t;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|Oz", words, &shape, &dtype, &where_to) ||
-        !core_enter(core, now ? "empty" : "temp") || !tensor_read_shape(shape, sizes, &ndim)) {
+        !core_enter(core, now ? "empty" : "temp")) {
         return NULL;
     }
-    const Dtype *type = dtype ? dtype_of_object(dtype) : dtype_of_name("f8");
+    core_begin(core); /* numbers and dtypes may be objects of the program */
+    const Dtype *type = !tensor_read_shape(shape, sizes, &ndim) ? NULL
+                        : dtype                                 ? dtype_of_object(dtype)
+                                                                : dtype_of_name("f8");
+    core_end(core);
     if (!type) {
         return NULL;
     }

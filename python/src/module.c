@@ -1,5 +1,7 @@
 /* module.c - the module pto._pto: types, functions, and what happens at exit. */
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "binding.h"
 
@@ -11,6 +13,7 @@ extern PyType_Spec kernel_spec, tensor_spec, task_spec, memory_spec, heap_spec, 
 /* ---- All open runtimes ---- */
 
 static Core *open_cores;
+bool exiting;
 
 void core_list_add(Core *core)
 {
@@ -28,14 +31,34 @@ void core_list_remove(Core *core)
     }
 }
 
+/* A thread that does not hold the interpreter up (a daemon) may be in a call of its runtime, even in the middle
+ * of a close. The call ends early once all tasks are cancelled. Until then only that thread may touch the core. */
+static void let_it_return(const Core *core)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    if (core_is_open(core)) {
+        pto_cancel(core->rt);
+    }
+    Py_BEGIN_ALLOW_THREADS nanosleep(&moment, NULL);
+    Py_END_ALLOW_THREADS
+}
+
 /* Called at exit, before the interpreter ends: workers must not run Python after that. */
 static PyObject *close_all(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
+    exiting = true;
     while (open_cores) {
         Core *core = open_cores;
+        const bool ours = core->process == getpid(); /* else no thread of it exists here */
+        if (ours && core->busy && core->thread != PyThread_get_thread_ident()) {
+            let_it_return(core);
+            continue; /* it may be gone */
+        }
         core_list_remove(core);
-        (void)core_close(core, PTO_CANCEL);
+        if (!ours || !core->busy) {
+            (void)core_close(core, PTO_CANCEL);
+        }
     }
     Py_RETURN_NONE;
 }

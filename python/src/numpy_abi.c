@@ -49,7 +49,6 @@ static struct {
     int (*set_base)(PyObject *array, PyObject *base);
     PyObject *descr[NUMBERS];
     const Dtype *dtypes[NUMBERS];
-    bool has_temporaries; /* a reference count of 1 means that nobody else has the object */
 } numpy;
 
 PyTypeObject *numpy_array;
@@ -125,8 +124,6 @@ bool numpy_load(void)
             numpy.dtypes[i] = dtype_of_numpy(i);
             numpy.descr[i] = numpy.dtypes[i] ? descr_of(i) : NULL;
         }
-        /* From Python 3.14 on, local variables are not counted while they are arguments. */
-        numpy.has_temporaries = Py_Version < 0x030e0000;
     }
     PyErr_Restore(type, value, trace);
     return numpy.usable;
@@ -220,6 +217,18 @@ RARE static bool resolve_rare(PyObject *array, Argument *out, const char *who, P
     return true;
 }
 
+/* Whether the memory belongs to an array that nobody else refers to: y[mask], or a view of it such as
+ * y[mask][1:]. (A view refers to the array with the memory, not to the views in between.) */
+static inline bool is_copy(const ArrayLayout *a)
+{
+    if (a->flags & ARRAY_OWNS_DATA) {
+        return true;
+    }
+    const ArrayLayout *base = (const ArrayLayout *)(void *)a->base;
+    return base && Py_REFCNT(a->base) == 1 && Py_TYPE(a->base) == numpy.array &&
+           (base->flags & ARRAY_OWNS_DATA);
+}
+
 bool numpy_resolve(PyObject *array, Argument *out, const char *who, Py_ssize_t index)
 {
     const ArrayLayout *a = (const ArrayLayout *)(void *)array;
@@ -237,7 +246,7 @@ bool numpy_resolve(PyObject *array, Argument *out, const char *who, Py_ssize_t i
         }
     }
     out->readonly = !(a->flags & ARRAY_WRITABLE);
-    out->lost = (a->flags & ARRAY_OWNS_DATA) && Py_REFCNT(array) == 1 && numpy.has_temporaries;
+    out->lost = argument_is_temporary(array) && is_copy(a);
     const char *wrong = argument_span(out, a->data, a->ndim, a->shape, a->strides, bytes);
     return !wrong || argument_refuse(wrong, who, index);
 }

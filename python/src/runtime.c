@@ -205,7 +205,7 @@ static PyObject *runtime_cancel(PyObject *self, PyObject *unused)
 {
     Core *core = ((Runtime *)(void *)self)->core;
     (void)unused;
-    if (core && core->rt) { /* any thread may */
+    if (core_is_open(core)) { /* any thread may */
         pto_cancel(core->rt);
     }
     Py_RETURN_NONE;
@@ -230,10 +230,10 @@ static PyObject *runtime_closed(PyObject *self, void *unused)
 
 /* ---- The type ---- */
 
-#define WITH_NAMES(fn) ((PyCFunction)(void (*)(void))(fn))
+#define METHOD(fn) ((PyCFunction)(void (*)(void))(fn))
 
 static PyMethodDef runtime_methods[] = {
-    {"submit", WITH_NAMES(runtime_submit), METH_FASTCALL | METH_KEYWORDS,
+    {"submit", METHOD(runtime_submit), METH_FASTCALL | METH_KEYWORDS,
      "submit($self, kernel, /, *args, after=None, label=None)\n--\n\n"
      "Submits a task: a call of the kernel with these arguments. Returns a pto.Task.\n\n"
      "It runs when the tasks are complete that use the same bytes before it. Arrays stay alive "
@@ -251,11 +251,11 @@ static PyMethodDef runtime_methods[] = {
      "read($self, tensor, /)\n--\n\n"
      "Waits for the tasks that write the tensor, and returns a copy: an ndarray if NumPy is "
      "loaded."},
-    {"temp", WITH_NAMES(runtime_temp), METH_VARARGS | METH_KEYWORDS,
+    {"temp", METHOD(runtime_temp), METH_VARARGS | METH_KEYWORDS,
      "temp($self, /, shape, dtype='f8', device=None)\n--\n\n"
      "A managed tensor without memory. The first task that writes it must write all of it.\n\n"
      "device: 'sim:0' and so on; the default is that of the runtime."},
-    {"empty", WITH_NAMES(runtime_empty), METH_VARARGS | METH_KEYWORDS,
+    {"empty", METHOD(runtime_empty), METH_VARARGS | METH_KEYWORDS,
      "empty($self, /, shape, dtype='f8', device=None)\n--\n\n"
      "A managed tensor that has memory at once, so that tasks can write it in parts.\n\n"
      "device: 'sim:0' and so on; the default is that of the runtime."},
@@ -271,19 +271,19 @@ static PyMethodDef runtime_methods[] = {
     {"range", runtime_range, METH_O,
      "range($self, name, /)\n--\n\nFor `with`: names the tasks inside, in traces. It orders "
      "nothing."},
-    {"rearrange", builtin_rearrange, METH_VARARGS,
+    {"rearrange", METHOD(builtin_rearrange), METH_FASTCALL,
      "rearrange($self, dst, src, /)\n--\n\nSubmits a copy between any two layouts, in parallel "
      "parts."},
-    {"copy", builtin_copy, METH_VARARGS,
+    {"copy", METHOD(builtin_copy), METH_FASTCALL,
      "copy($self, dst, src, /)\n--\n\n"
      "Submits a copy between tensors of one shape, on the same or on two devices, or of dense "
      "memory."},
-    {"fill", builtin_fill, METH_VARARGS,
+    {"fill", METHOD(builtin_fill), METH_FASTCALL,
      "fill($self, dst, value, /)\n--\n\nSubmits a task that sets all elements to a number."},
-    {"gather", builtin_gather, METH_VARARGS,
+    {"gather", METHOD(builtin_gather), METH_FASTCALL,
      "gather($self, dst, src, index, /)\n--\n\nSubmits dst[i] = src[index[i]], along the first "
      "dim."},
-    {"scatter", builtin_scatter, METH_VARARGS,
+    {"scatter", METHOD(builtin_scatter), METH_FASTCALL,
      "scatter($self, dst, src, index, /)\n--\n\nSubmits dst[index[i]] = src[i], along the first "
      "dim."},
     {"cancel", runtime_cancel, METH_NOARGS,
@@ -295,7 +295,7 @@ static PyMethodDef runtime_methods[] = {
      "stats($self, /)\n--\n\nCounts of tasks and edges, and the rings."},
     {"check", runtime_check, METH_NOARGS,
      "check($self, /)\n--\n\nChecks all invariants of the runtime."},
-    {"close", WITH_NAMES(runtime_close), METH_VARARGS | METH_KEYWORDS,
+    {"close", METHOD(runtime_close), METH_VARARGS | METH_KEYWORDS,
      "close($self, /, cancel=False)\n--\n\nWaits for all tasks, or cancels them, and ends the "
      "runtime."},
     {"_reset", runtime_reset, METH_NOARGS, NULL},

@@ -33,7 +33,7 @@ PyObject *runtime_stats(PyObject *self, PyObject *unused)
     Core *core = ((Runtime *)(void *)self)->core;
     pto_runtime_stats s;
     (void)unused;
-    if (!core || !core->rt) {
+    if (!core_is_open(core)) {
         PyErr_SetString(PyExc_ValueError, "stats: the runtime is closed");
         return NULL;
     }

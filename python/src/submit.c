@@ -202,8 +202,9 @@ static bool read_after(PyObject *after, pto_param **params, size_t *count)
 {
     PyObject *list = PyObject_TypeCheck(after, task_type) ? PyList_New(1) : PySequence_List(after);
     if (!list) {
-        PyErr_Clear();
-        PyErr_SetString(PyExc_TypeError, "submit: after= takes a task, or a list of tasks");
+        if (PyErr_ExceptionMatches(PyExc_TypeError)) { /* it is no sequence */
+            PyErr_SetString(PyExc_TypeError, "submit: after= takes a task, or a list of tasks");
+        }
         return false;
     }
     if (PyObject_TypeCheck(after, task_type)) {
@@ -241,6 +242,11 @@ RARE static bool read_options(PyObject *const *values, PyObject *names, Options 
                 return false;
             }
         } else if (PyUnicode_CompareWithASCIIString(name, "label") == 0) {
+            if (values[i] != Py_None && !PyUnicode_Check(values[i])) {
+                PyErr_Format(PyExc_TypeError, "submit: label= takes a string, not %R",
+                             (PyObject *)Py_TYPE(values[i]));
+                return false;
+            }
             if (values[i] != Py_None && !(o->label = PyUnicode_AsUTF8AndSize(values[i], NULL))) {
                 return false;
             }
@@ -365,12 +371,12 @@ PyObject *runtime_submit(PyObject *self, PyObject *const *args, Py_ssize_t n, Py
         if (s == PTO_OK) {
             s = submit(core, handle, &q, &o, &task, file, line);
         }
-        core_end(core);
         if (s == PTO_OK) {
             made = task_new(task, core->submitted, k, file, line);
             if (made && core->explains) {
                 ((Task *)(void *)made)->accesses = accesses_of(&q, k, n);
             }
+            core_end(core); /* now: collecting garbage may have run code of the program */
             job_commit(core, q.job, true);
             q.job = NULL;
             if (core->caught) {
@@ -378,6 +384,7 @@ PyObject *runtime_submit(PyObject *self, PyObject *const *args, Py_ssize_t n, Py
                 error_raise(core, PTO_INTERRUPTED, file, line);
             }
         } else {
+            core_end(core);
             error_raise(core, s, file, line);
             if (q.arrivals) { /* some of them may have been submitted */
                 job_commit(core, q.job, false);

@@ -104,7 +104,7 @@ static bool index_one(const Tensor *tensor, pto_tensor *t, int32_t *dim, PyObjec
         const Py_ssize_t n = PySlice_AdjustIndices(t->shape[*dim], &start, &stop, step);
         pto_tensor view = *t;
         view.shape[*dim] = n;
-        view.strides[*dim] *= step;
+        view.strides[*dim] *= n > 1 ? step : 1; /* a step beyond the end may be any number */
         view.offset += n ? start * t->strides[*dim] : 0;
         view.kind = PTO_SHALLOW_VIEW;
         *t = view;
@@ -204,7 +204,13 @@ static PyObject *tensor_transpose(PyObject *self, PyObject *args)
             return NULL;
         }
         for (int32_t d = 0; d < n; d++) {
-            perm[d] = (int32_t)(given[d] < 0 ? given[d] + n : given[d]);
+            const int64_t at = given[d] < 0 ? given[d] + n : given[d];
+            if (at < 0 || at >= n) {
+                PyErr_Format(PyExc_ValueError, "transpose: dim %lld of a tensor of %d",
+                             (long long)given[d], n);
+                return NULL;
+            }
+            perm[d] = (int32_t)at;
         }
     }
     pto_tensor t;

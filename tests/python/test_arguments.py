@@ -1,7 +1,9 @@
 """What can be an argument, what cannot, and for how long it lives."""
 
 import array
+import functools
 import gc
+import inspect
 import sys
 import weakref
 
@@ -139,6 +141,39 @@ def test_temporary_copies_are_refused(rt):
     assert y.tolist() == [0, 0, 1, 1, 0, 0, 0, 0, 2, 2] and copy.tolist() == [3] * 10
 
 
+def test_temporary_copies_of_other_kinds_are_refused(rt):
+    """Views of a copy that nobody else has; slices of bytearray and array.array, which copy."""
+    y, plain, numbers = np.zeros((4, 6)), bytearray(8), array.array("d", [0] * 8)
+    for make in (lambda: y[y == 0][1:], lambda: y.T.reshape(-1), lambda: y[[0, 1]].T, lambda: y.copy().view("i8"),
+                 lambda: y[y == 0].reshape(2, -1)[1], lambda: plain[2:4], lambda: numbers[2:4]):
+        with pytest.raises(ValueError, match="temporary copy"):
+            rt.submit(put, make(), 1)
+        with pytest.raises(ValueError, match="temporary copy"):
+            rt.fill(make(), 1)
+    rt.submit(put, y.reshape(-1), 1)  # a view
+    rt.submit(put, y.reshape(2, 12)[1].T, 2)
+    rt.submit(put, memoryview(plain)[2:4], 3)
+    rt.submit(put, memoryview(numbers)[2:4], 4)
+    rt.submit(put, np.frombuffer(plain, "u1")[4:6], 5)
+    rt.sync()
+    assert y.tolist() == [[1] * 6] * 2 + [[2] * 6] * 2
+    assert list(plain) == [0, 0, 3, 3, 5, 5, 0, 0] and list(numbers) == [0, 0, 4, 4, 0, 0, 0, 0]
+
+
+def test_copies_between_dtypes_are_refused(rt):
+    """A copy moves bytes. Two types that the library does not know may still differ."""
+    swapped, times, rows = np.arange(3.).astype(">f8"), np.zeros(3, "M8[s]"), np.zeros(3, [("a", "i4"), ("b", "f4")])
+    for dst, src in ((np.zeros(3, ">i8"), swapped), (np.zeros(3, "f8"), swapped), (swapped, np.zeros(3)),
+                     (np.zeros(3, "M8[D]"), times), (np.zeros(3, "i8"), times), (np.zeros(3, [("a", "f4"), ("b", "i4")]), rows)):
+        for call in (rt.copy, rt.rearrange):
+            with pytest.raises(TypeError, match="dtypes differ"):
+                call(dst, src)
+    for dst, src in ((np.zeros(3, ">f8"), swapped), (np.zeros(3, "M8[s]"), times), (np.zeros(3, rows.dtype), rows)):
+        rt.copy(dst, src)
+        rt.sync(dst)
+        assert (dst == src).all()
+
+
 def test_unannotated_arrays_are_refused(rt):
     y = np.zeros(3)
     for bad in (np.ones(3), bytearray(3), pto.tensor(y), memoryview(b"abc"), [np.ones(2)], (np.ones(2),)):
@@ -264,6 +299,18 @@ def test_tensor():
         assert rt.read(t).sum() == 8
 
 
+def test_views_of_tensors_at_the_limits():
+    t = pto.tensor(np.arange(24.).reshape(4, 6))
+    for step in (2 ** 62, -2 ** 62, sys.maxsize, -sys.maxsize - 1):
+        assert t[::step].shape == (1, 6) and t[:, ::step].shape == (4, 1) and t[4:, ::step].shape == (0, 1)
+    for dims in ((2 ** 32 + 1, 0), (-2 ** 32 - 1, 0), (0, 0), (-3, 0), (2, 0), (0,), (0, 1, 2)):
+        with pytest.raises(ValueError):
+            t.transpose(*dims)
+    with pytest.raises(OverflowError):
+        t.transpose(2 ** 64, 0)
+    assert t.transpose(-1, -2).shape == (6, 4)
+
+
 def test_shapes_of_managed_tensors(rt):
     with rt.scope():
         assert rt.temp(np.int64(3)).shape == (3,) and rt.temp(np.array([2, 3])).shape == (2, 3) and rt.temp(()).shape == ()
@@ -304,7 +351,7 @@ def test_names_are_refused(rt):
     with pytest.raises(TypeError, match="by position"):
         rt.submit(put, b=np.zeros(3), value=1)
     with pytest.raises(TypeError, match="by position"):
-        rt.submit(put, np.zeros(3)[:], value=1)
+        rt.submit(put, np.zeros(3), value=1)
     with pytest.raises(TypeError, match="rt.sync"):
         rt.wait(np.zeros(3))
     rt.wait(None)
@@ -338,6 +385,56 @@ def test_an_argument_that_calls_the_runtime():
             assert not rt.closed
             rt.submit(put, x, 2)
             rt.sync(x)
+
+
+def test_numbers_dtypes_and_kernels_that_call_the_runtime():
+    """Objects of the program are asked for their value, name or hash in the middle of a call."""
+    class Number:
+        def __index__(self):
+            call()
+            return 1
+
+        __float__ = __bool__ = __index__
+
+    class Type:
+        @property
+        def name(self):
+            call()
+            return "float32"
+
+    class Callable:
+        def __hash__(self):
+            call()
+            return 1
+
+        def __call__(self):
+            pass
+
+    class Signed:
+        @property
+        def __signature__(self):
+            call()
+            return inspect.Signature()
+
+        def __call__(self):
+            pass
+
+    def tasks():
+        call()
+        yield
+
+    x = np.zeros(2)
+    for make in (lambda rt: rt.close(), lambda rt: rt.close(cancel=True), lambda rt: rt.trace("never.html"), lambda rt: rt.submit(put, x, 1)):
+        with pto.Runtime(workers=1) as rt:
+            call = functools.partial(make, rt)
+            for use in (lambda: rt.fill(x, Number()), lambda: rt.temp(Number()), lambda: rt.temp((1, Number())),
+                        lambda: rt.empty(3, Type()), lambda: rt.submit(Callable()), lambda: rt.submit(Signed()),
+                        lambda: rt.submit(put, x, 1, after=tasks())):
+                with pytest.raises(pto.Error) as caught:
+                    use()
+                assert caught.value.status is pto.Status.WRONG_THREAD
+            rt.submit(put, x, 5)
+        assert x.tolist() == [5, 5]
 
 
 def test_many_jobs_of_one_ring():

@@ -63,8 +63,9 @@ def test_refused(library):
     step = library.kernel(declaration("twice"))
     with pto.Runtime(workers=1) as rt, rt.scope():
         t, u = rt.empty(4, device="sim:0"), rt.empty(4, device="sim:0")
+        here = np.zeros(4)
         for call, status in ((lambda: rt.submit(put, t, 1), "NOT_IMPLEMENTED"), (lambda: rt.submit(step, t, u), "NOT_IMPLEMENTED"),
-                             (lambda: rt.submit(step, t, np.zeros(4)[:]), None), (lambda: rt.temp(3, device="nowhere"), "BAD_DEVICE"),
+                             (lambda: rt.submit(step, t, here), None), (lambda: rt.temp(3, device="nowhere"), "BAD_DEVICE"),
                              (lambda: rt.temp(3, device="sim:99"), "BAD_DEVICE"), (lambda: rt.copy(t, np.zeros(5)), "BAD_SHAPE"),
                              (lambda: pto.Runtime(device="moon"), "BAD_DEVICE")):
             with pytest.raises(pto.Error) as caught:
@@ -86,8 +87,9 @@ def test_variants(library):
         with pytest.raises(error):
             step.on(*bad)
     assert step.on("sim", sim) is step
+    y = np.zeros(3)
     with pto.Runtime(workers=0) as rt:
-        rt.submit(step, np.ones(3), np.zeros(3)[:])
+        rt.submit(step, np.ones(3), y)
     with pytest.raises(RuntimeError, match="before"):
         step.on("sim", sim)
 

@@ -280,8 +280,9 @@ def test_refused(gpu, twice):
         with pytest.raises(pto.Error) as caught:
             rt.submit(python, Theirs(gpu, ms=20))
         assert caught.value.status is pto.Status.NOT_IMPLEMENTED
+        here = np.zeros(100)
         with pytest.raises(pto.Error) as caught:
-            rt.submit(twice, Theirs(gpu), np.zeros(100)[:])
+            rt.submit(twice, Theirs(gpu), here)
         assert caught.value.status is pto.Status.DEVICES_DIFFER
         with pytest.raises(ValueError, match="read-only"):
             rt.submit(twice, Theirs(gpu), Theirs(gpu, flags=1))

@@ -205,8 +205,8 @@ def test_fill_every_dtype(rt):
                 rt.fill(x, 1.5)
     x, pair = np.zeros(3), np.zeros(2, "c8")
     for call in (lambda: rt.fill(pair, 1), lambda: rt.fill(x), lambda: rt.fill(x, "a"),
-                 lambda: rt.rearrange(np.zeros(3), np.zeros(3, "f4")), lambda: rt.copy(b"abc", b"abc"),
-                 lambda: rt.rearrange(np.zeros(3)[:], np.zeros(4)), lambda: rt.gather(x, x)):
+                 lambda: rt.rearrange(x, np.zeros(3, "f4")), lambda: rt.copy(b"abc", b"abc"),
+                 lambda: rt.rearrange(x, np.zeros(4)), lambda: rt.gather(x, x)):
         with pytest.raises((TypeError, ValueError, pto.Error)):
             call()
     rt.wait()
@@ -245,12 +245,12 @@ def test_blas(rt):
 
 
 def test_work_type(rt):
-    seen = []
+    seen, x = [], np.zeros(2)
 
     @pto.kernel(name="other name", type="cube")
     def f(x: pto.InOut[np.ndarray]):
         seen.append(1)
 
-    assert rt.submit(f, np.zeros(2)[:]).kernel == "other name"
+    assert rt.submit(f, x).kernel == "other name"
     rt.wait()
     assert seen

@@ -214,5 +214,6 @@ def test_wrong_scope_use(rt):
     rt.clear_error()
     with pytest.raises(TypeError):
         rt.range(3)
+    x = np.zeros(2)
     with rt.range("a phase"):
-        rt.submit(put, np.zeros(2)[:], 1)
+        rt.submit(put, x, 1)

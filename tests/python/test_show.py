@@ -87,6 +87,10 @@ def test_explain():
             pto.explain(task, task)
 
 
+def test_statuses_print_their_names():
+    assert str(pto.Status.TASK_FAILED) == f"{pto.Status.TASK_FAILED}" == "TASK_FAILED" and pto.Status.TASK_FAILED == 25
+
+
 def test_a_failure_tells_the_story(rt):
     x, y = np.zeros(2), np.zeros(2)
 
@@ -123,7 +127,8 @@ def test_a_kernel_that_returns(rt):
     def wrong(a: pto.InOut[np.ndarray]):
         return a
 
-    rt.submit(wrong, np.zeros(2)[:])
+    x = np.zeros(2)
+    rt.submit(wrong, x)
     with pytest.raises(pto.Error, match="returns None"):
         rt.wait()
 
@@ -142,7 +147,8 @@ def test_strange_exceptions(rt):
         def raises(a: pto.InOut[np.ndarray]):
             raise error
 
-        rt.submit(raises, np.zeros(1)[:])
+        x = np.zeros(1)
+        rt.submit(raises, x)
         with pytest.raises(pto.Error) as caught:
             rt.wait()
         assert caught.value.__cause__ is error

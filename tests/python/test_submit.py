@@ -1,5 +1,6 @@
 """Tasks in Python: order by bytes, results as of the serial program."""
 
+import functools
 import random
 
 import numpy as np
@@ -152,6 +153,44 @@ def test_undecorated_function(rt):
         rt.submit(nothing, x)
 
 
+def test_bound_methods(rt):
+    """Each `thing.method` is a new object, and the next one may get its address."""
+    class Thing:
+        def one(self, b: pto.InOut[np.ndarray]):
+            b += 1
+
+        def ten(self, b: pto.InOut[np.ndarray]):
+            b += 10
+
+    thing, x = Thing(), np.zeros(1)
+    for _ in range(5):
+        rt.submit(thing.one, x)
+        rt.submit(thing.one, x)
+        rt.submit(thing.ten, x)
+        rt.submit(thing.ten, x)
+    rt.sync(x)
+    assert x[0] == 110
+
+
+def test_a_function_for_each_task(rt):
+    def add(i, b: pto.InOut[np.ndarray]):
+        b += i
+
+    def make(i):
+        def other(b: pto.InOut[np.ndarray]):
+            b += i
+        return pto.kernel(other)
+
+    x = np.zeros(1)
+    for i in range(300):
+        task = rt.submit(functools.partial(add, i), x)
+        rt.submit(make(-i), x)
+    rt.sync(x)
+    assert x[0] == 0 and task.kernel == "test_a_function_for_each_task.add"
+    for _ in range(66000):  # more functions than the library can name kernels
+        rt.submit(pto.Kernel(0, "same", [], callable=lambda: None))
+
+
 def test_after_and_label(rt):
     order = []
 
@@ -176,6 +215,17 @@ def test_after_and_label(rt):
         rt.submit(note, "x", after=3)
     with pytest.raises(TypeError, match="unknown argument"):
         rt.submit(note, "x", befor=first)
+
+
+def test_wrong_after_and_label(rt):
+    x = np.zeros(1)
+    with pytest.raises(TypeError, match="label= takes a string, not <class 'int'>"):
+        rt.submit(put, x, 1, label=3)
+    for after in (3, [3], "ab"):
+        with pytest.raises(TypeError, match="after= takes a task"):
+            rt.submit(put, x, 1, after=after)
+    with pytest.raises(ZeroDivisionError):  # what the program raises is not replaced
+        rt.submit(put, x, 1, after=(1 / 0 for _ in range(1)))
 
 
 def test_task(rt):
