@@ -6,7 +6,7 @@ import inspect
 import re
 from typing import Annotated, TypeVar, get_args, get_origin
 
-from ._pto import Kernel
+from ._pto import Kernel, _kernel
 
 _T = TypeVar("_T")
 _PYTHON, _CALL, _PROTOTYPE = range(3)
@@ -80,7 +80,7 @@ def _python_kernel(function, name=None, type="vector"):
         raise TypeError(f"{_name(function)}: a kernel must be a plain function, not a coroutine or a generator")
     parameters, least, variadic = _parameters(function)
     name = name or _name(function).replace("<locals>.", "").rpartition("<locals>.")[2]
-    return Kernel(_PYTHON, name, parameters, callable=function, least=least, variadic=variadic,
+    return _kernel(_PYTHON, name, parameters, callable=function, least=least, variadic=variadic,
                   type=_worker_type(type))
 
 
@@ -259,7 +259,7 @@ def cfunc(function, declaration, *, name=None, type="vector"):
     keep = None if isinstance(function, int) else function
     if "(" not in declaration:
         parameters, least, variadic = _declared(declaration)
-        return Kernel(_CALL, name or "kernel", parameters, callable=keep, address=address, declaration=declaration,
+        return _kernel(_CALL, name or "kernel", parameters, callable=keep, address=address, declaration=declaration,
                       least=least, variadic=variadic, type=_worker_type(type))
     match = _PROTO.match(declaration)
     if not match:
@@ -268,7 +268,7 @@ def cfunc(function, declaration, *, name=None, type="vector"):
     parts = [] if inner in ("", "void") else _split(inner)
     stream = bool(parts) and re.fullmatch(r"\s*(void\s*\*\s*stream|cudaStream_t(\s+\w+)?)\s*", parts[-1]) is not None
     parameters = [_c_parameter(part, declaration) for part in parts[:len(parts) - stream]]
-    return Kernel(_PROTOTYPE, name or match.group("name"), parameters, callable=keep, address=address,
+    return _kernel(_PROTOTYPE, name or match.group("name"), parameters, callable=keep, address=address,
                   result="v" if match.group("result") == "void" else "i", type=_worker_type(type), stream=stream)
 
 

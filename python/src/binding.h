@@ -86,6 +86,7 @@ typedef struct Core {
     bool released;        /* by begin_wait: end_wait takes it again */
     bool interrupted;     /* the hook has left an exception in the orchestrating thread */
     PyObject *caught;     /* of a signal handler, while that thread ran a kernel; NULL: none */
+    uint32_t ranges;      /* that are open */
     bool explains;        /* tasks keep their tensors for pto.explain */
     bool has_arrival;     /* `arrival` is registered */
     pto_kernel arrival;   /* arrival.c */
@@ -227,6 +228,8 @@ typedef struct Registered {
 
 extern PyTypeObject *kernel_type, *tensor_type, *task_type, *memory_type, *heap_type, *scope_type,
     *runtime_type, *view_type;
+
+PyObject *kernel_new(PyObject *module, PyObject *args, PyObject *kwargs);
 
 /* Finds what is submitted, and registers it if it is new; NULL with an exception. */
 Registered *kernel_find(Core *core, PyObject *object);

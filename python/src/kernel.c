@@ -33,8 +33,10 @@ static char *copy_text(const char *text)
     return copy ? strcpy(copy, text) : NULL;
 }
 
-static PyObject *kernel_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+/* pto._kernel calls it, with numbers that belong together. Programs cannot. */
+PyObject *kernel_new(PyObject *module, PyObject *args, PyObject *kwargs)
 {
+    (void)module;
     static char *words[] = {"style",  "name",  "parameters", "callable", "address", "declaration",
                             "result", "least", "variadic",   "type",     "stream",  NULL};
     int style, result = 'v', least = -1, variadic = 0, worker = PTO_VECTOR, stream = 0;
@@ -53,7 +55,7 @@ static PyObject *kernel_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
                         "not a kernel: too many parameters, no name or no address");
         return NULL;
     }
-    Kernel *k = PyObject_GC_New(Kernel, type);
+    Kernel *k = PyObject_GC_New(Kernel, kernel_type);
     if (!k) {
         return NULL;
     }
@@ -193,7 +195,6 @@ static PyGetSetDef kernel_getset[] = {
 };
 
 static PyType_Slot kernel_slots[] = {
-    {Py_tp_new, (void *)kernel_new},
     {Py_tp_dealloc, (void *)kernel_dealloc},
     {Py_tp_traverse, (void *)kernel_traverse},
     {Py_tp_clear, (void *)kernel_clear},
@@ -203,8 +204,9 @@ static PyType_Slot kernel_slots[] = {
     {Py_tp_doc, "What rt.submit runs. Made by pto.kernel, pto.Library and pto.cfunc."},
     {0, NULL},
 };
-PyType_Spec kernel_spec = {"pto.Kernel", sizeof(Kernel), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-                           kernel_slots};
+PyType_Spec kernel_spec = {
+    "pto.Kernel", sizeof(Kernel), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, kernel_slots};
 
 /* ---- Registering ---- */
 

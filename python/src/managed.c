@@ -74,6 +74,7 @@ typedef struct Scope {
     PyObject_HEAD PyObject *runtime;
     PyObject *name; /* of a range; NULL: a scope */
     uint32_t flags;
+    uint32_t depth; /* of those that are open, this one included; 0: it is not open */
 } Scope;
 
 static PyObject *scope_new(PyObject *runtime, uint32_t flags, PyObject *name)
@@ -83,8 +84,15 @@ static PyObject *scope_new(PyObject *runtime, uint32_t flags, PyObject *name)
         scope->runtime = Py_NewRef(runtime);
         scope->name = Py_XNewRef(name);
         scope->flags = flags;
+        scope->depth = 0;
     }
     return (PyObject *)(void *)scope;
+}
+
+/* How many scopes, or ranges, are open. */
+static uint32_t depth_of(const Scope *scope, const Core *core)
+{
+    return scope->name ? core->ranges : pto_get_scope_depth(core->rt);
 }
 
 static PyObject *scope_enter(PyObject *self, PyObject *unused)
@@ -101,9 +109,19 @@ static PyObject *scope_enter(PyObject *self, PyObject *unused)
     if (scope->name && !name) {
         return NULL;
     }
+    if (scope->depth) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "scope: this one is open: call rt.scope() again for another");
+        return NULL;
+    }
     const pto_status s = name ? pto_range_begin(core->rt, "%s", name)
                               : pto_scope_begin_at(core->rt, scope->flags, file, line);
-    return s == PTO_OK ? Py_NewRef(scope->runtime) : error_raise(core, s, file, line);
+    if (s != PTO_OK) {
+        return error_raise(core, s, file, line);
+    }
+    core->ranges += name != NULL;
+    scope->depth = depth_of(scope, core);
+    return Py_NewRef(scope->runtime);
 }
 
 static PyObject *scope_exit(PyObject *self, PyObject *args)
@@ -119,8 +137,20 @@ static PyObject *scope_exit(PyObject *self, PyObject *args)
         return NULL;
     }
     const char *file = where(&line);
+    if (scope->depth == 0 ||
+        scope->depth != depth_of(scope, core)) { /* the library would end the innermost one */
+        return error_raise(
+            core,
+            pto_fail(PTO_BAD_SCOPE, scope->depth == 0
+                                        ? "end of a scope: it was not entered"
+                                        : "end of a scope: one that began after it is still open, "
+                                          "perhaps in a generator"),
+            file, line);
+    }
     const pto_status s = scope->name ? pto_range_end(core->rt)
                                      : pto_scope_end_at(core->rt, file, line);
+    core->ranges -= scope->name != NULL;
+    scope->depth = 0;
     return s == PTO_OK ? Py_NewRef(Py_False) : error_raise(core, s, file, line);
 }
 

@@ -116,6 +116,8 @@ static PyMethodDef functions[] = {
     {"tensor", make_tensor, METH_O,
      "tensor(array, /)\n--\n\nA pto.Tensor over the memory of an array, to submit it often and "
      "cheaply."},
+    {"_kernel", (PyCFunction)(void (*)(void))kernel_new, METH_VARARGS | METH_KEYWORDS,
+     "Makes a kernel."},
     {"_overlaps", overlaps, METH_VARARGS, "Whether two arrays share a byte, and what decided it."},
     {"_convert_trace", convert_trace, METH_VARARGS, "Converts a trace file."},
     {"_close_all", close_all, METH_NOARGS, "Cancels and closes all runtimes."},

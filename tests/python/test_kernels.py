@@ -244,6 +244,12 @@ def test_blas(rt):
         rt.clear_error()
 
 
+def test_types_that_programs_cannot_make():
+    for type in (pto.Kernel, pto.Task, pto.Tensor):
+        with pytest.raises(TypeError, match="cannot create"):
+            type(0, "f", [])
+
+
 def test_work_type(rt):
     seen, x = [], np.zeros(2)
 

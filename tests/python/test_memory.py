@@ -207,6 +207,35 @@ def test_without_numpy(run_python):
     """)
 
 
+def test_scopes_end_in_order():
+    """A generator can end its scope while another one is open inside of it."""
+    rt = pto.Runtime(workers=1)
+
+    def memory():
+        with rt.scope():
+            yield rt.empty(3)
+
+    for make in (rt.scope, lambda: rt.range("a phase")):
+        outer, inner = make(), make()
+        with outer:
+            with inner:
+                for call, error in ((lambda: outer.__exit__(None, None, None), pto.Error), (outer.__enter__, RuntimeError),
+                                    (lambda: make().__exit__(None, None, None), pto.Error)):
+                    with pytest.raises(error):
+                        call()
+    steps = memory()
+    first = next(steps)
+    with rt.scope():
+        with pytest.raises(pto.Error, match="still open"):
+            steps.close()
+        second = rt.empty(3)
+        rt.fill(second, 2)
+        assert rt.read(second).tolist() == [2] * 3
+    rt.fill(first, 1)
+    assert rt.read(first).tolist() == [1] * 3
+    rt.close(cancel=True)
+
+
 def test_wrong_scope_use(rt):
     with pytest.raises(pto.Error):
         with rt.scope():
