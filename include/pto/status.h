@@ -65,8 +65,8 @@ extern "C" {
     X(BUFFER_TOO_SMALL, 12, "the given memory is too small",                                       \
       "provide at least the size in the detail (for copies see pto_tensor_nbytes)")                \
     X(OVERLAP, 13, "source and destination share memory", "give the destination separate storage") \
-    X(BAD_DEVICE, 14, "unsupported device or memory that the CPU cannot reach",                    \
-      "move the data to a supported device first")                                                 \
+    X(BAD_DEVICE, 14, "no such device, or memory on a device where it is not usable here",         \
+      "use a device that `pto info` lists, or copy the data to one (pto_copy)")                    \
     X(BAD_DLPACK, 15, "malformed or unsupported DLPack tensor",                                    \
       "export it with whole-byte elements, lanes = 1 and DLPack major version 1 or the legacy "    \
       "struct")                                                                                    \

@@ -158,7 +158,7 @@ static pto_status load_nvidia(int32_t index, const known **k)
     if (s) {
         char why[400];
         snprintf(why, sizeof why, "%s", pto_error_detail());
-        return ptoi_fail(s, "device get: nvidia:%" PRId32 " was never added: %s", index, why);
+        return ptoi_fail(s, "device get: nvidia:%" PRId32 " cannot be used: %s", index, why);
     }
     *k = find(newest(PTO_DEVICE_NVIDIA), index);
     return PTO_OK;

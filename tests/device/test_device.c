@@ -95,7 +95,7 @@ static void what_cannot_be_is_refused(void **state)
     ops = ptoi_device_host;
     ops.alloc = NULL;
     expect_fail(pto_device_add(d, &ops), PTO_NULL_ARGUMENT, "alloc");
-    expect_fail(pto_device_get(d, &got), PTO_BAD_DEVICE, "nvidia:100 was never added");
+    expect_fail(pto_device_get(d, &got), PTO_BAD_DEVICE, "nvidia:100 cannot be used");
 }
 
 static void added_devices_are_found_and_replaced(void **state)

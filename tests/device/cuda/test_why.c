@@ -13,7 +13,7 @@ static void says_what_is_missing(void **state)
         skip(); /* it is installed, and there is a GPU */
     }
     words = words ? words : "NVIDIA";
-    expect_fail(pto_device_get(gpu, &ops), PTO_BAD_DEVICE, "device get: nvidia:0 was never added",
+    expect_fail(pto_device_get(gpu, &ops), PTO_BAD_DEVICE, "device get: nvidia:0 cannot be used",
                 words);
     print_message("%s\n", pto_error_detail());
     expect_ok(pto_tensor_init(&t, memory, sizeof memory, PTO_FLOAT32, 1, DIMS(4), NULL, 0));
