@@ -36,29 +36,22 @@ bool workload_other_kernels(const workload_job *job)
 #endif
 }
 
-/* A symbol of libpto-cuda.so; NULL and a message: there is none. */
-static void *find(pto_device device, const char *symbol)
+/* Finds a symbol of libpto-cuda.so. */
+static pto_status find(pto_device device, const char *symbol, void **found)
 {
     pto_device_ops ops;
-    if (pto_device_get(device, &ops)) { /* loads the library, or says why it cannot */
-        return NULL;
-    }
+    PTO_TRY(pto_device_get(device, &ops)); /* loads the library, or says why it cannot */
     void *library = dlopen("libpto-cuda.so", RTLD_NOW | RTLD_NOLOAD);
-    void *found = library ? dlsym(library, symbol) : NULL;
-    if (!found) {
-        PTO_IGNORE(pto_fail(PTO_NOT_IMPLEMENTED, "libpto-cuda.so has no %s", symbol));
-    }
-    return found;
+    *found = library ? dlsym(library, symbol) : NULL;
+    return *found ? PTO_OK : pto_fail(PTO_NOT_IMPLEMENTED, "libpto-cuda.so has no %s", symbol);
 }
 
 static pto_status add_launcher(const workload_job *job, const char *name, pto_kernel kernel)
 {
     typedef pto_kernel_fn find_fn(const char *, pto_status (*)(pto_status, const char *, ...));
-    find_fn *launcher = (find_fn *)(uintptr_t)find(job->device, "pto_cuda_workload_kernel");
-    if (!launcher) {
-        return PTO_NOT_IMPLEMENTED;
-    }
-    const pto_kernel_fn fn = launcher(name, pto_fail);
+    void *found;
+    PTO_TRY(find(job->device, "pto_cuda_workload_kernel", &found));
+    const pto_kernel_fn fn = ((find_fn *)(uintptr_t)found)(name, pto_fail);
     if (!fn) {
         return pto_fail(PTO_NOT_IMPLEMENTED, "kernel '%s': libpto-cuda.so has no variant of it",
                         name);
@@ -85,6 +78,20 @@ pto_status workload_kernel(workload_job *job, const char *name, pto_worker_type 
     return nvidia ? add_launcher(job, full, *kernel) : PTO_OK;
 }
 
+pto_status workload_place_process(const workload_job *job)
+{
+    if (job->elsewhere) {
+        return PTO_OK;
+    }
+    const char *remedy = "";
+    for (size_t i = 0; i < job->what->n_options; i++) {
+        remedy = strcmp(job->what->options[i].name, "device") ? remedy : ": use --device cpu:0";
+    }
+    return pto_fail(PTO_BAD_CONFIG,
+                    "worker processes (place process) cannot reach the memory of %s%s",
+                    job->what->name, remedy);
+}
+
 pto_status workload_place_gpu(const workload_job *job, pto_config *config)
 {
     if (!job->elsewhere) {
@@ -92,8 +99,9 @@ pto_status workload_place_gpu(const workload_job *job, pto_config *config)
     }
     config->device = job->device;
     if (job->device.type == PTO_DEVICE_NVIDIA) {
-        config->gpu_module = find(job->device, "workloads_module");
-        return config->gpu_module ? PTO_OK : PTO_NOT_IMPLEMENTED;
+        void *module;
+        PTO_TRY(find(job->device, "workloads_module", &module));
+        config->gpu_module = module;
     }
     return PTO_OK;
 }

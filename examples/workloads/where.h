@@ -31,6 +31,9 @@ pto_status workload_kernel(workload_job *job, const char *name, pto_worker_type 
 /* Whether sums may have another order than in the C functions. */
 bool workload_other_kernels(const workload_job *job);
 
+/* Called by the tool for place process: the data must be copied into memory that workers reach. */
+pto_status workload_place_process(const workload_job *job);
+
 /* Called by the tool for place gpu: completes the configuration. */
 pto_status workload_place_gpu(const workload_job *job, pto_config *config);
 

@@ -55,6 +55,36 @@ for orchestrator in caller thread; do
         done
     done
 done
+# The option is the same as the variable. The data is copied to cpu:0 unless something else is said.
+case $sanitize in
+*thread*) ;;
+*)
+    object=$("$pto" run vector --small --workers 2 --place process 2>&1)
+    case $object in
+    *'device cpu:0'*'threads   2 workers in other processes, scheduler in them'*'result    right'*) ;;
+    *) say "vector --place process: $object" ;;
+    esac
+    case $object in
+    *'no profile: the kernels run in other processes'*) ;;
+    *) say "vector --place process does not say why it has no profile: $object" ;;
+    esac
+    object=$("$pto" run vector --small --place process --json 2>/dev/null)
+    case $object in
+    *'"scheduler":"process"'*) ;;
+    *) say "the JSON does not name the place: $object" ;;
+    esac
+    ;;
+esac
+# A GPU that is not there is no such device, for every workload that takes one.
+if [ ! -e /dev/nvidiactl ]; then
+    for name in vector bgemm rearrange; do
+        object=$("$pto" run $name --small --device nvidia:0 2>&1)
+        case $?:$object in
+        1:*'no such device, '*': nvidia:0 cannot be used: '*NVIDIA*'hint: use a device that `pto info` lists'*) ;;
+        *) say "$name on a GPU that is not there: $object" ;;
+        esac
+    done
+fi
 # Workloads on a device that schedules for itself.
 unset PTO_SCHEDULER
 for name in vector bgemm cholesky stencil attention decode; do

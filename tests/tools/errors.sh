@@ -62,7 +62,9 @@ refuse "--tile takes a number from 1 to 4g, not ''" run vector --tile ''
 refuse "not '99999999999999999999'" run vector --elements 99999999999999999999
 refuse "not '9999999999t'" run vector --elements 9999999999t
 refuse "--workers takes a number from 0 to 1k, not '-1'" run vector --workers -1
-refuse "--place takes inline, thread or gpu, not 'process'" run vector --place process
+refuse "--place takes inline, thread, process or gpu, not 'moon'" run vector --place moon
+refuse "cannot reach the memory of lu" run lu --small --place process
+refuse "cannot reach the memory of vector: use --device cpu:0" run vector --small --place process --device none
 refuse "--rings takes default or tight, not 'loose'" run vector --rings loose
 refuse "--levels takes a number from 1 to 8" run vector --levels 9
 refuse "larger than the plate" run stencil --small --tile 100

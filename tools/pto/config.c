@@ -130,15 +130,26 @@ uint32_t options_workers(const pto_config *config)
     return n_cores > 2 ? (uint32_t)n_cores - 1 : 1;
 }
 
+static const char *const place_names[] = {[PTO_PLACE_INLINE] = "inline",
+                                          [PTO_PLACE_THREAD] = "thread",
+                                          [PTO_PLACE_PROCESS] = "process",
+                                          [PTO_PLACE_GPU] = "gpu"};
+
+pto_place options_place_named(const char *name)
+{
+    for (size_t i = PTO_PLACE_INLINE; i < sizeof place_names / sizeof *place_names; i++) {
+        if (!strcasecmp(name, place_names[i])) {
+            return (pto_place)i;
+        }
+    }
+    return PTO_PLACE_DEFAULT;
+}
+
 const char *options_place(const pto_config *config)
 {
     const char *said = variable("PTO_SCHEDULER");
-    static const char *const names[] = {"inline", "thread", "gpu"};
-    static const pto_place places[] = {PTO_PLACE_INLINE, PTO_PLACE_THREAD, PTO_PLACE_GPU};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (config->place == places[i] || (!config->place && said && !strcasecmp(said, names[i]))) {
-            return names[i];
-        }
-    }
-    return names[0];
+    const pto_place place = config->place ? config->place
+                            : said        ? options_place_named(said)
+                                          : PTO_PLACE_DEFAULT;
+    return place_names[place ? place : PTO_PLACE_INLINE];
 }

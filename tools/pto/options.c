@@ -45,7 +45,9 @@ static const common commons[COMMON_COUNT] = {
     [COMMON_WORKERS] = {"workers", "N", "worker threads; with 0 the caller does all the work", 0,
                         PTO_MAX_WORKERS},
     [COMMON_PLACE] = {"place", "PLACE",
-                      "of the scheduler: inline, thread (a dedicated one) or gpu (--device)", 0, 0},
+                      "of the scheduler: inline, thread (a dedicated one), process (worker\n"
+                      "processes; --device is cpu:0 then) or gpu (--device)",
+                      0, 0},
     [COMMON_RINGS] = {"rings", "KIND", "default, or tight: close to the smallest that work", 0, 0},
     [COMMON_RING_TASKS] = {"ring-tasks", "N", "live tasks per level", 2, 1 << 22},
     [COMMON_HEAP] = {"heap", "BYTES", "memory for temporaries, per level", 64, INT64_C(1) << 46},
@@ -147,19 +149,12 @@ static options_answer read_choice(const options *o, const char *name, const char
 
 static options_answer read_place(options *o, const char *text)
 {
-    static const struct {
-        const char *name;
-        pto_place place;
-    } places[] = {
-        {"inline", PTO_PLACE_INLINE}, {"thread", PTO_PLACE_THREAD}, {"gpu", PTO_PLACE_GPU}};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (!strcmp(text, places[i].name)) {
-            o->place = places[i].place;
-            return OPTIONS_RUN;
-        }
+    o->place = options_place_named(text);
+    if (o->place != PTO_PLACE_DEFAULT) {
+        return OPTIONS_RUN;
     }
-    fprintf(stderr, "pto run %s: --place takes inline, thread or gpu, not '%s'\n", o->what->name,
-            text);
+    fprintf(stderr, "pto run %s: --place takes inline, thread, process or gpu, not '%s'\n",
+            o->what->name, text);
     return OPTIONS_BAD;
 }
 
@@ -258,21 +253,30 @@ static options_answer refuse(const workload *what, const struct option *longs, s
 
 static void set_defaults(options *o, const workload *what, int argc, char **argv)
 {
-    const char *said = getenv("PTO_SCHEDULER");
-    bool small = false, gpu = said && !strcasecmp(said, "gpu");
+    const char *place = getenv("PTO_SCHEDULER");
+    bool small = false;
     for (int i = 1; i < argc; i++) {
         small |= !strcmp(argv[i], "--small");
         if (!strcmp(argv[i], "--place") && i + 1 < argc) {
-            gpu = !strcmp(argv[i + 1], "gpu");
+            place = argv[i + 1];
         } else if (!strncmp(argv[i], "--place=", 8)) {
-            gpu = !strcmp(argv[i] + 8, "gpu");
+            place = argv[i] + 8;
         }
     }
-    *o = (options){.what = what, .seed = 1, .repeat = 1, .check = true, .workers = -1, .gpu = gpu};
+    const pto_place where = place ? options_place_named(place) : PTO_PLACE_DEFAULT;
+    const bool gpu = where == PTO_PLACE_GPU, process = where == PTO_PLACE_PROCESS;
+    *o = (options){.what = what,
+                   .seed = 1,
+                   .repeat = 1,
+                   .check = true,
+                   .workers = -1,
+                   .gpu = gpu,
+                   .process = process};
     for (size_t i = 0; i < what->n_options; i++) {
         const workload_option *option = &what->options[i];
         o->number[i] = small ? option->small : gpu && option->gpu ? option->gpu : option->number;
-        o->text[i] = what->options[i].text;
+        /* Worker processes do not see the memory of a workload: it has to be copied. */
+        o->text[i] = process && !strcmp(option->name, "device") ? "cpu:0" : option->text;
     }
 }
 

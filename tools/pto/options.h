@@ -25,7 +25,8 @@ typedef struct options {
 
     /* Options of the runtime. Zero means not given; for workers it is -1. */
     bool tight;
-    bool gpu; /* place gpu, by option or variable */
+    bool gpu;     /* place gpu, by option or variable */
+    bool process; /* place process, likewise */
     pto_place place;
     int64_t workers, ring_tasks, heap, levels;
 } options;
@@ -49,5 +50,8 @@ pto_config options_config(const options *o, const workload_job *job);
 /* The number of workers with this configuration, and where the scheduler runs. */
 uint32_t options_workers(const pto_config *config);
 const char *options_place(const pto_config *config);
+
+/* The place of this name; PTO_PLACE_DEFAULT if there is none. */
+pto_place options_place_named(const char *name);
 
 #endif /* TOOL_OPTIONS_H */

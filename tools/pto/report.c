@@ -62,7 +62,10 @@ static void print_sizes(const options *o)
 static void print_threads(const run_result *r)
 {
     label("threads");
-    if (r->workers) {
+    const bool processes = r->place[0] == 'p';
+    if (processes) {
+        printf("%" PRIu32 " worker%s in other processes", r->workers, r->workers > 1 ? "s" : "");
+    } else if (r->workers) {
         printf("%" PRIu32 " worker%s and the caller", r->workers, r->workers > 1 ? "s" : "");
     } else {
         printf("the caller alone");
@@ -73,6 +76,7 @@ static void print_threads(const run_result *r)
     }
     printf(", scheduler %s\n", r->place[0] == 't'   ? "on its own thread"
                                : r->place[0] == 'g' ? "on the device"
+                               : processes          ? "in them"
                                                     : "inline");
 }
 

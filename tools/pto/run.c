@@ -234,6 +234,11 @@ static int run_profile(runner *r)
         }
         return OK;
     }
+    if (r->o->process && r->o->profile == PROFILE_AUTO) {
+        workload_say(&r->job, "no profile: the kernels run in other processes "
+                              "(PTO_TRACE=run.ptrace records them)");
+        return OK;
+    }
     pto_status status = profile_create(&r->profile, result->tasks);
     if (status == PTO_OK) {
         const pto_watcher watcher = profile_watcher(r->profile);
@@ -288,7 +293,9 @@ static int run_all(runner *r)
 static int with_runtime(runner *r)
 {
     pto_config config = options_config(r->o, &r->job);
-    pto_status status = r->o->gpu ? workload_place_gpu(&r->job, &config) : PTO_OK;
+    pto_status status = r->o->gpu       ? workload_place_gpu(&r->job, &config)
+                        : r->o->process ? workload_place_process(&r->job)
+                                        : PTO_OK;
     status = status ? status : pto_runtime_create(&r->job.rt, &config);
     if (status != PTO_OK) {
         return tell_failure(r, status, status == PTO_BAD_CONFIG ? BAD_INPUT : FAILED);
