@@ -186,8 +186,8 @@ PTO_API PTO_MUST_CHECK pto_status pto_fail(pto_status status, const char *format
     PTO_PRINTF(2, 3);
 
 /* Completes a task whose kernel returned PTO_PENDING or is about to. `status` is PTO_OK or an
- * error, as if the kernel had returned it. Call it once, from any thread. PTO_BAD_TASK if there is
- * no such task or it is not pending. */
+ * error up to 255, as if the kernel had returned it. Call it once, from any thread. PTO_BAD_TASK if
+ * there is no such task or it is not pending. */
 PTO_API PTO_MUST_CHECK pto_status pto_task_complete(pto_runtime *rt, pto_task task,
                                                     pto_status status);
 

@@ -119,8 +119,11 @@ pto_status pto_kernel_register(pto_runtime *rt, const char *name, pto_worker_typ
                          "loaded or made after the runtime was created",
                          name);
     }
-    if (rt->processes && user) {
-        PTO_TRY(ptoi_shared_check_bytes(rt, "register a kernel: its user data", user, 1));
+    if (rt->processes && user && ptoi_shared_check_bytes(rt, "", user, 1)) {
+        return ptoi_fail(PTO_BAD_MEMORY,
+                         "register a kernel: '%s': worker processes cannot reach its user data at "
+                         "%p: get that memory with pto_shared_alloc",
+                         name, user);
     }
     uint32_t text = add_string(rt, name);
     if (!text) {

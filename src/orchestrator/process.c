@@ -448,8 +448,13 @@ pto_status ptoi_process_lost(const pto_runtime *rt)
     } else {
         snprintf(how, sizeof how, "exited with status %d", WEXITSTATUS(l.how));
     }
-    return ptoi_fail(PTO_WORKER_LOST, "%s process %d %s%s: call pto_recover to go on",
-                     l.helper ? "helper" : "worker", (int)l.pid, how, task);
+    char others[64] = "";
+    if (l.count > 1) {
+        snprintf(others, sizeof others, "; %u more process%s ended", l.count - 1,
+                 l.count > 2 ? "es have" : " has");
+    }
+    return ptoi_fail(PTO_WORKER_LOST, "%s process %d %s%s%s: call pto_recover to go on",
+                     l.helper ? "helper" : "worker", (int)l.pid, how, task, others);
 }
 
 /* ---- Recovery ---- */

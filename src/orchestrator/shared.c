@@ -266,10 +266,10 @@ pto_status ptoi_shared_check_bytes(const pto_runtime *rt, const char *who, const
     }
     return ptoi_fail(PTO_BAD_MEMORY,
                      "%s: worker processes cannot reach the memory at %p, %" PRIu64
-                     " bytes: get it "
+                     " byte%s: get it "
                      "with pto_shared_alloc, use managed tensors (pto_temp), or copy it with "
                      "pto_execute",
-                     who, memory, bytes);
+                     who, memory, bytes, bytes == 1 ? "" : "s");
 }
 
 pto_status ptoi_shared_check(const pto_runtime *rt, const char *who, const pto_tensor *t)

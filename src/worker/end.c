@@ -185,8 +185,10 @@ static pto_status find_pending(const ptoi_view *view, pto_task task, pto_status 
     const uint32_t level = (uint32_t)task & 7;
     const uint64_t seq = task >> 3;
     if (status == PTO_PENDING || (uint32_t)status > PTOI_PHASE_STATUS_MASK) {
-        return ptoi_fail(PTO_BAD_TASK, "complete: status %d of task %llu is no ending", (int)status,
-                         (unsigned long long)task);
+        return ptoi_fail(PTO_BAD_TASK,
+                         "complete: status %d of task %llu: a task ends with PTO_OK or with "
+                         "an error from 1 to %u, not with PTO_PENDING",
+                         (int)status, (unsigned long long)task, PTOI_PHASE_STATUS_MASK);
     }
     if (level >= view->levels) {
         return no_such_task(task);

@@ -142,6 +142,51 @@ static void test_ways(void **state)
     assert_int_equal(pto_runtime_destroy(&s.rt, PTO_WAIT), PTO_OK);
 }
 
+/* Ends its process when another kernel does the same in another process. */
+static pto_status die_together(const pto_call *call)
+{
+    kill_count *count = call->args[1].data;
+    atomic_fetch_add(count, 1);
+    while (atomic_load(count) < 2) {
+        usleep(100);
+    }
+    kill_self(KILL_SIGNAL);
+    return PTO_OK;
+}
+
+/* Two processes end at the same time. The loss names the first one, and says that there is another. */
+static void test_two(void **state)
+{
+    stage s;
+    pto_kernel kernel;
+    pto_tensor t[2];
+    void *memory;
+    bool told = false;
+    (void)state;
+    start(&s, 2);
+    assert_int_equal(pto_kernel_register(s.rt, "both", PTO_VECTOR, die_together, NULL, &kernel),
+                     PTO_OK);
+    assert_int_equal(pto_shared_alloc(s.rt, 2 * sizeof(int32_t), &memory), PTO_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(
+            pto_external_tensor(s.rt, (int32_t *)memory + i, PTO_INT32, 0, NULL, &t[i]), PTO_OK);
+        assert_int_equal(pto_submit(s.rt, kernel, pto_inout(&t[i]), pto_nodep(pto_inout(&s.t))),
+                         PTO_OK);
+    }
+    for (int tries = 0; !told && tries < 10000; tries++) { /* the second end may be seen later */
+        assert_int_equal(pto_wait(s.rt), PTO_WORKER_LOST);
+        told = strstr(pto_error_detail(), "; 1 more process has ended: call pto_recover");
+        usleep(1000);
+    }
+    if (!told) {
+        fail_msg("%s", pto_error_detail());
+    }
+    assert_int_equal(pto_recover(s.rt), PTO_OK);
+    assert_int_equal(pto_wait(s.rt), PTO_TASK_FAILED);
+    assert_int_equal(pto_clear_error(s.rt), PTO_OK);
+    assert_int_equal(pto_runtime_destroy(&s.rt, PTO_WAIT), PTO_OK);
+}
+
 /* From the kill to the return of a wait. Returns whether the loss was known in time. */
 static bool await_loss(stage *s, int pid, const char *name)
 {
@@ -437,11 +482,17 @@ static void test_program(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ways),          cmocka_unit_test(test_in_time),
-        cmocka_unit_test(test_helper),        cmocka_unit_test(test_given_up),
-        cmocka_unit_test(test_grace),         cmocka_unit_test(test_in_grace),
-        cmocka_unit_test(test_program),       cmocka_unit_test(test_grace_of_a_kernel),
-        cmocka_unit_test(test_exit_and_fork), cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_ways),
+        cmocka_unit_test(test_two),
+        cmocka_unit_test(test_in_time),
+        cmocka_unit_test(test_helper),
+        cmocka_unit_test(test_given_up),
+        cmocka_unit_test(test_grace),
+        cmocka_unit_test(test_in_grace),
+        cmocka_unit_test(test_program),
+        cmocka_unit_test(test_grace_of_a_kernel),
+        cmocka_unit_test(test_exit_and_fork),
+        cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
