@@ -638,7 +638,33 @@ function print_header(h,    file, i, s, begun, n, lines, name) {
         link("pto.h", "pto")
 }
 
+# A macro of the form name(rt, ...) that passes its arguments and the line of the call on to name_at has
+# the parameters of that function, except for file and line.
+function spell_macro(name,    body, to, null, text) {
+    if (kind[name] != "macro" || prototype[name] !~ /^[a-z_]+\([a-z]+, \.\.\.\)$/)
+        return
+    body = body_of[name]
+    gsub(/[ \\]+/, " ", body)
+    to = body = trim(body)
+    sub(/\(.*$/, "", to)
+    if (to !~ /_at$/ || !(to in prototype))
+        return
+    null = body ~ /\(\([a-z]+\), __VA_ARGS__, NULL, __FILE__, __LINE__\)$/
+    if (!null && body !~ /\(\([a-z]+\), __VA_ARGS__, __FILE__, __LINE__\)$/)
+        return
+    text = prototype[to]
+    sub(to "\\(", name "(", text)
+    if (!sub(/, const char \*file, int line\)$/, ")", text))
+        return
+    if (null)
+        sub(/, [^,]*\)$/, ")", text)
+    prototype[name] = text
+    kind[name] = "spelt"
+}
+
 END {
+    for (n = 1; n <= names; n++)
+        spell_macro(order[n])
     # The name that users call comes first: pto_alloc before pto_alloc_at.
     for (g = 1; g <= groups; g++) {
         first[g] = group_members[g]

@@ -50,16 +50,15 @@ PTO_API PTO_MUST_CHECK pto_status pto_shared_free(pto_runtime *rt, void *memory)
  * submit or write, acknowledge that (pto_refused). Does nothing if no process is lost. */
 PTO_API PTO_MUST_CHECK pto_status pto_recover(pto_runtime *rt);
 
-/* ---- Workers from outside ----
- *
- * A runtime that was created with config.attach (PTO_ATTACH=NAME) also takes workers from processes
+/* ---- Workers from outside ---- */
+
+/* A runtime that was created with config.attach (PTO_ATTACH=NAME) also takes workers from processes
  * that it did not start, at any time. `pto worker --attach NAME --kernels ./libmine.so` is one. They
  * find kernels by name, in a table that a shared object exports (PTO_KERNEL_EXPORT). A process that
  * lacks a kernel of a type that it serves cannot attach; a kernel that is registered later and that an
  * attached process lacks is refused by pto_submit. A process may leave when it likes; when it dies,
  * that is a loss like any other, but pto_recover does not start it again. Only processes of the same
- * user can attach, and not while a trace is recorded.
- */
+ * user can attach, and not while a trace is recorded. */
 
 /* An entry of the table. */
 typedef struct pto_kernel_export {

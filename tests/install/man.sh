@@ -78,6 +78,12 @@ awk -v man="$man/" '
             complain("its page does not name it")
         if (text["SYNOPSIS"] !~ ("[ *B]" name "\\("))
             complain("its page does not show how it is called")
+        # Only these take any number of arguments.
+        if (name !~ /^(pto_submit|PTO_RANGE)$/ && text["SYNOPSIS"] !~ ("pto_[a-z]+ " name "\\(") &&
+            text["SYNOPSIS"] ~ (name "\\([^;]*, \\\\&\\.\\.\\.\\)\\\\fR\n"))
+            complain("its page does not say what its arguments are")
+        if (text["NOTES"] ~ /\\-\\-\\-/)
+            complain("the title of a section is under NOTES")
     }
     END { exit bad }' "$work/fallible" "$work/functions" || bad=1
 

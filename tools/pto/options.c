@@ -46,7 +46,7 @@ static const common commons[COMMON_COUNT] = {
                         PTO_MAX_WORKERS},
     [COMMON_PLACE] = {"place", "PLACE",
                       "of the scheduler: inline, thread (a dedicated one), process (worker\n"
-                      "processes; --device is cpu:0 then) or gpu (--device)",
+                      "                     processes; --device is cpu:0 then) or gpu (--device)",
                       0, 0},
     [COMMON_RINGS] = {"rings", "KIND", "default, or tight: close to the smallest that work", 0, 0},
     [COMMON_RING_TASKS] = {"ring-tasks", "N", "live tasks per level", 2, 1 << 22},
@@ -76,7 +76,11 @@ static void print_option(FILE *out, const char *name, const char *value, const c
 {
     char left[64];
     snprintf(left, sizeof left, "--%s%s%s", name, value ? " " : "", value ? value : "");
-    fprintf(out, "  %-18s %s", left, help);
+    if (strlen(left) <= 18) {
+        fprintf(out, "  %-18s %s", left, help);
+    } else {
+        fprintf(out, "  %s\n%21s%s", left, "", help);
+    }
 }
 
 void options_print_common(FILE *out)
