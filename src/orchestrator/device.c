@@ -93,7 +93,7 @@ static pto_status open_device(pto_runtime *rt, const char *who, pto_device devic
     ptoi_rt_device *d = &rt->devices[n];
     *d = (ptoi_rt_device){.device = device, .ops = ops};
     d->first_worker = first;
-    PTO_TRY(ptoi_trace_add_threads(rt, ptoi_scheduler_count_threads(rt->scheduler, &ops)));
+    PTO_TRY(ptoi_trace_add_threads(rt, ptoi_scheduler_count_threads(rt->scheduler, &ops), false));
     s = ptoi_scheduler_add_device(rt->scheduler, n, device, &ops, first, &d->served, &workers);
     d->n_workers = workers;
     ptoi_release32(&h->device_workers, first + workers);
@@ -311,6 +311,9 @@ static pto_status add_grid(pto_runtime *rt)
         PTO_TRY(ptoi_device_heap(rt, "create", rt->home, l));
     }
     PTO_TRY(ptoi_scheduler_add_grid(rt->scheduler, rt->home, &rt->settings, first, &workers));
+    PTO_TRY(ptoi_trace_add_threads(rt, workers, true));
+    rt->grid_first = first;
+    rt->grid_workers = workers;
     d->n_workers += workers;
     ptoi_release32(&h->device_workers, first + workers);
     publish_device(rt, rt->home);

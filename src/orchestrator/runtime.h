@@ -246,7 +246,8 @@ struct pto_runtime {
     bool watched;   /* there is a watcher, the run is traced, or the next task has a label */
     uint32_t guarded; /* a bit for each device by number: managed memory there has guards */
     bool mirrored;    /* a device schedules for itself: orchestrator/mirror.h */
-    bool is_handle;   /* of a worker process: ptoi_runtime_for_worker */
+    uint32_t grid_first, grid_workers; /* then: its blocks, among the workers of other devices */
+    bool is_handle;                    /* of a worker process: ptoi_runtime_for_worker */
     pto_task last;
     pto_task unmapped; /* the task that runs alone because the map cannot hold it; 0: none */
     ptoi_poison poison;

@@ -145,11 +145,11 @@ pto_status ptoi_trace_create(pto_runtime *rt)
     return PTO_OK;
 }
 
-pto_status ptoi_trace_add_threads(pto_runtime *rt, uint32_t n)
+pto_status ptoi_trace_add_threads(pto_runtime *rt, uint32_t n, bool grid)
 {
     ptoi_trace *trace = rt->trace;
     for (uint32_t i = 0; trace && i < n && i < PTOI_DEVICE_WORKERS; i++) {
-        if (!reserve(&trace->ran[trace->n_ran], trace->limit * 2 + 4096, sizeof(ptoi_ran), true,
+        if (!reserve(&trace->ran[trace->n_ran], trace->limit * 2 + 4096, sizeof(ptoi_ran), !grid,
                      trace->shared)) {
             return ptoi_fail(PTO_OUT_OF_MEMORY,
                              "address space for a trace of %" PRIu64 " tasks on %u threads more: "

@@ -132,8 +132,9 @@ pto_status ptoi_trace_create(pto_runtime *rt);
 /* Writes the file. All other threads have ended. */
 pto_status ptoi_trace_finish(pto_runtime *rt);
 
-/* Makes logs for `n` more threads, of a device, before they start. */
-pto_status ptoi_trace_add_threads(pto_runtime *rt, uint32_t n);
+/* Makes logs for `n` more threads, of a device, before they start. `grid`: its blocks, which do not write
+ * them; most of these will be short. */
+pto_status ptoi_trace_add_threads(pto_runtime *rt, uint32_t n, bool grid);
 
 void ptoi_trace_free(pto_runtime *rt);
 

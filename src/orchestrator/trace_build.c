@@ -34,6 +34,7 @@ typedef struct maker {
     ptrace_device *devices; /* of arguments; `name` is a number at first */
     uint64_t n_devices;
     double ns_per_tick;
+    ptoi_grid_times grid; /* of the blocks of a grid, whose clock is another */
     texts texts;
     struct {
         uint64_t parks, failures, labels, ranges, text;
@@ -356,6 +357,57 @@ static void take_retires(maker *m)
     }
 }
 
+/* Whether there is a lane for a scheduler's thread. In place gpu that is the keeper. */
+static bool has_scheduler(const maker *m)
+{
+    const pto_place place = m->rt->settings.config.place;
+    return place == PTO_PLACE_THREAD || place == PTO_PLACE_GPU;
+}
+
+/* Whether a task ran on a block of a grid. */
+static bool is_on_grid(const maker *m, const ptrace_task *task)
+{
+    const uint32_t first = m->rt->settings.n_workers + 1 + has_scheduler(m) + m->rt->grid_first;
+    return task->lane != PTRACE_NONE && task->lane - first < m->rt->grid_workers;
+}
+
+/* No task starts before it was submitted. If some seem to, the clock of the device is behind that of the
+ * host, by no more than their error: all times of the grid are moved. */
+static void move_grid(maker *m)
+{
+    uint64_t behind = 0;
+    for (uint32_t i = 0; i < m->n_tasks; i++) {
+        const ptrace_task *task = &m->tasks[i];
+        if (is_on_grid(m, task) && task->submitted > task->start &&
+            task->submitted - task->start > behind) {
+            behind = task->submitted - task->start;
+        }
+    }
+    behind = behind < m->grid.error_ns ? behind : m->grid.error_ns;
+    for (uint32_t i = 0; behind && i < m->n_tasks; i++) {
+        if (is_on_grid(m, &m->tasks[i])) {
+            m->tasks[i].start += behind;
+            m->tasks[i].end += behind;
+        }
+    }
+}
+
+/* Times of one task from both clocks: those that are wrong by no more than the error are put in order. */
+static void mend(const maker *m, ptrace_task *task, uint64_t ready)
+{
+    const uint64_t error = m->grid.error_ns + PTOI_TICKS_BLUR_NS;
+    ready = ready < task->start ? ready : task->start;
+    if (task->ready < ready && ready - task->ready <= error) {
+        task->ready = ready; /* the keeper's time */
+    }
+    if (task->start == PTRACE_UNKNOWN && task->end < ready && ready - task->end <= error) {
+        task->end = ready; /* skipped on the device */
+    }
+    if (task->retired < task->end && task->end - task->retired <= error) {
+        task->retired = task->end;
+    }
+}
+
 /* The scheduler's thread records when it found a task ready. Without such a thread a task is ready
  * when its last producer ends, or when it is submitted. */
 static void find_ready(maker *m)
@@ -363,20 +415,27 @@ static void find_ready(maker *m)
     const ptrace_edge *edges = m->built->trace.edges;
     for (uint32_t i = 0; i < m->n_tasks; i++) {
         ptrace_task *task = &m->tasks[i];
-        uint64_t ready = task->submitted;
+        const bool on_grid = is_on_grid(m, task);
+        uint64_t ready = task->submitted, blur = PTOI_TICKS_BLUR_NS;
         for (uint32_t e = task->first_edge; e < task->first_edge + task->edges; e++) {
             const ptrace_task *from = edges[e].from == PTRACE_NONE ? NULL
                                                                    : &m->tasks[edges[e].from];
             if (from && from->end != PTRACE_UNKNOWN && from->end > ready) {
                 ready = from->end;
+                blur = PTOI_TICKS_BLUR_NS + (on_grid != is_on_grid(m, from) ? m->grid.error_ns
+                                             : on_grid                      ? m->grid.step_ns
+                                                                            : 0);
             }
         }
-        if (task->start < ready && ready - task->start <= PTOI_TICKS_BLUR_NS) {
+        if (task->start < ready && ready - task->start <= blur) {
             task->start = ready; /* the difference is within the error of the clock */
             task->end = task->end < ready ? ready : task->end;
         }
         if (task->ready == PTRACE_UNKNOWN && task->outcome != PTRACE_OPEN) {
             task->ready = ready < task->start ? ready : task->start;
+        }
+        if (m->grid.compared) {
+            mend(m, task, ready);
         }
     }
 }
@@ -394,7 +453,7 @@ static uint64_t lost_by_orchestrator(const ptoi_trace *log)
 static uint32_t lane_of(const maker *m, uint32_t log)
 {
     const uint32_t workers = m->rt->settings.n_workers;
-    const bool own = m->rt->settings.config.place == PTO_PLACE_THREAD;
+    const bool own = has_scheduler(m);
     if (log <= workers) {
         return log == workers ? 0 : log + 1;
     }
@@ -407,10 +466,14 @@ static uint32_t lane_of(const maker *m, uint32_t log)
                : workers + 1 + own + ptoi_get32(&m->rt->view.header->device_workers);
 }
 
-/* "sim:0 worker 1": thread `i` of those of all devices but the host. */
+/* "sim:0 worker 1": thread `i` of those of all devices but the host; or "sim:0 block 1" of a grid. */
 static uint32_t name_device_lane(maker *m, const char *text, uint32_t i)
 {
     const pto_runtime *rt = m->rt;
+    if (i - rt->grid_first < rt->grid_workers) {
+        return add_text(&m->texts, "%s block %" PRIu32,
+                        ptoi_device_words(ptoi_device_at(rt, rt->home)).s, i - rt->grid_first);
+    }
     uint32_t d = rt->n_devices - 1;
     while (d > 1 && rt->devices[d].first_worker > i) {
         d--;
@@ -426,7 +489,7 @@ static pto_status make_lanes(maker *m)
 #undef LANE_TEXT
     const pto_runtime *rt = m->rt;
     const uint32_t workers = rt->settings.n_workers;
-    const bool own = rt->settings.config.place == PTO_PLACE_THREAD;
+    const bool own = has_scheduler(m);
     const ptoi_log *logs = m->log->ran;
     const uint32_t elsewhere = ptoi_get32(&rt->view.header->device_workers);
     uint64_t others = 0, others_lost = 0; /* in place process each process has such a log */
@@ -696,6 +759,12 @@ static pto_status make_meta(maker *m)
                           ptoi_place_names[rt->settings.config.place], rt->levels);
     n += (size_t)snprintf(text + n, ROOM - n, "clock=%s\ntrace_limit=%" PRIu64 "\n",
                           ptoi_ticks_by_counter ? "tsc" : "monotonic", c->trace_limit);
+    if (m->grid.compared) {
+        n += (size_t)snprintf(text + n, ROOM - n,
+                              "device_clock_error_ns=%" PRIu64 "\ndevice_clock_step_ns=%" PRIu64
+                              "\ndevice_clock_compared=%" PRIu64 "\n",
+                              m->grid.error_ns, m->grid.step_ns, m->grid.compared);
+    }
     m->built->trace.meta = text;
     m->built->trace.n_meta = n;
     return PTO_OK;
@@ -717,6 +786,7 @@ static pto_status make(maker *m)
 {
     ptoi_afters afters = {NULL, NULL};
     m->built->trace.origin_ns = m->log->origin_ns;
+    m->grid = ptoi_scheduler_grid_times(m->rt->scheduler);
     calibrate(m);
     make_names(m);
     PTO_TRY(make_meta(m));
@@ -727,6 +797,7 @@ static pto_status make(maker *m)
     PTO_TRY(make_tasks(m, &afters));
     PTO_TRY(make_events(m));
     PTO_TRY(make_rings(m));
+    move_grid(m);
     take_retires(m);
     make_lives(m);
     PTO_TRY(ptoi_edges_find(m->built, m->tasks, &afters, m->rt->settings.config.overlap_budget));

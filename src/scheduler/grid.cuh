@@ -32,6 +32,9 @@ enum { PTOI_BLOCK_RUNS, PTOI_BLOCK_SKIPS, PTOI_BLOCK_ENDS };
 typedef struct ptoi_leader {
     ptoi_grid_worker worker;
     uint32_t index; /* slot of its task */
+    /* of a traced run */
+    ptoi_grid_mark began; /* its task; written by the last thread of the block */
+    ptoi_grid_place log;
 } ptoi_leader;
 
 PTOI_INLINE ptoi_leader *ptoi_block_leader(void)
@@ -57,9 +60,17 @@ PTOI_INLINE const ptoi_grid *ptoi_block_grid(const void *there)
 PTOI_INLINE void ptoi_block_moves(const ptoi_grid *g)
 {
     ptoi_mover mover = g->control->mover;
+    ptoi_grid_span span = {0, 0};
+    if (g->records && PTOI_GRID_LANE == 0) {
+        span = ptoi_grid_span_begin(g->records);
+    }
+    __syncwarp();
     mover.idle_since = mover.looked = ptoi_grid_clock(); /* the launch itself took time */
     while (mover.phase != PTOI_GRID_OVER) {
         (void)ptoi_grid_move(g, &mover); /* reads memory of the host each time: that is pause enough */
+    }
+    if (g->records && PTOI_GRID_LANE == 0) { /* the keeper waits for the end of the launch */
+        ptoi_grid_span_end(g->records, span);
     }
 }
 
@@ -263,7 +274,7 @@ PTOI_COLD void ptoi_block_keep_failure(const ptoi_grid *g, uint32_t id, uint32_t
 /* ---- Workers ---- */
 
 /* What has become of a task whose kernel has returned, or was not called. */
-PTOI_INLINE ptoi_outcome ptoi_block_judge(const ptoi_grid *g, pto_gpu_box *box, const ptoi_leader *l)
+PTOI_INLINE ptoi_outcome ptoi_block_judge(const ptoi_grid *g, pto_gpu_box *box, ptoi_leader *l)
 {
     const int status = box->status;
     if (box->state == PTOI_BLOCK_SKIPS) {
@@ -275,6 +286,9 @@ PTOI_INLINE ptoi_outcome ptoi_block_judge(const ptoi_grid *g, pto_gpu_box *box, 
     const bool early = status == PTO_CANCELLED && ptoi_get32(&g->control->cancelled);
     if (!early) {
         ptoi_block_keep_failure(g, l->worker.id, l->index, box);
+    }
+    if (!early && g->records) {
+        ptoi_grid_log_failed(g->records, &l->log, l->worker.id, box->task, (uint32_t)status, box->text);
     }
     box->status = 0;
     return early ? PTOI_SKIPPED : PTOI_FAILED;
@@ -295,6 +309,22 @@ PTOI_INLINE uint32_t ptoi_block_take(const ptoi_grid *g, ptoi_leader *l)
     }
 }
 
+/* Completes the task of the block. In a traced run it is recorded after that, so that nobody waits for it. */
+PTOI_INLINE void ptoi_block_complete(const ptoi_grid *g, pto_gpu_box *box, ptoi_leader *l)
+{
+    const bool traced = g->records != NULL;
+    ptoi_grid_mark ended;
+    if (traced) {
+        ended = ptoi_grid_now();
+    }
+    const ptoi_outcome outcome = ptoi_block_judge(g, box, l);
+    ptoi_grid_complete(g, &l->worker, l->index, outcome);
+    if (traced) {
+        ptoi_grid_log_ran(g->records, &l->log, l->worker.id, box->task, box->state == PTOI_BLOCK_RUNS, l->began,
+                          ended, outcome);
+    }
+}
+
 /* A worker: `kernels` has a function `run` that calls the kernel of a number. */
 template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, uint32_t id)
 {
@@ -302,6 +332,9 @@ template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, u
     ptoi_leader *l = ptoi_block_leader();
     if (threadIdx.x == 0) {
         l->worker = ptoi_grid_worker_begin(g, id, id < g->workers_of[0] ? 0 : 1);
+        if (g->records) {
+            l->log = g->records->place[id];
+        }
         box->grid = g;
         box->status = 0;
     }
@@ -320,17 +353,23 @@ template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, u
         }
         __syncthreads();
         if (box->state == PTOI_BLOCK_ENDS) {
+            if (g->records && threadIdx.x == 0) {
+                ptoi_grid_log_leave(g->records, &l->log, id);
+            }
             return;
         }
         if (threadIdx.x == blockDim.x - 1) { /* not the leader: its fences would wait for the bus */
             ptoi_far_set64(&g->lines[id].task, box->task); /* W6 */
+            if (g->records) {
+                l->began = ptoi_grid_now();
+            }
         }
         if (box->state == PTOI_BLOCK_RUNS) {
             kernels::run(box->kernel);
         }
         __syncthreads(); /* all that the block has written: before the leader completes the task */
         if (threadIdx.x == 0) {
-            ptoi_grid_complete(g, &l->worker, l->index, ptoi_block_judge(g, box, l));
+            ptoi_block_complete(g, box, l);
         }
     }
 }

@@ -99,9 +99,12 @@ PTOI_INLINE void ptoi_grid_pause(void)
 #else
 #include "base/os.h"
 
+/* The clocks of device and host differ. So do those of a simulated device: tests notice who confuses them. */
+#define PTOI_GRID_CLOCK_AHEAD UINT64_C(3600000000000)
+
 static inline uint64_t ptoi_grid_clock(void)
 {
-    return ptoi_os_clock();
+    return ptoi_os_clock() + PTOI_GRID_CLOCK_AHEAD;
 }
 
 static inline void ptoi_grid_pause(void)
@@ -109,6 +112,8 @@ static inline void ptoi_grid_pause(void)
     ptoi_os_yield();
 }
 #endif
+
+#include "scheduler/grid_log.h"
 
 #define PTOI_GRID_QUEUES 2u /* ready rings: for worker types that have blocks of their own */
 #define PTOI_GRID_DONE 64u  /* cells of the ring of completions that each worker has */
@@ -173,6 +178,7 @@ typedef struct ptoi_grid_control {
     ptoi_mover mover;
     uint32_t posts_taken; /* of the clerk */
     uint32_t letter;      /* of the clerk: the last one that it has answered */
+    uint32_t asked_time;  /* the same for questions about the time */
 } ptoi_grid_control;
 
 /* All that the roles need to know. It does not change during a launch. Addresses are those of the
@@ -196,6 +202,7 @@ typedef struct ptoi_grid {
     ptoi_a64 *resolved;      /* D2: of each lane, its next task */
     ptoi_worker_line *lines; /* of its workers, in the window */
     ptoi_failed *failures;   /* the same */
+    ptoi_grid_log *records;  /* of a traced run; NULL: there is none */
     uint32_t inbox_mask;     /* of fresh, host_ready, posts and cells */
     uint32_t n_workers;
     uint32_t workers_of[PTOI_GRID_QUEUES]; /* that take tickets there */
@@ -1069,6 +1076,17 @@ PTOI_INLINE void ptoi_grid_answer(const ptoi_grid *g, uint32_t asked)
     }
 }
 
+/* Tells the keeper of a traced run what time it is, if it has asked. One word, so there is nothing to
+ * order: what counts is that the clock is read after the question and before the answer. */
+PTOI_INLINE void ptoi_grid_tell_time(const ptoi_grid *g)
+{
+    const uint32_t asked = ptoi_far_get32(&g->shared->asked_time);
+    if (asked != g->control->asked_time) {
+        g->control->asked_time = asked;
+        ptoi_far_set64(&g->shared->time, ptoi_grid_clock());
+    }
+}
+
 /* One step of the clerk. All lanes; the first one completes. */
 PTOI_INLINE ptoi_grid_found ptoi_grid_serve(const ptoi_grid *g, ptoi_grid_worker *w)
 {
@@ -1083,6 +1101,9 @@ PTOI_INLINE ptoi_grid_found ptoi_grid_serve(const ptoi_grid *g, ptoi_grid_worker
         found = PTOI_GRID_SOMETHING;
     }
     if (PTOI_GRID_LANE == 0) {
+        if (g->records) {
+            ptoi_grid_tell_time(g);
+        }
         while (c->posts_taken != posted && ptoi_grid_has_room(g, w)) {
             const uint64_t post = ptoi_far_word(&g->posts[c->posts_taken & g->inbox_mask]);
             c->posts_taken++;

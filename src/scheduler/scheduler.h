@@ -106,6 +106,7 @@ struct ptoi_scheduler {
     ptoi_log *logs;                          /* of a traced run, one for each worker line */
 
     struct ptoi_keeper *keeper; /* place gpu: worker/keeper.h */
+    ptoi_grid_times grid_times; /* when it has left */
 
     /* places thread and gpu */
     ptoi_worker own; /* the scheduler's thread: serves no worker type, but counts and sleeps */

@@ -65,6 +65,14 @@ pto_status ptoi_scheduler_add_grid(ptoi_scheduler *s, uint32_t number,
                                    const ptoi_settings *settings, uint32_t first,
                                    uint32_t *n_workers);
 
+/* The times of a traced grid, after ptoi_scheduler_join: how far they may be from those of the host, the
+ * step of the device's clock, and how often the clocks were compared. All 0: nothing was recorded. */
+typedef struct ptoi_grid_times {
+    uint64_t error_ns, step_ns, compared;
+} ptoi_grid_times;
+
+ptoi_grid_times ptoi_scheduler_grid_times(const ptoi_scheduler *s);
+
 /* Tells it where the heap of a level on a device is, by its address on the host. Before a task names
  * it. With guards also where their arrays are; else NULL. */
 void ptoi_scheduler_add_heap(ptoi_scheduler *s, uint32_t device, uint32_t level, char *memory,

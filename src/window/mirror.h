@@ -85,12 +85,14 @@ typedef struct ptoi_grid_shared {
     ptoi_a32 hurry;                      /* end as soon as there is nothing to do */
     ptoi_a32 launched;                   /* how often the grid was launched; relaxed */
     ptoi_a32 lost;                       /* 1: the device is lost, and nobody answers any more */
+    ptoi_a32 asked_time; /* of a traced run: how often the keeper asked for the time; relaxed */
     /* written by the grid */
     _Alignas(PTOI_LINE) ptoi_a64 consumed; /* tasks released so far, when it ended */
     ptoi_a32 posts_taken;                  /* posts completed, when it ended */
     ptoi_a32 ended;                        /* D8: how often it has ended */
     ptoi_a64 log_taken;                    /* entries of the log that it has copied; relaxed */
     ptoi_a32 answered;                     /* D9: the last letter */
+    ptoi_a64 time; /* clock of the device when it answered `asked_time`; 0: never. Relaxed */
     _Alignas(PTOI_LINE) uint32_t text[PTOI_MAIL_BYTES / 4]; /* the answer */
 } ptoi_grid_shared;
 

@@ -43,6 +43,7 @@ static void *serve(void *context)
     const ptoi_grid_threads *t = context;
     const ptoi_grid *g = &t->keeper->grid;
     ptoi_mover mover = g->control->mover;
+    const ptoi_grid_span span = g->records ? ptoi_grid_span_begin(g->records) : (ptoi_grid_span){0};
     ptoi_grid_worker clerk = ptoi_grid_worker_begin(g, g->n_workers, PTOI_NONE);
     uint64_t at = ptoi_grid_first(g, 0);
     ptoi_grid_found resolver = PTOI_GRID_NOTHING, writer = resolver, clerks = resolver;
@@ -66,6 +67,9 @@ static void *serve(void *context)
         } else {
             back_off(&idle);
         }
+    }
+    if (g->records) {
+        ptoi_grid_span_end(g->records, span);
     }
     return NULL;
 }
@@ -99,7 +103,10 @@ static void *work(void *context)
     ptoi_worker *worker = context;
     ptoi_scheduler *s = worker->sched;
     const ptoi_grid *g = &s->keeper->grid;
-    ptoi_grid_worker w = ptoi_grid_worker_begin(g, worker->calls.call.worker, 0);
+    const uint32_t id = worker->calls.call.worker;
+    ptoi_grid_worker w = ptoi_grid_worker_begin(g, id, 0);
+    ptoi_grid_place log = g->records ? g->records->place[id] : (ptoi_grid_place){0};
+    ptoi_grid_mark began = {0}, ended = began;
     uint32_t idle = 0, index = 0;
     ptoi_set32(&worker->calls.line->thread, ptoi_os_thread_number());
     ptoi_crash_thread_begin(worker);
@@ -112,13 +119,23 @@ static void *work(void *context)
             back_off(&idle);
             continue;
         }
-        const ptoi_outcome outcome = ptoi_grid_may_run(g, index) ? call(g, worker, index)
-                                                                 : PTOI_SKIPPED;
-        if (worker->calls.watched) {
-            ptoi_log_completed(s, worker, index, outcome);
+        const pto_task task = ptoi_task_of(&g->view.slots[index]);
+        if (g->records) {
+            began = ptoi_grid_now();
+        }
+        const bool runs = ptoi_grid_may_run(g, index);
+        const ptoi_outcome outcome = runs ? call(g, worker, index) : PTOI_SKIPPED;
+        if (g->records) {
+            ended = ptoi_grid_now();
         }
         ptoi_grid_complete(g, &w, index, outcome);
+        if (g->records) {
+            ptoi_grid_log_ran(g->records, &log, id, task, runs, began, ended, outcome);
+        }
         idle = 0;
+    }
+    if (g->records) {
+        ptoi_grid_log_leave(g->records, &log, id);
     }
     ptoi_crash_thread_end(worker);
     return NULL;

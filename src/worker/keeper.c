@@ -13,6 +13,7 @@
 #include "scheduler/complete.h"
 #include "scheduler/grid_roles.h"
 #include "worker/end.h"
+#include "worker/grid_log.h"
 #include "worker/worker.h"
 
 #define POLLS_TO_ASK 64 /* of a resident grid, between two questions whether the device is well */
@@ -32,10 +33,12 @@ static uint64_t place(uint64_t *end, uint64_t bytes)
 typedef struct layout {
     uint64_t grid, control, done, slots, states, waits, fresh, resolved, descs, codes;
     uint64_t cells[PTOI_GRID_QUEUES], deps[PTOI_MAX_LEVELS], args[PTOI_MAX_LEVELS];
+    uint64_t log, log_used, log_place; /* of a traced run */
     uint64_t bytes;
 } layout;
 
-static layout lay_out(const ptoi_view *view, uint32_t n_workers, uint32_t n_resolvers)
+static layout lay_out(const ptoi_view *view, uint32_t n_workers, uint32_t n_resolvers,
+                      const ptoi_keeper_log *trace)
 {
     layout at = {0};
     const uint64_t cells = view->inbox_mask + UINT64_C(1);
@@ -55,6 +58,11 @@ static layout lay_out(const ptoi_view *view, uint32_t n_workers, uint32_t n_reso
     for (uint32_t l = 0; l < view->levels; l++) {
         at.deps[l] = place(&at.bytes, view->level[l].n_deps * sizeof(ptoi_ref));
         at.args[l] = place(&at.bytes, view->level[l].n_args * sizeof(ptoi_arg_desc));
+    }
+    if (trace) {
+        at.log = place(&at.bytes, sizeof(ptoi_grid_log));
+        at.log_used = place(&at.bytes, trace->n_chunks * sizeof(uint32_t));
+        at.log_place = place(&at.bytes, n_workers * sizeof(ptoi_grid_place));
     }
     return at;
 }
@@ -142,6 +150,25 @@ static void fill_in_image(char *image, const layout *at, const ptoi_view *view, 
     }
 }
 
+/* The log of a traced run, before anything was recorded. */
+static void fill_in_log(ptoi_keeper *k, const layout *at)
+{
+    ptoi_keeper_log *t = k->trace;
+    if (!t) {
+        return;
+    }
+    ptoi_grid_log *log = (ptoi_grid_log *)(void *)(k->image + at->log);
+    ptoi_grid_place *places = (ptoi_grid_place *)(void *)(k->image + at->log_place);
+    log->n_chunks = t->n_chunks;
+    log->ran = t->ran;
+    log->used = (uint32_t *)(void *)((char *)k->memory + at->log_used);
+    log->place = (ptoi_grid_place *)(void *)((char *)k->memory + at->log_place);
+    for (uint32_t i = 0; i < k->grid.n_workers; i++) {
+        places[i].chunk = PTOI_NONE;
+    }
+    k->grid.records = t->log = (ptoi_grid_log *)(void *)((char *)k->memory + at->log);
+}
+
 /* Lets the device use the window. */
 static pto_status share(ptoi_scheduler *s, ptoi_keeper *k, distance *by)
 {
@@ -163,7 +190,7 @@ static pto_status share(ptoi_scheduler *s, ptoi_keeper *k, distance *by)
 
 static pto_status create_mirror(ptoi_scheduler *s, ptoi_keeper *k)
 {
-    const layout at = lay_out(&s->view, k->grid.n_workers, k->grid.n_resolvers);
+    const layout at = lay_out(&s->view, k->grid.n_workers, k->grid.n_resolvers, k->trace);
     distance by;
     k->image_bytes = at.bytes;
     k->image = ptoi_os_reserve(at.bytes);
@@ -181,6 +208,7 @@ static pto_status create_mirror(ptoi_scheduler *s, ptoi_keeper *k)
     fill_in_window(&k->grid, &s->view, by);
     fill_in_mirror(&k->grid, &s->view, &at, k->memory);
     fill_in_image(k->image, &at, &s->view, (uint32_t)s->view.first);
+    fill_in_log(k, &at);
     if (!k->module) {
         return PTO_OK;
     }
@@ -236,9 +264,13 @@ static pto_status create(ptoi_scheduler *s, ptoi_keeper *k, const ptoi_settings 
     k->shared = (ptoi_grid_shared *)(void *)(sched + s->view.sched->grid_at);
     k->host_ready = (const ptoi_a64 *)(void *)(sched + s->view.sched->host_ready_at);
     k->posts = (uint64_t *)(void *)(sched + s->view.sched->host_posts_at);
+    PTO_TRY(ptoi_keeper_log_create(s, k, settings->config.trace_limit));
     PTO_TRY(create_mirror(s, k));
     if (!k->module) {
         PTO_TRY(ptoi_grid_threads_create(s, k, first));
+    }
+    for (uint32_t i = 0; i < g->n_workers; i++) { /* for readers: nobody wakes them */
+        ptoi_set32(&s->view.wakes->threads[g->first_line + i].types, PTOI_GRID_TYPES);
     }
     const int why = ptoi_worker_start(&s->own);
     return why ? ptoi_fail(PTO_SYSTEM, "create: the scheduler's thread: %s", strerror(why))
@@ -269,6 +301,11 @@ pto_status ptoi_scheduler_add_grid(ptoi_scheduler *s, uint32_t number,
     return ptoi_device_return(before, status);
 }
 
+ptoi_grid_times ptoi_scheduler_grid_times(const ptoi_scheduler *s)
+{
+    return s->grid_times;
+}
+
 void ptoi_keeper_destroy(ptoi_scheduler *s)
 {
     ptoi_keeper *k = s->keeper;
@@ -277,6 +314,8 @@ void ptoi_keeper_destroy(ptoi_scheduler *s)
     }
     const pto_device before = pto_device_current();
     PTO_IGNORE(pto_device_set_current(s->devices[k->device].device));
+    ptoi_keeper_log_finish(s, k);
+    ptoi_keeper_log_destroy(k);
     ptoi_grid_threads_destroy(s, k);
     for (int i = 0; i < 2; i++) {
         if (k->shared_at[i]) {
@@ -430,6 +469,9 @@ static bool reside(ptoi_scheduler *s, ptoi_keeper *k)
             return true;
         }
         k->resident = !ended;
+        if (k->resident) {
+            ptoi_keeper_log_time(k, false);
+        }
         return ended;
     }
     if (!grid_has_work(s, k)) {
@@ -469,6 +511,9 @@ bool ptoi_keeper_sees_work(const ptoi_scheduler *s)
 void ptoi_keeper_close(ptoi_scheduler *s)
 {
     ptoi_keeper *k = s->keeper;
+    if (k->resident) {
+        ptoi_keeper_log_time(k, true);
+    }
     ptoi_release32(&k->shared->hurry, 1);
     while (k->resident) {
         if (!reside(s, k)) {

@@ -21,6 +21,7 @@
 #define PTOI_KEEPER_NAP_US 50
 
 struct ptoi_grid_threads;
+struct ptoi_keeper_log;
 
 typedef struct ptoi_keeper {
     ptoi_grid grid; /* on a device with threads it is the grid; else the device has a copy */
@@ -38,7 +39,8 @@ typedef struct ptoi_keeper {
     void *memory;       /* the same on the device; with threads it is the image */
     void *shared_at[2]; /* memory that was shared with the device, to be given back; NULL: none */
     uint64_t shared_bytes[2];
-    bool resident; /* the grid was launched, and its end was not seen */
+    struct ptoi_keeper_log *trace; /* of a traced run (worker/grid_log.h); NULL: there is none */
+    bool resident;                 /* the grid was launched, and its end was not seen */
     uint32_t launches;
     uint32_t ready_taken; /* D5 */
     uint32_t posted;      /* D6 */

@@ -77,6 +77,21 @@ static void print_kinds(const char *what, uint64_t all, const uint64_t *counts,
     putchar('\n');
 }
 
+/* Place gpu: the blocks of a device have another clock. */
+static void print_device_clock(const ptoi_ptrace *trace)
+{
+    char error[64], step[64], compared[64];
+    if (*trace_meta(trace, "device_clock_error_ns", error, sizeof error)) {
+        printf("device clock   times of blocks are within %s of those of the host; it was compared "
+               "%s times,\n               and advances in steps of %s\n",
+               time_of(strtoull(error, NULL, 10)).s,
+               trace_plain(trace_meta(trace, "device_clock_compared", compared, sizeof compared)).s,
+               time_of(
+                   strtoull(trace_meta(trace, "device_clock_step_ns", step, sizeof step), NULL, 10))
+                   .s);
+    }
+}
+
 static void print_totals(const ptoi_ptrace *trace, const trace_stats *s)
 {
     char a[64], b[64], c[64], d[64];
@@ -108,6 +123,7 @@ static void print_totals(const ptoi_ptrace *trace, const trace_stats *s)
                s->waits, s->waits == 1 ? "" : "s", time_of(s->with_waits).s,
                percent(s->with_waits, makespan));
     }
+    print_device_clock(trace);
     printf("lost           %" PRIu64 " record%s%s\n", trace->lost, trace->lost == 1 ? "" : "s",
            trace->lost ? "; raise PTO_TRACE_LIMIT" : "");
 }
