@@ -75,27 +75,46 @@ static bool hear(const ptoi_keeper *k, ptoi_keeper_log *t)
     return true;
 }
 
-void ptoi_keeper_log_time(ptoi_keeper *k, bool now)
+static void ask(const ptoi_keeper *k, ptoi_keeper_log *t)
+{
+    t->asked_at = ptoi_clock_ns(CLOCK_MONOTONIC);
+    t->asking = true;
+    ptoi_set32(&k->shared->asked_time, ptoi_get32(&k->shared->asked_time) + 1);
+}
+
+/* The question waits for the grid, which answers it even if it leaves at once. */
+void ptoi_keeper_log_launch(const ptoi_keeper *k)
+{
+    if (k->trace && !k->trace->asking) {
+        ask(k, k->trace);
+    }
+}
+
+void ptoi_keeper_log_ended(const ptoi_keeper *k)
+{
+    if (k->trace && k->trace->asking) {
+        (void)hear(k, k->trace);
+    }
+}
+
+void ptoi_keeper_log_time(const ptoi_keeper *k, bool now)
 {
     ptoi_keeper_log *t = k->trace;
     if (!t || (t->asking && !hear(k, t) && !now)) {
         return;
     }
-    uint64_t clock = ptoi_clock_ns(CLOCK_MONOTONIC);
-    if (!now && t->clock.n && clock - t->asked_at < ASK_EVERY_NS) {
+    const uint64_t clock = ptoi_clock_ns(CLOCK_MONOTONIC);
+    if (!now && t->round_at && clock - t->round_at < ASK_EVERY_NS) {
         return;
     }
-    const uint64_t until = clock + QUESTIONS * PATIENCE_NS;
+    t->round_at = clock;
     for (uint32_t i = 0; i < QUESTIONS && !t->asking; i++) {
-        t->asked_at = clock;
-        t->asking = true;
-        ptoi_set32(&k->shared->asked_time, ptoi_get32(&k->shared->asked_time) + 1);
-        do {
-            clock = ptoi_clock_ns(CLOCK_MONOTONIC);
+        ask(k, t);
+        while (!hear(k, t) && ptoi_clock_ns(CLOCK_MONOTONIC) - clock < QUESTIONS * PATIENCE_NS) {
             if (!k->module) { /* the thread that answers may wait for this core */
                 ptoi_os_yield();
             }
-        } while (!hear(k, t) && clock < until);
+        }
     }
 }
 

@@ -13,6 +13,7 @@ typedef struct ptoi_keeper_log {
     ptoi_grid_ran *ran;             /* the same: n_chunks chunks */
     uint32_t n_chunks;              /* room for all tasks of the trace, wherever they run */
     uint64_t begin_ns, begin_ticks; /* one moment on both clocks of the host */
+    uint64_t round_at;              /* ns: when several questions were asked */
     uint64_t asked_at;              /* ns: the last question */
     uint64_t told;                  /* the last answer */
     bool asking;                    /* there is no answer yet */
@@ -21,8 +22,11 @@ typedef struct ptoi_keeper_log {
 /* Before the mirror is made. Nothing happens if the run is not traced. */
 pto_status ptoi_keeper_log_create(ptoi_scheduler *s, ptoi_keeper *k, uint64_t limit);
 
-/* While the grid is there: asks for the time now and then; or now, if the end is near. */
-void ptoi_keeper_log_time(ptoi_keeper *k, bool now);
+/* Before a launch, while the grid is there, and when it has ended: asks for the time now and then; or
+ * `now`, if the end is near. */
+void ptoi_keeper_log_launch(const ptoi_keeper *k);
+void ptoi_keeper_log_time(const ptoi_keeper *k, bool now);
+void ptoi_keeper_log_ended(const ptoi_keeper *k);
 
 /* The grid has left for good: its records become those of its workers. */
 void ptoi_keeper_log_finish(ptoi_scheduler *s, ptoi_keeper *k);

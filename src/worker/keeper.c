@@ -469,7 +469,9 @@ static bool reside(ptoi_scheduler *s, ptoi_keeper *k)
             return true;
         }
         k->resident = !ended;
-        if (k->resident) {
+        if (ended) {
+            ptoi_keeper_log_ended(k);
+        } else {
             ptoi_keeper_log_time(k, false);
         }
         return ended;
@@ -477,6 +479,7 @@ static bool reside(ptoi_scheduler *s, ptoi_keeper *k)
     if (!grid_has_work(s, k)) {
         return false;
     }
+    ptoi_keeper_log_launch(k);
     if (launch(k)) {
         lose(s, k);
         return true;

@@ -114,6 +114,19 @@ grep -q '^threads .* and the caller, 3 of sim:1, scheduler' "$work/summary" &&
     grep -q '^  *[0-9.]* .* of [0-9]* MiB on sim:1$' "$work/summary" &&
     grep -q '^busy .* caller [0-9]* %, sim:1 [0-9]* % [0-9]* % [0-9]* %; efficiency 0' "$work/summary" ||
     say "the summary does not name the device: $(cat "$work/summary")"
+# In place gpu the orchestrating thread runs nothing, and the device has blocks.
+PTO_GPU_WORKERS=2 "$pto" run bgemm --device sim:1 --place gpu --small --profile >"$work/summary" 2>&1
+grep -q '^threads  *[0-9]* workers*, 1 thread and 2 blocks of sim:1, scheduler on the device$' "$work/summary" &&
+    grep -q '^busy  *worker 0 [0-9]* %.*, sim:1 [0-9]* % [0-9]* % [0-9]* %; efficiency' "$work/summary" &&
+    ! grep '^threads\|^busy' "$work/summary" | grep -q caller ||
+    say "the summary of place gpu: $(cat "$work/summary")"
+# Its trace has their lanes, and says how exact their times are.
+PTO_GPU_WORKERS=2 PTO_TRACE=$work/grid.ptrace "$pto" run bgemm --device sim:0 --place gpu --small --no-profile \
+    --quiet || say "a traced run in place gpu: status $?"
+"$pto" trace report "$work/grid.ptrace" >"$work/words" 2>&1
+grep -q 'scheduler gpu,' "$work/words" && grep -q '^  sim:0 block 0 ' "$work/words" &&
+    grep -q '^  sim:0 block 1 ' "$work/words" && grep -q '^device clock .* within [0-9.]* [num]*s of' \
+    "$work/words" || say "the report of place gpu: $(cat "$work/words")"
 object=$("$pto" run bgemm --device sim:1 --small --profile --json 2>/dev/null)
 case $object in
 *'"devices":[{"device":"sim:1","workers":3,"heaps":['*'"device_busy_seconds":{"sim:1":['*) ;;

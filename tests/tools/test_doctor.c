@@ -152,6 +152,31 @@ static void run_slow_device(pto_runtime *rt)
     must(pto_wait(rt));
 }
 
+static pto_kernel make_for_sim(pto_runtime *rt, const char *name, pto_kernel_fn fn)
+{
+    const pto_kernel kernel = make(rt, name, PTO_CUBE, fn);
+    must(pto_kernel_variant(rt, kernel, PTO_DEVICE_SIM, fn, NULL));
+    return kernel;
+}
+
+/* Place gpu: one block runs, another task is ready, and a third waits. */
+static void run_grid(pto_runtime *rt)
+{
+    const pto_task first = submit(rt, make_for_sim(rt, "sleepy", stick), 0, 100);
+    const pto_kernel other = make_for_sim(rt, "next", quick);
+    submit(rt, other, first, 101);
+    say_ready();
+    must(pto_wait(rt));
+}
+
+static void run_grid_busy(pto_runtime *rt)
+{
+    submit(rt, make_for_sim(rt, "sleepy", stick), 0, 102);
+    const pto_task second = submit(rt, make_for_sim(rt, "urgent", quick), 0, 103);
+    say_ready();
+    must(pto_wait_task(rt, second));
+}
+
 /* The orchestrating thread is stuck in a kernel that it runs while it waits. */
 static void run_slow_caller(pto_runtime *rt)
 {
@@ -317,6 +342,10 @@ static pid_t start(const program *p)
         config.place = p->place;
         config.heap_bytes = p->heap;
         config.levels = 2;
+        if (p->place == PTO_PLACE_GPU) {
+            config.device = (pto_device){PTO_DEVICE_SIM, 0};
+            config.gpu_workers = 1;
+        }
         must(pto_runtime_create(&rt, &config));
         p->run(rt);
         _exit(0);
@@ -414,6 +443,45 @@ static void pending_at(pto_place place)
         "cause  the kernel 'send' returned PTO_PENDING, but pto_task_complete has not "
         "been called for the task.\n",
         call);
+    doctor_free(&r);
+    end(child);
+}
+
+/* The blocks of a device that schedules for itself: their tasks, and what they serve. */
+static void test_a_block_runs(void **state)
+{
+    (void)state;
+    const program p = {run_grid, 1, 0, 0, 0, PTO_PLACE_GPU, 0};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_RUNS, &r);
+    assert_int_equal(r.look.place, PTO_PLACE_GPU);
+    assert_int_equal(r.look.states[PEEK_RUNS], 1);
+    assert_int_equal(r.look.states[PEEK_WAITS], 1);
+    assert_int_equal(r.look.threads, 4); /* a worker, the caller, a thread for copies, a block */
+    assert_false(r.look.worker[2].block);
+    assert_true(r.look.worker[3].block);
+    assert_string_equal(peek_types_of(r.look.worker[3].types).s, "cube+vector");
+    assert_int_equal(r.look.worker[1].types, 0); /* the caller runs nothing */
+    assert_string_equal(r.look.worker[3].runs.kernel, "sleepy");
+    EXPECT_WORDS(&r, "complete, 1 running, 1 waiting.\n",
+                 "  task 0 (kernel 'sleepy', submitted at model.c:100) is running\n",
+                 ", on sim:0 block 0 (thread ", "get a backtrace");
+    doctor_free(&r);
+    end(child);
+}
+
+static void test_all_blocks_are_busy(void **state)
+{
+    (void)state;
+    const program p = {run_grid_busy, 1, 0, 0, 0, PTO_PLACE_GPU, 0};
+    const pid_t child = start(&p);
+    doctor_report r;
+    expect_cause(child, DOCTOR_BUSY, &r);
+    assert_int_equal(r.look.states[PEEK_RUNS], 1);
+    assert_int_equal(r.look.states[PEEK_READY], 1);
+    EXPECT_WORDS(&r, "cause  all blocks that serve cube tasks are busy:\n", "sim:0 block 0",
+                 "(kernel 'sleepy', submitted at model.c:102)", "(PTO_GPU_WORKERS)");
     doctor_free(&r);
     end(child);
 }
@@ -792,6 +860,8 @@ static void test_garbage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_block_runs),
+        cmocka_unit_test(test_all_blocks_are_busy),
         cmocka_unit_test(test_pending),
         cmocka_unit_test(test_pending_with_a_scheduler_thread),
         cmocka_unit_test(test_labels_and_ranges),

@@ -11,12 +11,13 @@ const char *doctor_cause_name(doctor_cause cause)
     return cause < DOCTOR_CAUSES ? names[cause] : "unknown";
 }
 
-/* "worker 2 (thread 4711)", "sim:0 worker 1 (thread 4712)", or the orchestrating thread. */
+/* "worker 2 (thread 4711)", "sim:0 worker 1 (thread 4712)", "nvidia:0 block 7", or the orchestrating
+ * thread. */
 static peek_words name_worker(const doctor_report *r, uint32_t worker)
 {
     peek_words w;
     const peek_worker *it = &r->look.worker[worker];
-    if (worker == r->look.workers) {
+    if (worker == r->look.workers || !it->thread) {
         snprintf(w.s, sizeof w.s, "%s", it->name);
     } else {
         snprintf(w.s, sizeof w.s, "%s (thread %u)", it->name, it->thread);
@@ -108,6 +109,30 @@ static void print_chain(FILE *out, const doctor_report *r)
     fputc('\n', out);
 }
 
+/* What to do about a kernel that does not return. */
+static void print_what_it_does(FILE *out, const doctor_report *r)
+{
+    const peek_worker *w = r->worker < r->look.threads ? &r->look.worker[r->worker] : NULL;
+    if (w && w->block && !w->thread) {
+        fprintf(
+            out,
+            "do     nothing if the kernel is expected to take this long. Otherwise see where its "
+            "block is:\n"
+            "         cuda-gdb -p %d -batch -ex 'info cuda kernels' -ex backtrace\n"
+            "       All threads of the block have to reach each __syncthreads of the kernel.\n",
+            r->process);
+        return;
+    }
+    fprintf(
+        out,
+        "do     nothing if the kernel is expected to take this long. Otherwise get a backtrace:\n"
+        "         gdb -p %d -batch -ex 'thread apply all backtrace'\n"
+        "       A kernel must not wait for other tasks.%s",
+        r->process,
+        w && w->block ? "\n"
+                      : " A kernel that waits for a device should return\n       PTO_PENDING.\n");
+}
+
 static void print_runs(FILE *out, const doctor_report *r)
 {
     const peek_task *t = &r->chain[r->n_chain - 1];
@@ -123,13 +148,7 @@ static void print_runs(FILE *out, const doctor_report *r)
         fprintf(out, "       Its thread sleeps%s%s: it waits for something outside the runtime.\n",
                 *r->thread.channel ? " in " : "", r->thread.channel);
     }
-    fprintf(
-        out,
-        "do     nothing if the kernel is expected to take this long. Otherwise get a backtrace:\n"
-        "         gdb -p %d -batch -ex 'thread apply all backtrace'\n"
-        "       A kernel must not wait for other tasks. A kernel that waits for a device should "
-        "return\n       PTO_PENDING.\n",
-        r->process);
+    print_what_it_does(out, r);
     if (r->look.place == PTO_PLACE_PROCESS) {
         fputs("       pto_cancel ends a kernel that does not return, with its process, after "
               "PTO_GRACE_MS milliseconds.\n",
@@ -147,10 +166,13 @@ static void print_busy(FILE *out, const doctor_report *r)
 {
     const peek_task *t = &r->chain[r->n_chain - 1];
     const char *type = pto_worker_type_name((pto_worker_type)t->type);
-    fprintf(out, "cause  all threads that serve %s tasks are busy:\n", type);
+    const bool blocks = r->look.place == PTO_PLACE_GPU && t->device == 1 &&
+                        t->type != PTO_ACCELERATOR;
+    fprintf(out, "cause  all %s that serve %s tasks are busy:\n", blocks ? "blocks" : "threads",
+            type);
     for (uint32_t i = 0, told = 0; i < r->look.threads && told < 8; i++) {
         const peek_worker *w = &r->look.worker[i];
-        if (w->types >> t->type & 1 && w->runs.task) {
+        if (w->device == t->device && w->types >> t->type & 1 && w->runs.task) {
             fprintf(out, "         %s: %s\n", name_worker(r, i).s, peek_name_of(&w->runs).s);
             told++;
         }
@@ -160,8 +182,8 @@ static void print_busy(FILE *out, const doctor_report *r)
         "do     nothing if these kernels will end. They must not wait for the ready task: submit "
         "the code that\n"
         "       waits as a task that depends on it. If they are slow, configure more workers "
-        "for %s (PTO_WORKERS).\n",
-        type);
+        "for %s (%s).\n",
+        type, blocks ? "PTO_GPU_WORKERS" : "PTO_WORKERS");
 }
 
 static void print_caller(FILE *out, const doctor_report *r)

@@ -101,8 +101,9 @@ peek_types peek_types_of(uint32_t types);
 /* ---- A snapshot ---- */
 
 typedef struct peek_worker {
-    char name[48];   /* "worker 2", "sim:0 worker 1", "the orchestrating thread" */
+    char name[48];   /* "worker 2", "sim:0 worker 1", "sim:0 block 1", "the orchestrating thread" */
     uint32_t device; /* its number */
+    bool block;      /* of a device that schedules for itself */
     uint32_t types;
     uint32_t thread; /* 0: no thread of its own */
     uint64_t completed;
@@ -154,6 +155,13 @@ typedef struct peek_look {
     peek_worker *worker; /* the workers of the host, the orchestrating thread, and the workers of
                             other devices in the order in which they started */
 } peek_look;
+
+/* Whether worker `i` of device `d` is a block of a grid, and not a thread of the host. In place gpu it is
+ * the first device that schedules for itself, and its first worker makes copies. */
+static inline bool peek_is_block(pto_place place, uint32_t d, uint32_t i)
+{
+    return place == PTO_PLACE_GPU && d == 1 && i > 0;
+}
 
 /* "sim:0" */
 typedef struct peek_device {

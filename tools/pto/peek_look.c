@@ -142,6 +142,25 @@ static void read_producers(const peek *p, const ptoi_slot *slot, peek_task *out)
     }
 }
 
+/* Whether a block of a device that schedules for itself runs the task, which is not complete: the states
+ * of its tasks are in memory of the device, so only their ends are in the window. */
+static bool is_on_a_block(const peek *p, const peek_task *t)
+{
+    const ptoi_header *h = p->view.header;
+    if ((pto_place)ptoi_get32(&h->place) != PTO_PLACE_GPU || t->device != 1 || t->left) {
+        return false;
+    }
+    const uint32_t first = ptoi_get32(&h->device[1].first_worker);
+    const uint32_t n = ptoi_get32(&h->device[1].n_workers);
+    for (uint32_t i = 1; i < n && first + i < PTOI_DEVICE_WORKERS; i++) {
+        const uint32_t line = ptoi_line_of_device(&p->view, first + i);
+        if (ptoi_acquire64(&p->view.workers[line].task) == t->task) { /* pairs W6 */
+            return true;
+        }
+    }
+    return false;
+}
+
 static peek_state state_of(const peek_task *t, uint32_t phase)
 {
     if (phase & PTOI_PHASE_COMPLETED) {
@@ -176,6 +195,9 @@ static bool read_task(const peek *p, pto_task task, peek_task *out, ptoi_slot *s
     read_producers(p, slot, out);
     out->state = state_of(
         out, ptoi_phase_of(ptoi_get32(&state->phase), ptoi_lap(&p->view, out->level, task >> 3)));
+    if (out->state == PEEK_READY && is_on_a_block(p, out)) {
+        out->state = PEEK_RUNS;
+    }
     return !is_complete(p, task); /* if so, everything above belongs to this task */
 }
 
@@ -337,8 +359,10 @@ static void name_worker(const peek *p, peek_look *look, uint32_t i)
     for (uint32_t d = 1; d < look->devices; d++) {
         if (i - before < look->device[d].workers) {
             w->device = d;
-            snprintf(w->name, sizeof w->name, "%.15s worker %u",
-                     peek_device_name(look->device[d].device).s, i - before);
+            w->block = peek_is_block(look->place, d, i - before);
+            snprintf(w->name, sizeof w->name, "%.15s %s %u",
+                     peek_device_name(look->device[d].device).s, w->block ? "block" : "worker",
+                     i - before - w->block);
             return;
         }
         before += look->device[d].workers;

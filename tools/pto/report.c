@@ -61,18 +61,23 @@ static void print_sizes(const options *o)
 
 static void print_threads(const run_result *r)
 {
+    const bool processes = r->place[0] == 'p', grid = r->place[0] == 'g';
     label("threads");
-    const bool processes = r->place[0] == 'p';
-    if (processes) {
-        printf("%" PRIu32 " worker%s in other processes", r->workers, r->workers > 1 ? "s" : "");
-    } else if (r->workers) {
-        printf("%" PRIu32 " worker%s and the caller", r->workers, r->workers > 1 ? "s" : "");
+    if (r->workers) {
+        printf("%" PRIu32 " worker%s%s", r->workers, r->workers > 1 ? "s" : "",
+               processes ? " in other processes"
+               : grid    ? "" /* the caller runs no kernel there */
+                         : " and the caller");
     } else {
         printf("the caller alone");
     }
     for (uint32_t d = 1; d < r->stats.devices; d++) {
-        printf(", %" PRIu32 " of %s", r->stats.device[d].workers,
-               peek_device_name(r->stats.device[d].device).s);
+        const uint32_t n = r->stats.device[d].workers, blocks = grid && d == 1 ? n - 1 : 0;
+        printf(", %" PRIu32, n - blocks);
+        if (blocks) {
+            printf(" thread and %" PRIu32 " block%s", blocks, blocks > 1 ? "s" : "");
+        }
+        printf(" of %s", peek_device_name(r->stats.device[d].device).s);
     }
     printf(", scheduler %s\n", r->place[0] == 't'   ? "on its own thread"
                                : r->place[0] == 'g' ? "on the device"
@@ -231,9 +236,11 @@ static void print_profile(const run_result *r)
     print_kernels(p);
     label("busy");
     for (uint32_t i = 0; i < r->workers; i++) {
-        printf("worker %" PRIu32 " %.0f %%, ", i, 100 * run_busy(r, i) / wall);
+        printf("%sworker %" PRIu32 " %.0f %%", i ? ", " : "", i, 100 * run_busy(r, i) / wall);
     }
-    printf("caller %.0f %%", 100 * run_busy(r, r->workers) / wall);
+    if (r->place[0] != 'g') {
+        printf("%scaller %.0f %%", r->workers ? ", " : "", 100 * run_busy(r, r->workers) / wall);
+    }
     for (uint32_t d = 1, first = run_device_thread(r); d < r->stats.devices; d++) {
         printf(", %s", peek_device_name(r->stats.device[d].device).s);
         for (uint32_t i = 0; i < r->stats.device[d].workers; i++) {

@@ -38,10 +38,10 @@ static inline uint32_t run_device_thread(const run_result *r)
            PTOI_LINES_MORE; /* ptoi_line_of_device: with devices there are no processes */
 }
 
-/* How many threads run tasks: the caller and all workers. */
+/* How many threads run tasks: all workers, and the caller, but not in place gpu. */
 static inline uint32_t run_threads(const run_result *r)
 {
-    uint32_t threads = r->workers + 1;
+    uint32_t threads = r->workers + (r->place[0] != 'g');
     for (uint32_t d = 1; d < r->stats.devices; d++) {
         threads += r->stats.device[d].workers;
     }

@@ -186,23 +186,40 @@ static uint64_t completed_before(const top_view *v, uint32_t i)
     return i < v->before->threads ? v->before->worker[i].completed : 0;
 }
 
+typedef struct thread_name {
+    char s[48];
+} thread_name;
+
+/* "caller", "3"; "sim:0 worker 1" as "sim:0 1", but all of "sim:0 block 1". */
+static thread_name name_thread(const top_view *v, uint32_t i)
+{
+    const peek_worker *w = &v->now->worker[i];
+    thread_name name = {"caller"};
+    if (i < v->now->workers) {
+        snprintf(name.s, sizeof name.s, "%u", i);
+    } else if (w->block) {
+        snprintf(name.s, sizeof name.s, "%s", w->name);
+    } else if (i > v->now->workers) {
+        snprintf(name.s, sizeof name.s, "%.15s %.8s",
+                 peek_device_name(v->now->device[w->device].device).s, strrchr(w->name, ' ') + 1);
+    }
+    return name;
+}
+
 static void draw_workers(FILE *out, const top_view *v)
 {
-    fputs("\nworker  serves            tasks/s  running\n", out);
+    int width = 7;
+    for (uint32_t i = 0; i < v->now->threads; i++) {
+        const int length = (int)strlen(name_thread(v, i).s);
+        width = length > width ? length : width;
+    }
+    fprintf(out, "\n%-*s serves            tasks/s  running\n", width, "worker");
     for (uint32_t i = 0; i < v->now->threads; i++) {
         const peek_worker *w = &v->now->worker[i];
-        char number[32] = "caller";
         if (is_empty(v, i)) {
             continue;
         }
-        if (i < v->now->workers) {
-            snprintf(number, sizeof number, "%u", i);
-        } else if (i > v->now->workers) { /* "sim:0 worker 1" as "sim:0 1" */
-            snprintf(number, sizeof number, "%.15s %.8s",
-                     peek_device_name(v->now->device[w->device].device).s,
-                     strrchr(w->name, ' ') + 1);
-        }
-        fprintf(out, "%-7s %-16s %8s  ", number, peek_types_of(w->types).s,
+        fprintf(out, "%-*s %-16s %8s  ", width, name_thread(v, i).s, peek_types_of(w->types).s,
                 words_rate(rate(v, completed_before(v, i), w->completed)).s);
         if (!w->runs.task) {
             fprintf(out, "%s-%s\n", paint(v, WORDS_DIM), paint(v, WORDS_PLAIN));
@@ -301,7 +318,7 @@ static void json_workers(const top_view *v)
             continue;
         }
         json_begin(NULL, '{');
-        json_text("role", i == v->now->workers ? "caller" : "worker");
+        json_text("role", i == v->now->workers ? "caller" : w->block ? "block" : "worker");
         json_text("device", peek_device_name(v->now->device[w->device].device).s);
         json_text("serves", peek_types_of(w->types).s);
         json_count("thread", w->thread);
