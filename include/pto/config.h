@@ -106,6 +106,9 @@ typedef struct pto_config {
     const struct pto_gpu_module *gpu_module; /* kernels of the device; not for a simulated one */
     uint32_t gpu_idle_us; /* the grid leaves the device when it had nothing to do for so long */
     uint32_t gpu_workers; /* most blocks that run kernels */
+    uint32_t
+        gpu_cube_workers; /* of these, so many run CUBE tasks, and the others VECTOR tasks; 0: every
+                                  block runs both */
 } pto_config;
 
 #define PTO_NO_WORKERS UINT32_MAX

@@ -22,6 +22,10 @@
  * On a simulated device (pto/sim.h) the grid is made of threads, from the same source, and kernels are the
  * ordinary C functions of pto_kernel_variant. No module is needed then.
  *
+ * Every block runs CUBE and VECTOR tasks. With gpu_cube_workers (PTO_GPU_CUBE_WORKERS) so many blocks run
+ * CUBE tasks only and the others VECTOR tasks only, so that long tasks of one type leave blocks to the
+ * other.
+ *
  * The grid leaves the GPU when it had nothing to do for a while (gpu_idle_us, PTO_GPU_IDLE_US), and comes
  * back with the next task. While it is there, calls that synchronize the whole device (cudaFree,
  * cudaDeviceSynchronize and others) wait until it leaves.

@@ -268,7 +268,9 @@ typedef struct pto_watcher {
 } pto_watcher;
 
 /* Sets the watcher of all later tasks; it is copied. NULL removes the watcher. First waits for all
- * tasks, whether they failed or not. Orchestrating thread only. */
+ * tasks, whether they failed or not. `started` and `ended` are refused with PTO_BAD_CONFIG where nobody
+ * could call them: in worker processes, and on a GPU that schedules for itself. Orchestrating thread
+ * only. */
 PTO_API PTO_MUST_CHECK pto_status pto_watch(pto_runtime *rt, const pto_watcher *watcher);
 
 /* Checks all invariants of the runtime, which takes time. PTO_CORRUPT names the first violation.

@@ -47,6 +47,7 @@
     X(FRESH_EARLY, "a device overwrites the number of a task that a slow lane has not read")       \
     X(LANE_EARLY, "a lane reads whether the grid ends after how many tasks there are")             \
     X(LEAVE_EARLY, "a grid compares the tickets of its workers with an older count of tasks")      \
+    X(QUEUES_APART, "a grid looks at one ready ring after the other whether all workers wait")     \
     X(POST_LOST, "a grid is not launched for a task of the host that has run")                     \
     X(LETTER_LOST, "a grid is not launched for a letter")                                          \
     X(KEEPER_BLIND, "the keeper sleeps without a look at the inbox")

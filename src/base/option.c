@@ -123,6 +123,10 @@ const ptoi_option ptoi_options[] = {
      .unit = "blocks",
      .help = "With PTO_SCHEDULER=gpu: most blocks that run kernels. 0 means as many as fit on the "
              "device."},
+    {"PTO_GPU_CUBE_WORKERS", FIELD(gpu_cube_workers), RANGE(0, PTOI_GRID_WORKERS), .otherwise = 0,
+     .unit = "blocks",
+     .help = "With PTO_SCHEDULER=gpu: of these blocks, so many run cube tasks only, and the others "
+             "vector tasks only. 0 means that every block runs both."},
     {"PTO_SIM_MEMORY", SIM_FIELD(memory), RANGE(POWER(12), POWER(40)), .round = PTOI_ROUND_LINE,
      .otherwise = POWER(30), .unit = "bytes",
      .help = "Memory of a simulated device (sim:0 ...). It costs nothing until it is used."},

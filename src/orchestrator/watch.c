@@ -48,6 +48,13 @@ pto_status pto_watch(pto_runtime *rt, const pto_watcher *watcher)
                          "watch: workers would call `started` and `ended`, and they "
                          "are other processes here (PTO_SCHEDULER=process)");
     }
+    if (rt->mirrored && rt->devices[rt->home].ops.grid_launch && watcher &&
+        (watcher->started || watcher->ended)) {
+        return ptoi_fail(PTO_BAD_CONFIG,
+                         "watch: `started` and `ended` would be called by blocks of a device that "
+                         "schedules for itself (PTO_SCHEDULER=gpu): record a trace instead "
+                         "(PTO_TRACE)");
+    }
     PTO_TRY(ptoi_wait_all(rt));
     rt->watcher = watcher ? *watcher : (pto_watcher){0};
     ptoi_watch_update(rt);

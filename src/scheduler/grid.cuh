@@ -331,7 +331,7 @@ template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, u
     pto_gpu_box *box = &pto_gpu_block();
     ptoi_leader *l = ptoi_block_leader();
     if (threadIdx.x == 0) {
-        l->worker = ptoi_grid_worker_begin(g, id, id < g->workers_of[0] ? 0 : 1);
+        l->worker = ptoi_grid_worker_begin(g, id, ptoi_grid_ring_of(g, id));
         if (g->records) {
             l->log = g->records->place[id];
         }

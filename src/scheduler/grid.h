@@ -625,23 +625,32 @@ PTOI_INLINE bool ptoi_grid_release(const ptoi_grid *g, ptoi_mover *m, const ptoi
  *               or running, and nobody is left who could change that. Workers end, and writers do when
  *               they have written what was completed.
  *
- * The ticket is read before the tail: ticket - tail is at most the number of workers at any time, so if
- * the older ticket and the newer tail differ by that, they did so when the ticket was read. A worker takes
- * its ticket, and the others leave, after what they have pushed: who sees that sees the tail, too. */
+ * Tickets are read before tails: ticket - tail is at most the number of workers at any time, so if the
+ * older ticket and the newer tail differ by that, they did so all the time between the two. All tickets are
+ * read before the first tail, so there was a moment at which the workers of all rings waited: a worker of
+ * one may push tasks into another. A worker takes its ticket, and the others leave, after what they have
+ * pushed: who sees that sees the tail, too. */
 
 PTOI_INLINE bool ptoi_grid_all_wait(const ptoi_grid *g)
 {
+    const bool early = PTOI_MUTANT(LEAVE_EARLY), apart = PTOI_MUTANT(QUEUES_APART);
+    uint32_t ticket[PTOI_GRID_QUEUES], tail[PTOI_GRID_QUEUES];
     bool all = true;
     for (uint32_t q = 0; q < PTOI_GRID_QUEUES; q++) {
-        uint32_t tail = PTOI_MUTANT(LEAVE_EARLY) ? ptoi_acquire32(&g->control->queue[q].tail) : 0;
-        if (PTOI_MUTANT(LEAVE_EARLY)) {
+        if (early) {
+            tail[q] = ptoi_acquire32(&g->control->queue[q].tail);
             ptoi_grid_pause();
         }
-        const uint32_t ticket = ptoi_acquire32(&g->control->queue[q].ticket);
-        if (!PTOI_MUTANT(LEAVE_EARLY)) {
-            tail = ptoi_acquire32(&g->control->queue[q].tail);
+        ticket[q] = ptoi_acquire32(&g->control->queue[q].ticket);
+        if (apart) {
+            tail[q] = ptoi_acquire32(&g->control->queue[q].tail);
         }
-        all = all && ticket - tail == g->workers_of[q];
+    }
+    for (uint32_t q = 0; q < PTOI_GRID_QUEUES; q++) {
+        if (!early && !apart) {
+            tail[q] = ptoi_acquire32(&g->control->queue[q].tail);
+        }
+        all = all && ticket[q] - tail[q] == g->workers_of[q];
     }
     return all;
 }
@@ -873,6 +882,12 @@ PTOI_INLINE ptoi_grid_found ptoi_grid_resolve(const ptoi_grid *g, uint32_t lane,
 }
 
 /* ---- Workers ---- */
+
+/* The ready ring that a worker takes tasks from. */
+PTOI_INLINE uint32_t ptoi_grid_ring_of(const ptoi_grid *g, uint32_t worker)
+{
+    return worker < g->workers_of[0] ? 0 : 1;
+}
 
 PTOI_INLINE ptoi_grid_worker ptoi_grid_worker_begin(const ptoi_grid *g, uint32_t id, uint32_t queue)
 {

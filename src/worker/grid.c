@@ -104,7 +104,7 @@ static void *work(void *context)
     ptoi_scheduler *s = worker->sched;
     const ptoi_grid *g = &s->keeper->grid;
     const uint32_t id = worker->calls.call.worker;
-    ptoi_grid_worker w = ptoi_grid_worker_begin(g, id, 0);
+    ptoi_grid_worker w = ptoi_grid_worker_begin(g, id, ptoi_grid_ring_of(g, id));
     ptoi_grid_place log = g->records ? g->records->place[id] : (ptoi_grid_place){0};
     ptoi_grid_mark began = {0}, ended = began;
     uint32_t idle = 0, index = 0;

@@ -251,6 +251,30 @@ static pto_status count_roles(ptoi_keeper *k, uint32_t wanted)
     return PTO_OK;
 }
 
+/* Which blocks serve which ready ring: all of them one, or `cube` of them the first and the others the
+ * second. */
+static pto_status share_out_blocks(ptoi_grid *g, uint32_t cube)
+{
+    if (cube && cube >= g->n_workers) {
+        return ptoi_fail(PTO_BAD_CONFIG,
+                         "create: gpu_cube_workers = %u (PTO_GPU_CUBE_WORKERS): the grid has %u "
+                         "block%s, and none would be left for vector tasks",
+                         cube, g->n_workers, g->n_workers == 1 ? "" : "s");
+    }
+    g->queue_of[PTO_VECTOR] = cube ? 1 : 0;
+    g->workers_of[0] = cube ? cube : g->n_workers;
+    g->workers_of[1] = g->n_workers - g->workers_of[0];
+    return PTO_OK;
+}
+
+/* The types that a block serves. */
+static uint32_t types_of(const ptoi_grid *g, uint32_t block)
+{
+    return !g->workers_of[1]             ? PTOI_GRID_TYPES
+           : ptoi_grid_ring_of(g, block) ? PTO_TYPE_BIT(PTO_VECTOR)
+                                         : PTO_TYPE_BIT(PTO_CUBE);
+}
+
 static pto_status create(ptoi_scheduler *s, ptoi_keeper *k, const ptoi_settings *settings,
                          uint32_t first)
 {
@@ -259,7 +283,7 @@ static pto_status create(ptoi_scheduler *s, ptoi_keeper *k, const ptoi_settings 
     PTO_TRY(count_roles(k, settings->config.gpu_workers));
     g->device = k->device;
     g->idle_ns = settings->config.gpu_idle_us * UINT64_C(1000);
-    g->workers_of[0] = g->n_workers;
+    PTO_TRY(share_out_blocks(g, settings->config.gpu_cube_workers));
     g->first_line = ptoi_line_of_device(&s->view, first);
     k->shared = (ptoi_grid_shared *)(void *)(sched + s->view.sched->grid_at);
     k->host_ready = (const ptoi_a64 *)(void *)(sched + s->view.sched->host_ready_at);
@@ -270,7 +294,7 @@ static pto_status create(ptoi_scheduler *s, ptoi_keeper *k, const ptoi_settings 
         PTO_TRY(ptoi_grid_threads_create(s, k, first));
     }
     for (uint32_t i = 0; i < g->n_workers; i++) { /* for readers: nobody wakes them */
-        ptoi_set32(&s->view.wakes->threads[g->first_line + i].types, PTOI_GRID_TYPES);
+        ptoi_set32(&s->view.wakes->threads[g->first_line + i].types, types_of(g, i));
     }
     const int why = ptoi_worker_start(&s->own);
     return why ? ptoi_fail(PTO_SYSTEM, "create: the scheduler's thread: %s", strerror(why))

@@ -53,6 +53,7 @@ static const number numbers[] = {
     {"PTO_DEVICE_HEAP", AT(device_heap_bytes), 0, 64, 70368744177664, 67108864, LINES},
     {"PTO_GPU_IDLE_US", AT(gpu_idle_us), 0, 1, 2147483648, 1000, AS_IS},
     {"PTO_GPU_WORKERS", AT(gpu_workers), 0, 0, 768, 0, AS_IS},
+    {"PTO_GPU_CUBE_WORKERS", AT(gpu_cube_workers), 0, 0, 768, 0, AS_IS},
 };
 static const size_t n_numbers = sizeof numbers / sizeof *numbers;
 

@@ -112,6 +112,7 @@ static inline void config_use_grid(program *p)
     c->device = program_device(1);
     c->guard = PTO_NO_GUARD;
     c->gpu_workers = 1 + (uint32_t)(p->seed / 4 % 3);
+    c->gpu_cube_workers = c->gpu_workers > 1 && p->seed / 24 % 3 == 0; /* blocks for each type */
     c->gpu_idle_us = p->seed / 12 % 2 ? 1 : 200; /* it leaves again and again, or now and then */
     if (c->workers == PTO_NO_WORKERS) {
         c->workers = 1;
