@@ -1,4 +1,4 @@
-# Tests on several ranks, once for each MPI that is here: mpi.<name of the MPI>. Included by cmake/tests.cmake.
+# Tests on several ranks, once for each MPI that is here: mpi.<name of the MPI>.<part>. Included by cmake/tests.cmake.
 
 # The same program for one process.
 if(PTO_MPIS)
@@ -16,10 +16,18 @@ foreach(name ${PTO_MPIS})
         target_link_libraries(${target} PRIVATE ${mpi_link})
     endforeach()
     target_compile_definitions(test_mpi_${name}_names PRIVATE RANKS=1)
-    if(PTO_MPIRUN_${name})
-        pto_test(mpi.${name} "${PROJECT_SOURCE_DIR}/tests/mpi/ranks.sh" ${name} "${PTO_MPIRUN_${name}}"
-            "${PROJECT_BINARY_DIR}/tests/mpi/${name}" $<TARGET_FILE:pto_tool> "${CMAKE_BUILD_TYPE}")
-        # Ranks that poll disturb each other.
-        set_tests_properties(mpi.${name} PROPERTIES RESOURCE_LOCK mpi)
+    # In a debug build only random programs: the other parts are about messages and launchers.
+    set(parts programs cases runs)
+    if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+        set(parts programs)
     endif()
+    foreach(part ${parts})
+        if(PTO_MPIRUN_${name})
+            pto_test(mpi.${name}.${part} "${PROJECT_SOURCE_DIR}/tests/mpi/ranks.sh" ${name}
+                "${PTO_MPIRUN_${name}}" "${PROJECT_BINARY_DIR}/tests/mpi/${name}"
+                $<TARGET_FILE:pto_tool> ${part})
+            # Ranks that poll disturb each other.
+            set_tests_properties(mpi.${name}.${part} PROPERTIES RESOURCE_LOCK mpi)
+        endif()
+    endforeach()
 endforeach()

@@ -1,10 +1,17 @@
 /* world.h - what the files of libpto-mpi share: one rank of a world. docs/mpi.md has the invariants M1
  * to M6.
  *
- *     tensor.c    distributed tensors and temporaries; views -> pieces of tiles          M1, M3
+ *     tensor.c    distributed tensors and temporaries, tiles and their owners            M1, M3
+ *     view.c      views -> pieces of tiles
  *     share.c     contents of the shares of the cache, computed on both ends             M5
- *     message.c   messages as tasks, the progress thread                                 M6
- *     submit.c    place, plan, submit; read, gather, scatter                             M2, M4
+ *     message.c   messages as tasks                                                      M6
+ *     progress.c  completing messages
+ *     tell.c      what blocked and broken ranks tell each other
+ *     plan.c      where a task runs, what it needs, what is refused                      M2, M4
+ *     scratch.c   memory for dense copies
+ *     carry.c     a rank's part of a plan: messages, copies, the task                    M4
+ *     submit.c    submitting a task; tasks of other ranks
+ *     transfer.c  read, gather, scatter
  *     history.c   the rolling hash, and what blocked ranks tell each other
  *     world.c     life, agreement between all ranks, failures
  *
@@ -296,7 +303,7 @@ struct world {
     atomic_uint_fast64_t passed; /* messages that have passed: counted by the progress thread */
 };
 
-/* tensor.c */
+/* tensor.c and view.c */
 object *object_find(world *w, const pto_tensor *t);
 pto_status view_resolve(world *w, const char *who, const pto_tensor *t, piece *first, view *v);
 void view_free(view *v, const piece *first);
@@ -312,6 +319,10 @@ uint64_t view_hash(const object *o, const pto_tensor *t);
 const memo *memo_find(const world *w, const pto_tensor *t); /* NULL: not known */
 void memo_add(world *w, const view *v);
 
+/* tensor.c, for view.c */
+int64_t tile_size(const object *o, int32_t d, int64_t index);
+void tile_index(const object *o, int64_t tile, int64_t *index);
+
 /* message.c */
 pto_status message_start(world *w);
 void message_stop(world *w);
@@ -320,6 +331,18 @@ pto_status message_send(world *w, int to, const pto_tensor *t, const char *file,
 pto_status message_receive(world *w, int from, const pto_tensor *t, const char *file, int line);
 /* Submits a task that writes bytes, so that no failure of an earlier user of them is left. */
 pto_status message_scrub(world *w, char *memory, uint64_t bytes, const char *file, int line);
+
+void message_spare(world *w, message *m);               /* under the lock */
+pto_status message_explain(int code, const char *what); /* an error of MPI */
+
+/* progress.c. The thread. */
+void *progress_main(void *of);
+
+/* tell.c, under the lock. */
+enum { TAG_BLOCKED = 1, TAG_BROKEN = 2 };
+void tell_all(world *w, int tag, const report *r);
+/* Reads what other ranks say about themselves. */
+void tell_listen(world *w);
 
 /* world.c */
 world *world_of(const pto_runtime *rt);

@@ -1,0 +1,123 @@
+/* plan.h - a task on its way through plan.c, scratch.c, carry.c and submit.c.
+ *
+ * A task whose place is rank x, parameter by parameter:
+ *
+ *     in one tile, of x             the task works on the memory of the tile
+ *     in one tile, of h, read       h sends the piece into its share of x's cache, unless it is there
+ *     any other                     a dense copy in scratch memory of x: pieces are received or copied before
+ *                                   the task, sent home or copied after it
+ *
+ * All ranks that own a piece compute the same plan, and each carries out its part, in the same order:
+ * cached inputs, copied inputs, the task, outputs. Owned by the orchestrating thread.
+ */
+#ifndef PTO_MPI_PLAN_H
+#define PTO_MPI_PLAN_H
+
+#include "world.h"
+
+typedef struct plan plan;
+struct plan {
+    world *w;
+    const pto_param *params;
+    uint32_t n;
+    int place;
+    bool mine; /* this rank runs it, or owns a part of it */
+    view views[MPI_MOST_PARAMS];
+    piece first[MPI_MOST_PARAMS];
+    uint64_t scratch_at[MPI_MOST_PARAMS]; /* in the block of the task */
+    uint64_t scratch_bytes;
+    const char *file;
+    int line;
+};
+
+static inline bool is_tensor(const pto_param *p)
+{
+    return p->kind >= PTO_PARAM_INPUT && p->kind <= PTO_PARAM_INOUT;
+}
+
+static inline bool reads(const pto_param *p)
+{
+    return p->kind == PTO_PARAM_INPUT || p->kind == PTO_PARAM_INOUT;
+}
+
+static inline bool writes(const pto_param *p)
+{
+    return p->kind == PTO_PARAM_OUTPUT || p->kind == PTO_PARAM_INOUT;
+}
+
+/* Home of a piece when the task runs: a new temporary belongs to the place. */
+static inline int home_in(const plan *p, const piece *q)
+{
+    const int home = piece_home(q);
+    return home < 0 ? p->place : home;
+}
+
+/* How a parameter gets to the kernel. */
+typedef enum way { WAY_PLAIN, WAY_EMPTY, WAY_LOCAL, WAY_CACHED, WAY_COPIED } way;
+
+static inline way way_of(const plan *p, uint32_t i)
+{
+    const view *v = &p->views[i];
+    if (!is_tensor(&p->params[i]) || !v->o) {
+        return WAY_PLAIN;
+    }
+    if (!v->n) {
+        return WAY_EMPTY;
+    }
+    if (v->n == 1 && home_in(p, v->pieces) == p->place) {
+        return WAY_LOCAL;
+    }
+    return v->n == 1 && p->params[i].kind == PTO_PARAM_INPUT ? WAY_CACHED : WAY_COPIED;
+}
+
+static inline uint64_t padded(uint64_t bytes)
+{
+    return (bytes + MPI_ALIGN - 1) / MPI_ALIGN * MPI_ALIGN;
+}
+
+static inline uint64_t hash_param(uint64_t h, const pto_param *p, uint64_t tensor)
+{
+    return hash_mix(h, tensor ^ (uint64_t)p->kind << 60);
+}
+
+/* Handles of tasks differ from rank to rank. */
+static inline uint64_t hash_other(uint64_t h, const pto_param *p)
+{
+    return hash_mix(hash_mix(h, (uint64_t)p->kind), p->kind == PTO_PARAM_SCALAR ? p->u64 : 0);
+}
+
+static inline uint64_t hash_call(const world *w, pto_kernel kernel, int rank)
+{
+    return hash_mix(1, (kernel ^ w->send) << 32 ^ (uint64_t)(rank + 1));
+}
+
+/* plan.c. Calls do not nest, so one plan is enough. NULL: no memory. */
+plan *plan_of(world *w, const char *file, int line);
+/* Resolves the parameters and hashes them. */
+pto_status plan_resolve(plan *p, uint64_t *hash, uint32_t *distributed);
+/* Refuses parameters that no rank could carry out. */
+pto_status plan_check_kinds(const plan *p);
+/* M2. */
+int plan_place(const plan *p);
+/* Whether this rank runs the task, or owns a piece of it. */
+bool plan_concerns_us(const plan *p);
+/* Sizes and overlaps: the same answer on all ranks that the task concerns. */
+pto_status plan_check(plan *p);
+/* The tiles that a task writes have a new version, wherever it runs, and even if it was refused. */
+void plan_commit(plan *p, bool refused);
+
+/* scratch.c. Takes the block of a task from the ring. The runtime waits for its last users, by the
+ * memory. */
+pto_status scratch_take(plan *p, char **memory);
+/* Makes bytes good again that failed users have left. */
+pto_status scratch_heal(plan *p, const share_left *left, char *memory);
+
+/* carry.c. Submits this rank's part of a plan: messages, copies, the task. */
+pto_status carry_out(plan *p, pto_kernel kernel, pto_worker_type type);
+/* One piece between its tile and a part of the copy at the place of the task. */
+pto_status carry_piece(plan *p, const view *v, const piece *q, char *copy, bool home);
+
+/* submit.c. Ends a call that has begun to send: other ranks rely on it. */
+pto_status submit_finish(world *w, pto_status status, const char *who, const char *file, int line);
+
+#endif /* PTO_MPI_PLAN_H */

@@ -1,0 +1,182 @@
+/* progress.c - the thread that completes messages, and notices when a rank is blocked. */
+#include <sched.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "world.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Ends all tasks that wait for messages: the world is broken. Their requests are left alone, since
+ * MPI is not called any more. */
+static void fail_all(world *w)
+{
+    for (;;) {
+        pthread_mutex_lock(&w->lock);
+        message *m = w->n_active ? w->active[--w->n_active] : NULL;
+        pthread_mutex_unlock(&w->lock);
+        if (!m) {
+            return;
+        }
+        PTO_IGNORE(
+            pto_task_complete(w->rt, m->task, pto_fail(w->broken_status, "%s", w->broken_text)));
+    }
+}
+
+typedef struct passed {
+    message *m;
+    pto_task task;
+    bool last; /* nobody needs the message after this */
+    bool good;
+    int peer;
+} passed;
+
+/* Tests what is under way, under the lock. Returns how many have passed, up to `most`. */
+static int test_some(world *w, passed *list, int most)
+{
+    MPI_Status statuses[64];
+    int n = 0;
+    if (!w->n_active) {
+        return 0;
+    }
+    /* Testsome wants room for all of its requests, so a part of them is tested at a time. */
+    const int begin = w->n_active > most
+                          ? (int)(w->round++ * (unsigned)most % (unsigned)w->n_active)
+                          : 0;
+    const int count = w->n_active - begin < most ? w->n_active - begin : most;
+    const int code = MPI_Testsome(count, w->requests + begin, &n, w->done, statuses);
+    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) {
+        PTO_IGNORE(message_explain(code, "MPI_Testsome"));
+        world_broken_by(w, PTO_SYSTEM, pto_error_detail());
+        return 0;
+    }
+    n = n == MPI_UNDEFINED ? 0 : n;
+    for (int i = 0; i < n; i++) {
+        message *m = w->active[begin + w->done[i]];
+        int bytes = 0;
+        if (!m->sends) {
+            MPI_Get_count(&statuses[i], MPI_BYTE, &bytes);
+        }
+        list[i] = (passed){m, m->task, !m->sends || m->empty, m->sends || bytes != 0, m->peer};
+        w->active[begin + w->done[i]] = NULL;
+    }
+    for (int i = begin; i < w->n_active && n;) {
+        if (w->active[i]) {
+            i++;
+        } else {
+            w->n_active--;
+            w->active[i] = w->active[w->n_active];
+            w->requests[i] = w->requests[w->n_active];
+        }
+    }
+    return n;
+}
+
+static void complete(world *w, const passed *p)
+{
+    pto_status status = PTO_OK;
+    if (!p->good) {
+        status = pto_fail(PTO_POISONED, "rank %d could not send: its task failed or was skipped",
+                          p->peer);
+    }
+    if (p->last) {
+        pthread_mutex_lock(&w->lock);
+        message_spare(w, p->m);
+        pthread_mutex_unlock(&w->lock);
+    }
+    PTO_IGNORE(pto_task_complete(w->rt, p->task, status));
+}
+
+typedef struct pacing {
+    uint32_t idle;   /* rounds without a message */
+    double listened; /* when others were last heard */
+    double still;    /* since when nothing has passed while the rank waits */
+    uint64_t passed;
+} pacing;
+
+/* Now and then: hear what others say, and say that we are blocked if nothing happens. */
+static void look_around(world *w, pacing *p)
+{
+    const double t = now();
+    if (t - p->listened < 0.01) {
+        return;
+    }
+    p->listened = t;
+    pthread_mutex_lock(&w->lock);
+    tell_listen(w);
+    const uint64_t n = atomic_load(&w->passed);
+    if (!atomic_load(&w->waiting) || n != p->passed) {
+        p->passed = n;
+        p->still = t;
+    } else if (t - p->still > 0.33 && !atomic_load(&w->broken)) {
+        report r = {0};
+        p->still = t; /* and again, if it lasts */
+        const uint64_t step = atomic_load_explicit(&w->history.step, memory_order_acquire);
+        history_report(w, step > MPI_TOLD ? step - MPI_TOLD : 0, step, &r);
+        tell_all(w, TAG_BLOCKED, &r);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void pause_for_a_while(const world *w, pacing *p)
+{
+    p->idle++;
+    if (p->idle < w->spin) {
+        sched_yield();
+    } else {
+        const long nap = p->idle - w->spin < 64 ? 20000 : p->idle - w->spin < 512 ? 100000 : 500000;
+        nanosleep(&(struct timespec){0, nap}, NULL);
+    }
+}
+
+void *progress_main(void *of)
+{
+    enum { MOST = 64 };
+    world *w = of;
+    pacing p = {.still = now()};
+    passed list[MOST];
+    prctl(PR_SET_TIMERSLACK, 1000); /* ns: a nap takes as long as it says */
+    for (;;) {
+        pthread_mutex_lock(&w->lock);
+        if (w->stop) {
+            break;
+        }
+        if (!w->n_active && !atomic_load(&w->broken)) {
+            /* Asleep, but for a look at the others every now and then. */
+            struct timespec until;
+            clock_gettime(CLOCK_REALTIME, &until);
+            until.tv_nsec += 20000000;
+            until.tv_sec += until.tv_nsec / 1000000000;
+            until.tv_nsec %= 1000000000;
+            w->asleep = true;
+            pthread_cond_timedwait(&w->wake, &w->lock, &until);
+            w->asleep = false;
+            p.idle = 0;
+        }
+        const bool broken = atomic_load(&w->broken);
+        const int n = broken ? 0 : test_some(w, list, MOST);
+        pthread_mutex_unlock(&w->lock);
+        for (int i = 0; i < n; i++) {
+            complete(w, &list[i]);
+        }
+        atomic_fetch_add(&w->passed, (uint64_t)n);
+        if (broken) {
+            fail_all(w);
+            nanosleep(&(struct timespec){0, 1000000}, NULL);
+        } else if (n) {
+            p.idle = 0;
+        } else {
+            pause_for_a_while(w, &p);
+        }
+        if (!broken) {
+            look_around(w, &p);
+        }
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}

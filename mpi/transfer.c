@@ -1,0 +1,168 @@
+/* transfer.c - whole views between distributed tensors and dense memory of one rank, or of all: read, gather,
+ * scatter. */
+#include "plan.h"
+
+typedef struct transfer {
+    const char *who;
+    int root;  /* whose memory; -1: that of all ranks */
+    bool home; /* from the memory into the tiles */
+    void *memory;
+    uint64_t bytes;
+} transfer;
+
+/* What all ranks find. */
+static pto_status check_transfer(const world *w, const transfer *x, const view *v)
+{
+    if (x->root >= w->ranks || x->root < -1) {
+        return pto_fail(PTO_BAD_PARAM, "%s: rank %d of %d", x->who, x->root, w->ranks);
+    }
+    if (!v->o) {
+        return pto_fail(PTO_BAD_PARAM, "%s: the tensor is not distributed", x->who);
+    }
+    if (v->o->temp && v->o->home[0] < 0) {
+        return pto_fail(PTO_NOT_WRITTEN, "%s: no task has written the temporary", x->who);
+    }
+    for (uint32_t k = 0; k < v->n; k++) {
+        if (piece_bytes(&v->pieces[k]) > MPI_MOST_BYTES) {
+            return pto_fail(PTO_TOO_LARGE, "%s: a message of %" PRIu64 " bytes", x->who,
+                            piece_bytes(&v->pieces[k]));
+        }
+    }
+    return PTO_OK;
+}
+
+/* What only the rank finds that has the memory: the others have begun to send. */
+static pto_status check_memory(const world *w, const transfer *x, const view *v)
+{
+    const bool here = x->root < 0 || x->root == w->rank;
+    if (here && v->bytes && (!x->memory || x->bytes < v->bytes)) {
+        return pto_fail(x->memory ? PTO_BUFFER_TOO_SMALL : PTO_NULL_ARGUMENT,
+                        "%s: %" PRIu64 " bytes of memory, and the tensor has %" PRIu64, x->who,
+                        x->memory ? x->bytes : 0, v->bytes);
+    }
+    return PTO_OK;
+}
+
+/* The messages of one piece. */
+static pto_status transfer_piece(plan *p, const transfer *x, const view *v, const piece *q)
+{
+    const int home = piece_home(q);
+    if (x->root >= 0) {
+        p->place = x->root;
+        return carry_piece(p, v, q, x->memory, x->home);
+    }
+    p->place = p->w->rank;
+    PTO_TRY(carry_piece(p, v, q, x->memory, false));
+    for (int to = 0; home == p->w->rank && to < p->w->ranks; to++) {
+        if (to != home) {
+            p->place = to;
+            PTO_TRY(carry_piece(p, v, q, NULL, false));
+        }
+    }
+    return PTO_OK;
+}
+
+/* Waits until the memory may be used. */
+static pto_status wait_memory(plan *p, const transfer *x, const view *v)
+{
+    world *w = p->w;
+    if ((x->root >= 0 && x->root != w->rank) || !v->n) {
+        return PTO_OK;
+    }
+    const pto_tensor all = {.storage = x->memory,
+                            .storage_bytes = v->bytes,
+                            .ndim = 1,
+                            .dtype = PTO_UINT8,
+                            .shape = {(int64_t)v->bytes},
+                            .strides = {1}};
+    const pto_status status = x->home ? pto_wait_unused_at(w->rt, &all, p->file, p->line)
+                                      : pto_wait_tensor_at(w->rt, &all, p->file, p->line);
+    if (status == PTO_POISONED && !x->home) {
+        char why[MPI_TEXT];
+        snprintf(why, sizeof why, "%s", pto_error_detail());
+        /* The memory is the program's own: it must not stay poisoned. */
+        PTO_TRY(message_scrub(w, x->memory, v->bytes, p->file, p->line));
+        PTO_TRY(world_check(w));
+        return pto_fail(PTO_POISONED, "%s", why);
+    }
+    const pto_status broken = world_check(w);
+    return broken == PTO_OK ? status : broken;
+}
+
+static pto_status transfer_all(world *w, const pto_tensor *t, const transfer *x, uint64_t hash,
+                               const char *file, int line)
+{
+    plan *p = plan_of(w, file, line);
+    if (!p) {
+        return world_break(w, PTO_OUT_OF_MEMORY, "%s: no memory", x->who);
+    }
+    p->n = 0;
+    view *v = &p->views[0];
+    pto_status status = view_resolve(w, x->who, t, &p->first[0], v);
+    hash = hash_mix(hash, (uint64_t)x->root + 1);
+    if (t) {
+        hash = hash_mix(hash, view_hash(v->o, t));
+    }
+    history_step(w, hash, file, line);
+    if (status == PTO_OK) {
+        status = check_transfer(w, x, v);
+    }
+    if (status != PTO_OK) {
+        status = world_refused(w, status);
+    } else {
+        status = check_memory(w, x, v);
+        for (uint32_t k = 0; k < v->n && status == PTO_OK; k++) {
+            status = transfer_piece(p, x, v, &v->pieces[k]);
+            if (x->home) {
+                v->o->version[v->pieces[k].tile] = w->history.step;
+            }
+        }
+        status = submit_finish(w, status, x->who, file, line);
+        if (status == PTO_OK) {
+            status = wait_memory(p, x, v);
+        }
+    }
+    view_free(v, &p->first[0]);
+    return status;
+}
+
+pto_status pto_mpi_read_at(pto_runtime *rt, const pto_tensor *t, void *to, uint64_t bytes,
+                           const char *file, int line)
+{
+    world *w = world_of(rt);
+    if (!w) {
+        return pto_fail(PTO_NULL_ARGUMENT, "mpi_read: the runtime is in no world");
+    }
+    PTO_TRY(world_check(w));
+    if (t && !object_find(w, t)) {
+        history_step(w, 31, file, line);
+        return pto_read_at(rt, t, to, bytes, file, line);
+    }
+    const transfer x = {"mpi_read", -1, false, to, bytes};
+    return transfer_all(w, t, &x, 32, file, line);
+}
+
+pto_status pto_mpi_gather_at(pto_runtime *rt, const pto_tensor *t, int root, void *to,
+                             uint64_t bytes, const char *file, int line)
+{
+    world *w = world_of(rt);
+    if (!w) {
+        return pto_fail(PTO_NULL_ARGUMENT, "mpi_gather: the runtime is in no world");
+    }
+    PTO_TRY(world_check(w));
+    const transfer x = {"mpi_gather", root < 0 ? w->ranks : root, false, to, bytes};
+    return transfer_all(w, t, &x, 33, file, line);
+}
+
+pto_status pto_mpi_scatter_at(pto_runtime *rt, const pto_tensor *t, int root, const void *from,
+                              uint64_t bytes, const char *file, int line)
+{
+    world *w = world_of(rt);
+    if (!w) {
+        return pto_fail(PTO_NULL_ARGUMENT, "mpi_scatter: the runtime is in no world");
+    }
+    PTO_TRY(world_check(w));
+    const transfer x = {"mpi_scatter", root < 0 ? w->ranks : root, true, (void *)(uintptr_t)from,
+                        bytes};
+    return transfer_all(w, t, &x, 34, file, line);
+}
