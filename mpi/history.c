@@ -2,18 +2,6 @@
  * orchestrating thread; read by the progress thread when ranks are blocked. */
 #include "world.h"
 
-void history_step(world *w, uint64_t hash, const char *file, int line)
-{
-    history *h = &w->history;
-    const uint64_t step = atomic_load_explicit(&h->step, memory_order_relaxed) + 1;
-    const size_t i = step & (MPI_HISTORY - 1);
-    h->hash = hash_mix(h->hash, hash);
-    atomic_store_explicit(&h->of[i].hash, h->hash, memory_order_relaxed);
-    atomic_store_explicit(&h->of[i].file, file, memory_order_relaxed);
-    atomic_store_explicit(&h->of[i].line, line, memory_order_relaxed);
-    atomic_store_explicit(&h->step, step, memory_order_release);
-}
-
 /* Reads one step. False if it is not remembered any more, or not made yet. */
 static bool recall(const world *w, uint64_t step, told *t)
 {

@@ -1,4 +1,11 @@
-/* progress.c - the thread that completes messages, and notices when a rank is blocked. */
+/* progress.c - completing messages, and noticing when a rank is blocked.
+ *
+ *     the orchestrating thread   polls while it waits and finds no task to run (pto_set_poll)
+ *     the progress thread        does so when nobody else does: all run kernels, or the orchestrating thread
+ *                                sleeps or submits
+ *
+ * So a message that a rank waits for passes through one thread, and needs no wake-up.
+ */
 #include <sched.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -28,10 +35,10 @@ static void fail_all(world *w)
     }
 }
 
+enum { MOST = 64 }; /* messages that are tested at a time */
+
 typedef struct passed {
-    message *m;
     pto_task task;
-    bool last; /* nobody needs the message after this */
     bool good;
     int peer;
 } passed;
@@ -39,7 +46,7 @@ typedef struct passed {
 /* Tests what is under way, under the lock. Returns how many have passed, up to `most`. */
 static int test_some(world *w, passed *list, int most)
 {
-    MPI_Status statuses[64];
+    MPI_Status statuses[MOST];
     int n = 0;
     if (!w->n_active) {
         return 0;
@@ -62,7 +69,10 @@ static int test_some(world *w, passed *list, int most)
         if (!m->sends) {
             MPI_Get_count(&statuses[i], MPI_BYTE, &bytes);
         }
-        list[i] = (passed){m, m->task, !m->sends || m->empty, m->sends || bytes != 0, m->peer};
+        list[i] = (passed){m->task, m->sends || bytes != 0, m->peer};
+        if (!m->sends || m->empty) { /* nobody needs it any more */
+            message_spare(w, m);
+        }
         w->active[begin + w->done[i]] = NULL;
     }
     for (int i = begin; i < w->n_active && n;) {
@@ -84,16 +94,46 @@ static void complete(world *w, const passed *p)
         status = pto_fail(PTO_POISONED, "rank %d could not send: its task failed or was skipped",
                           p->peer);
     }
-    if (p->last) {
-        pthread_mutex_lock(&w->lock);
-        message_spare(w, p->m);
-        pthread_mutex_unlock(&w->lock);
-    }
     PTO_IGNORE(pto_task_complete(w->rt, p->task, status));
+}
+
+static void complete_all(world *w, const passed *list, int n)
+{
+    for (int i = 0; i < n; i++) {
+        complete(w, &list[i]);
+    }
+    if (n) {
+        atomic_fetch_add(&w->passed, (uint64_t)n);
+    }
+}
+
+/* The orchestrating thread has nothing to run. True: it should look again at once. */
+bool progress_poll(void *of)
+{
+    world *w = of;
+    passed list[MOST];
+    atomic_store_explicit(&w->polls, atomic_load_explicit(&w->polls, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    if (atomic_load(&w->broken) || pthread_mutex_trylock(&w->lock)) {
+        return false;
+    }
+    const int n = atomic_load(&w->broken) ? 0 : test_some(w, list, MOST);
+    const bool more = w->n_active;
+    pthread_mutex_unlock(&w->lock);
+    complete_all(w, list, n);
+    const uint64_t count = atomic_load_explicit(&w->passed, memory_order_relaxed);
+    if (count != w->poll.passed) {
+        w->poll.passed = count;
+        w->poll.idle = 0;
+    } else if (w->cores < 0 && w->poll.idle % 8 == 7) {
+        sched_yield(); /* the rank whose message is awaited may need this core */
+    }
+    return n || (more && w->poll.idle++ < w->spin);
 }
 
 typedef struct pacing {
     uint32_t idle;   /* rounds without a message */
+    uint64_t polls;  /* of the orchestrating thread, in the last round */
     double listened; /* when others were last heard */
     double still;    /* since when nothing has passed while the rank waits */
     uint64_t passed;
@@ -123,57 +163,71 @@ static void look_around(world *w, pacing *p)
     pthread_mutex_unlock(&w->lock);
 }
 
+/* Spins only if there is a core for it: the threads that run kernels come first. */
 static void pause_for_a_while(const world *w, pacing *p)
 {
+    const uint32_t spin = w->cores > 0 ? w->spin : 0;
     p->idle++;
-    if (p->idle < w->spin) {
+    if (p->idle < spin) {
         sched_yield();
     } else {
-        const long nap = p->idle - w->spin < 64 ? 20000 : p->idle - w->spin < 512 ? 100000 : 500000;
+        const long nap = p->idle - spin < 64 ? 20000 : p->idle - spin < 512 ? 100000 : 500000;
         nanosleep(&(struct timespec){0, nap}, NULL);
+    }
+}
+
+/* Asleep, but for a look at the others every now and then. Under the lock. */
+static void sleep_until_posted(world *w)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 20000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    w->asleep = true;
+    pthread_cond_timedwait(&w->wake, &w->lock, &until);
+    w->asleep = false;
+}
+
+/* One round, which begins under the lock. Then a pause that suits what it found. */
+static void look_once(world *w, pacing *p)
+{
+    passed list[MOST];
+    const uint64_t polls = atomic_load_explicit(&w->polls, memory_order_relaxed);
+    const bool others = polls != p->polls, broken = atomic_load(&w->broken);
+    p->polls = polls;
+    if (!w->n_active && !broken && !others) {
+        sleep_until_posted(w);
+        p->idle = 0;
+    }
+    const int n = broken || others ? 0 : test_some(w, list, MOST);
+    pthread_mutex_unlock(&w->lock);
+    complete_all(w, list, n);
+    if (others) {
+        /* The orchestrating thread polls. If it stops, for a long kernel, this is soon noticed. */
+        nanosleep(&(struct timespec){0, 200000}, NULL);
+    } else if (n) {
+        p->idle = 0;
+    } else if (!broken) {
+        pause_for_a_while(w, p);
     }
 }
 
 void *progress_main(void *of)
 {
-    enum { MOST = 64 };
     world *w = of;
     pacing p = {.still = now()};
-    passed list[MOST];
     prctl(PR_SET_TIMERSLACK, 1000); /* ns: a nap takes as long as it says */
     for (;;) {
         pthread_mutex_lock(&w->lock);
         if (w->stop) {
             break;
         }
-        if (!w->n_active && !atomic_load(&w->broken)) {
-            /* Asleep, but for a look at the others every now and then. */
-            struct timespec until;
-            clock_gettime(CLOCK_REALTIME, &until);
-            until.tv_nsec += 20000000;
-            until.tv_sec += until.tv_nsec / 1000000000;
-            until.tv_nsec %= 1000000000;
-            w->asleep = true;
-            pthread_cond_timedwait(&w->wake, &w->lock, &until);
-            w->asleep = false;
-            p.idle = 0;
-        }
-        const bool broken = atomic_load(&w->broken);
-        const int n = broken ? 0 : test_some(w, list, MOST);
-        pthread_mutex_unlock(&w->lock);
-        for (int i = 0; i < n; i++) {
-            complete(w, &list[i]);
-        }
-        atomic_fetch_add(&w->passed, (uint64_t)n);
-        if (broken) {
+        look_once(w, &p);
+        if (atomic_load(&w->broken)) {
             fail_all(w);
             nanosleep(&(struct timespec){0, 1000000}, NULL);
-        } else if (n) {
-            p.idle = 0;
         } else {
-            pause_for_a_while(w, &p);
-        }
-        if (!broken) {
             look_around(w, &p);
         }
     }

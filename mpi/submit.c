@@ -1,6 +1,6 @@
 /* submit.c - a task is submitted on every rank: it is hashed, and each rank does its part of the plan. Most
- * tasks are none of a rank's business, and must cost it almost nothing (pass_by). */
-#include "plan.h"
+ * tasks are none of a rank's business: pass.h. */
+#include "pass.h"
 
 /* Which step the tasks belong to that were submitted since the last call. */
 void submit_remember_order(world *w)
@@ -37,6 +37,10 @@ pto_status submit_finish(world *w, pto_status status, const char *who, const cha
     char why[MPI_TEXT];
     submit_remember_order(w);
     if (status == PTO_OK) {
+        /* While this thread submits it does not wait, and there may be no core for another one. */
+        if (w->cores <= 0 && ++w->poll.submits % 16 == 0) {
+            (void)progress_poll(w);
+        }
         return PTO_OK;
     }
     snprintf(why, sizeof why, "%s", pto_error_detail());
@@ -93,61 +97,15 @@ static pto_status submit_plan(plan *p, int rank, uint32_t distributed, pto_kerne
     return submit_finish(w, status, "submit", p->file, p->line);
 }
 
-/* A task that is none of our business, in tiles that are known: only its hash and versions count. Comes
- * to the same as the plan would. */
-static bool pass_by(world *w, int rank, pto_kernel kernel, const pto_param *params, uint32_t n,
-                    const char *file, int line)
+/* Not a task that this rank may pass by. */
+static __attribute__((noinline)) pto_status submit_here(world *w, int rank, pto_kernel kernel,
+                                                        pto_worker_type type,
+                                                        const pto_param *params, size_t n_params,
+                                                        const char *file, int line)
 {
-    enum { MOST = 8 };
-    const memo *writes_to[MOST];
-    uint32_t written = 0, known = 0;
-    uint64_t hash = hash_call(w, kernel, rank);
-    if (n > MOST || rank == w->rank || rank >= w->ranks || rank < PTO_MPI_OWNER) {
-        return false;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        const pto_param *q = &params[i];
-        if (q->kind == PTO_PARAM_SCALAR) {
-            hash = hash_other(hash, q);
-            continue;
-        }
-        const memo *m = is_tensor(q) ? memo_find(w, q->tensor) : NULL;
-        if (!m || m->o->home[m->tile] == w->rank) {
-            return false;
-        }
-        hash = hash_param(hash, q, m->hash);
-        known++;
-        if (writes(q)) {
-            writes_to[written++] = m;
-        }
-    }
-    if (!known) {
-        return false;
-    }
-    history_step(w, hash, file, line);
-    w->stats.others++;
-    for (uint32_t i = 0; i < written; i++) {
-        writes_to[i]->o->version[writes_to[i]->tile] = w->history.step;
-    }
-    return true;
-}
-
-pto_status pto_mpi_submit_task_at(pto_runtime *rt, int rank, pto_kernel kernel,
-                                  pto_worker_type type, const pto_param *params, size_t n_params,
-                                  const char *file, int line)
-{
-    world *w = world_of(rt);
-    if (!w || (n_params && !params)) {
-        return pto_fail(PTO_NULL_ARGUMENT, "mpi_submit: %s",
-                        w ? "params is NULL" : "the runtime is in no world");
-    }
-    PTO_TRY(world_check(w));
     if (n_params > MPI_MOST_PARAMS) {
         return world_refuse(w, PTO_BAD_PARAM, "mpi_submit: %zu parameters (at most %d)", n_params,
                             MPI_MOST_PARAMS);
-    }
-    if (pass_by(w, rank, kernel, params, (uint32_t)n_params, file, line)) {
-        return PTO_OK;
     }
     plan *p = plan_of(w, file, line);
     if (!p) {
@@ -165,4 +123,20 @@ pto_status pto_mpi_submit_task_at(pto_runtime *rt, int rank, pto_kernel kernel,
         view_free(&p->views[i], &p->first[i]);
     }
     return status;
+}
+
+pto_status pto_mpi_submit_task_at(pto_runtime *rt, int rank, pto_kernel kernel,
+                                  pto_worker_type type, const pto_param *params, size_t n_params,
+                                  const char *file, int line)
+{
+    world *w = world_of(rt);
+    if (!w || (n_params && !params)) {
+        return pto_fail(PTO_NULL_ARGUMENT, "mpi_submit: %s",
+                        w ? "params is NULL" : "the runtime is in no world");
+    }
+    PTO_TRY(world_check(w));
+    if (pass_by(w, rank, kernel, params, n_params, file, line)) {
+        return PTO_OK;
+    }
+    return submit_here(w, rank, kernel, type, params, n_params, file, line);
 }

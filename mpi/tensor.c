@@ -85,15 +85,9 @@ void objects_free(world *w)
     }
 }
 
-static bool is_of(const object *o, const pto_tensor *t)
-{
-    return o->temp ? o->owner == t->owner && o->generation == t->generation && t->owner
-                   : o->key == (uint64_t)(uintptr_t)t->storage && !t->owner;
-}
-
 object *object_find(world *w, const pto_tensor *t)
 {
-    if (w->last && is_of(w->last, t)) {
+    if (w->last && object_is(w->last, t)) {
         return w->last;
     }
     if (!w->n_objects || (!t->owner && (uint64_t)((char *)t->storage - w->zone) >= w->zone_bytes)) {
@@ -101,8 +95,9 @@ object *object_find(world *w, const pto_tensor *t)
     }
     const uint64_t key = t->owner ? (uint32_t)t->owner : (uint64_t)(uintptr_t)t->storage;
     for (object *o = w->table[bucket_of(w, key)]; o; o = o->next) {
-        if (is_of(o, t)) {
+        if (object_is(o, t)) {
             w->last = o;
+            w->whole = o->whole;
             return o;
         }
     }
@@ -253,6 +248,30 @@ static pto_status reserve(world *w, object *o)
     return PTO_OK;
 }
 
+static void describe_whole(object *o, const pto_tensor *t)
+{
+    tile_view *w = &o->whole;
+    *w = (tile_view){
+        .storage = o->key,
+        .rows = (uint64_t)o->tile[0],
+        .columns = (uint64_t)o->tile[1],
+        .stride = (uint64_t)o->strides[0],
+        .pitch = (uint64_t)(o->tile[0] * o->strides[0]),
+        .full = {(uint64_t)(o->shape[0] / o->tile[0]), (uint64_t)(o->shape[1] / o->tile[1])},
+        .across = (uint64_t)o->tiles[1],
+        .hash = o->id << 33,
+        .home = o->home,
+        .version = o->version,
+    };
+    memcpy(&w->kind, &t->ndim, sizeof w->kind);
+    w->per_pitch = UINT64_MAX / w->pitch;
+    w->per_columns = UINT64_MAX / w->columns;
+    /* The offset of a tile is less than half a pitch after the beginning of its row, unless tiles have
+     * one row: then it is a tile less than the pitch. */
+    w->half_columns = w->columns / 2;
+    w->half_pitch = w->rows > 1 ? w->pitch / 2 : w->half_columns;
+}
+
 static pto_status make_tensor(world *w, const pto_mpi_layout *layout, object *o, pto_tensor *t,
                               uint64_t *hash)
 {
@@ -266,8 +285,12 @@ static pto_status make_tensor(world *w, const pto_mpi_layout *layout, object *o,
         o->strides[d] = (int64_t)(bytes / o->element);
         bytes *= (uint64_t)o->shape[d];
     }
-    return pto_tensor_init(t, (void *)(uintptr_t)o->key, bytes, o->dtype, o->ndim, o->shape, NULL,
-                           0);
+    PTO_TRY(
+        pto_tensor_init(t, (void *)(uintptr_t)o->key, bytes, o->dtype, o->ndim, o->shape, NULL, 0));
+    if (o->ndim == 2) {
+        describe_whole(o, t);
+    }
+    return PTO_OK;
 }
 
 static object *new_object(world *w, pto_dtype dtype, int32_t ndim, const int64_t *shape)

@@ -210,6 +210,10 @@ pto_status view_resolve(world *w, const char *who, const pto_tensor *t, piece *f
 
 uint64_t view_hash(const object *o, const pto_tensor *t)
 {
+    uint64_t tile;
+    if (o && whole_tile(&o->whole, t, &tile)) {
+        return tile_hash(&o->whole, tile);
+    }
     uint64_t h = hash_mix((uint64_t)t->ndim << 16 | (uint64_t)t->dtype,
                           o ? o->id ^ (uint64_t)t->offset << 20 : 0);
     for (int32_t d = 0; d < t->ndim && d < PTO_MAX_DIMS; d++) {
@@ -241,7 +245,9 @@ const memo *memo_find(const world *w, const pto_tensor *t)
 
 void memo_add(world *w, const view *v)
 {
+    uint64_t tile;
     if (v->o->temp || v->n != 1 || v->t->ndim > MPI_MEMO_DIMS ||
+        whole_tile(&v->o->whole, v->t, &tile) ||
         (!w->memo && !(w->memo = calloc(MPI_MEMO, sizeof *w->memo)))) {
         return;
     }
@@ -250,8 +256,8 @@ void memo_add(world *w, const view *v)
                 .offset = v->t->offset,
                 .ndim = v->t->ndim,
                 .dtype = v->t->dtype,
-                .o = v->o,
-                .tile = v->pieces->tile,
+                .home = piece_home(v->pieces),
+                .version = &v->o->version[v->pieces->tile],
                 .hash = view_hash(v->o, v->t)};
     memcpy(m->shape, v->t->shape, sizeof m->shape);
     memcpy(m->strides, v->t->strides, sizeof m->strides);

@@ -13,15 +13,13 @@
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(world *) worlds;
 
-world *world_of(const pto_runtime *rt)
+_Atomic(world *) world_recent;
+
+world *world_search(const pto_runtime *rt)
 {
-    static _Thread_local world *last; /* never freed: see pto_mpi_destroy */
-    if (last && last->rt == rt) {
-        return last;
-    }
     for (world *w = atomic_load(&worlds); rt && w; w = w->next) {
         if (w->rt == rt) {
-            last = w;
+            atomic_store_explicit(&world_recent, w, memory_order_release);
             return w;
         }
     }
@@ -71,11 +69,8 @@ pto_status pto_mpi_get_stats(const pto_runtime *rt, pto_mpi_stats *stats)
 
 /* ---- Refusals and breaks ------------------------------------------------------------------------------- */
 
-pto_status world_check(world *w)
+pto_status world_is_broken(world *w)
 {
-    if (!atomic_load(&w->broken)) {
-        return PTO_OK;
-    }
     return pto_fail(w->broken_status, "%s", w->broken_text);
 }
 
@@ -354,8 +349,9 @@ static pto_status check_terms(const world *w, const terms *mine)
     return status;
 }
 
-/* Whether each rank of this machine has a core for its progress thread. */
-static bool has_cores(MPI_Comm comm)
+/* How many cores of this machine there are for each rank on it, beyond those for threads that run kernels;
+ * negative: there are too few even for these. All ranks of a machine are taken to have as many threads. */
+static int spare_cores(const pto_runtime *rt, MPI_Comm comm)
 {
     MPI_Comm near;
     int n = 1;
@@ -365,7 +361,11 @@ static bool has_cores(MPI_Comm comm)
         MPI_Comm_size(near, &n);
         MPI_Comm_free(&near);
     }
-    return sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= 2 * n;
+    const int threads = (int)pto_thread_count(rt);
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0 || CPU_COUNT(&cpus) < n * threads) {
+        return -1;
+    }
+    return CPU_COUNT(&cpus) / n - threads;
 }
 
 static pto_status connect(world *w, const pto_mpi_config *config)
@@ -386,8 +386,8 @@ static pto_status connect(world *w, const pto_mpi_config *config)
                   .scratch_bytes = w->scratch.bytes,
                   .ranks = config ? config->ranks : 0};
     snprintf(mine.version, sizeof mine.version, "%s", PTO_VERSION);
-    const bool cores = has_cores(w->control);
-    w->spin = config && config->spin ? config->spin : cores ? 4096 : 256;
+    w->cores = spare_cores(w->rt, w->control);
+    w->spin = config && config->spin ? config->spin : w->cores >= 0 ? 20000 : 2000;
     return check_terms(w, &mine);
 }
 
@@ -451,6 +451,9 @@ pto_status pto_mpi_create(pto_runtime *rt, const pto_mpi_config *config)
     if (status == PTO_OK) {
         status = pto_set_wait_hooks(rt, wait_begins, wait_ends, w);
     }
+    if (status == PTO_OK) {
+        status = pto_set_poll(rt, progress_poll, w);
+    }
     if (status != PTO_OK) {
         free_world(w);
         free(w);
@@ -482,6 +485,7 @@ pto_status pto_mpi_destroy_at(pto_runtime *rt, const char *file, int line)
     }
     message_stop(w);
     PTO_IGNORE(pto_set_wait_hooks(rt, NULL, NULL, NULL));
+    PTO_IGNORE(pto_set_poll(rt, NULL, NULL));
     if (!broken) {
         MPI_Comm_free(&w->data);
         MPI_Comm_free(&w->control);

@@ -10,7 +10,8 @@
  *     plan.c      where a task runs, what it needs, what is refused                      M2, M4
  *     scratch.c   memory for dense copies
  *     carry.c     a rank's part of a plan: messages, copies, the task                    M4
- *     submit.c    submitting a task; tasks of other ranks
+ *     submit.c    submitting a task
+ *     pass.h      tasks of other ranks, cheaply
  *     transfer.c  read, gather, scatter
  *     history.c   the rolling hash, and what blocked ranks tell each other
  *     world.c     life, agreement between all ranks, failures
@@ -50,6 +51,22 @@ enum {
 
 /* ---- Objects: distributed tensors and temporaries ---------------------------------------------- */
 
+/* What the view of a whole tile of a matrix looks like: see whole_tile. `kind` is zero for all others, and no
+ * tensor is like that. */
+typedef struct tile_view {
+    uint64_t storage, kind; /* kind: ndim and dtype */
+    uint64_t rows, columns, stride;
+    uint64_t pitch, per_pitch,
+        half_pitch; /* elements from a row of tiles to the next; 2^64 / pitch */
+    uint64_t per_columns, half_columns;
+    uint64_t full[2]; /* tiles of full size */
+    uint64_t across;  /* tiles in a row of tiles */
+    uint64_t hash;    /* of its first tile */
+    /* Of each tile, as in the object. */
+    const int32_t *home;
+    uint64_t *version;
+} tile_view;
+
 typedef struct object {
     uint64_t id;         /* in order of creation, the same on all ranks */
     struct object *next; /* in a chain of the table */
@@ -63,6 +80,7 @@ typedef struct object {
     int64_t shape[PTO_MAX_DIMS], strides[PTO_MAX_DIMS]; /* logical, dense */
     int64_t tile[PTO_MAX_DIMS], tiles[PTO_MAX_DIMS];    /* size of a tile, number of tiles */
     int64_t n_tiles;
+    tile_view whole;
     int32_t *home;     /* M1, of each tile; -1: a temporary that was not written */
     uint64_t *version; /* M3, of each tile */
     int64_t *at;       /* of each tile: offset in `memory`, or -1 */
@@ -98,9 +116,9 @@ typedef struct memo {
     int32_t ndim;
     pto_dtype dtype;
     int64_t shape[MPI_MEMO_DIMS], strides[MPI_MEMO_DIMS];
-    object *o;
-    int64_t tile;
-    uint64_t hash; /* view_hash */
+    int32_t home;
+    uint64_t *version; /* of the tile */
+    uint64_t hash;     /* view_hash */
 } memo;
 
 static inline int piece_home(const piece *p)
@@ -115,6 +133,42 @@ static inline uint64_t piece_bytes(const piece *p)
         n *= (uint64_t)p->shape[d];
     }
     return n;
+}
+
+/* n / d, where per is (2^64 - 1) / d: right if n mod d is neither close to 0 nor to d. Elsewhere it may be
+ * off by one. */
+static inline uint64_t divide_about(uint64_t n, uint64_t per)
+{
+    return (uint64_t)((unsigned __int128)n * per >> 64);
+}
+
+/* Whether a view of a matrix is a whole tile of full size, and its number. Most parameters are, and these
+ * must be cheap: no division, no table.
+ *
+ *     offset = i * pitch + j * columns      i < full[0], j < full[1]: there is one such pair at most
+ *
+ * So i and j may be guessed, as long as they are checked. Half a tile is added before the division, which
+ * then is far from the next number. */
+static inline bool whole_tile(const tile_view *w, const pto_tensor *t, uint64_t *tile)
+{
+    uint64_t kind;
+    memcpy(&kind, &t->ndim, sizeof kind); /* ndim and dtype */
+    const uint64_t differs = ((uintptr_t)t->storage ^ w->storage) | t->owner | (kind ^ w->kind) |
+                             ((uint64_t)t->shape[0] ^ w->rows) |
+                             ((uint64_t)t->shape[1] ^ w->columns) |
+                             ((uint64_t)t->strides[0] ^ w->stride) | ((uint64_t)t->strides[1] ^ 1);
+    const uint64_t offset = (uint64_t)t->offset;
+    const uint64_t i = divide_about(offset + w->half_pitch, w->per_pitch);
+    const uint64_t rest = offset - i * w->pitch;
+    const uint64_t j = divide_about(rest + w->half_columns, w->per_columns);
+    *tile = i * w->across + j;
+    return !(differs | (rest ^ j * w->columns)) && i < w->full[0] && j < w->full[1];
+}
+
+/* What a whole tile adds to the hash of a call: view_hash of the same view. */
+static inline uint64_t tile_hash(const tile_view *w, uint64_t tile)
+{
+    return w->hash + tile;
 }
 
 /* ---- Shares (M5) --------------------------------------------------------------------------------- */
@@ -253,9 +307,11 @@ typedef struct step_order {
 
 struct world {
     world *next; /* in the list of worlds of the process */
-    pto_runtime *rt;
+    /* NULL: the world has ended. Written by its orchestrating thread; others read it in world_of. */
+    _Atomic(pto_runtime *) rt;
     int rank, ranks;
-    uint32_t spin;
+    uint32_t spin; /* polls without a message before the orchestrating thread may sleep */
+    int cores;     /* for each rank of this machine, beside its threads; negative: too few */
     uint64_t cache_bytes;
     MPI_Comm data, control;
     int tags; /* range of tags */
@@ -266,7 +322,8 @@ struct world {
     object **table;
     uint32_t buckets, n_objects;
     uint64_t next_id;
-    object *last;      /* found last */
+    object *last;      /* found last; NULL: none */
+    tile_view whole;   /* of the matrix found last */
     memo *memo;        /* MPI_MEMO items, by storage and offset; NULL: none yet */
     struct plan *plan; /* of the call that is being made */
     agreement *told;   /* of a wait in which the world broke; never freed */
@@ -300,7 +357,13 @@ struct world {
     /* The orchestrating thread waits (1) or not (0): stored by its hooks, read by the progress thread,
      * which only guesses by it whether the rank is blocked. */
     atomic_int waiting;
-    atomic_uint_fast64_t passed; /* messages that have passed: counted by the progress thread */
+    atomic_uint_fast64_t passed; /* messages that have passed: counted by whoever completes them */
+    atomic_uint_fast64_t polls;  /* by the orchestrating thread; the progress thread reads it */
+    struct {
+        uint32_t idle;    /* polls since the last message */
+        uint32_t submits; /* since the last poll, modulo */
+        uint64_t passed;
+    } poll;
 };
 
 /* tensor.c and view.c */
@@ -318,6 +381,12 @@ void objects_free(world *w);
 uint64_t view_hash(const object *o, const pto_tensor *t);
 const memo *memo_find(const world *w, const pto_tensor *t); /* NULL: not known */
 void memo_add(world *w, const view *v);
+/* Whether a tensor is of this object. */
+static inline bool object_is(const object *o, const pto_tensor *t)
+{
+    return o->temp ? o->owner == t->owner && o->generation == t->generation && t->owner
+                   : o->key == (uint64_t)(uintptr_t)t->storage && !t->owner;
+}
 
 /* tensor.c, for view.c */
 int64_t tile_size(const object *o, int32_t d, int64_t index);
@@ -335,8 +404,9 @@ pto_status message_scrub(world *w, char *memory, uint64_t bytes, const char *fil
 void message_spare(world *w, message *m);               /* under the lock */
 pto_status message_explain(int code, const char *what); /* an error of MPI */
 
-/* progress.c. The thread. */
+/* progress.c. The thread, and the orchestrating thread while it waits (pto_set_poll). */
 void *progress_main(void *of);
+bool progress_poll(void *of);
 
 /* tell.c, under the lock. */
 enum { TAG_BLOCKED = 1, TAG_BROKEN = 2 };
@@ -345,7 +415,18 @@ void tell_all(world *w, int tag, const report *r);
 void tell_listen(world *w);
 
 /* world.c */
-world *world_of(const pto_runtime *rt);
+world *world_search(const pto_runtime *rt);
+/* The world found last: written and read by all orchestrating threads, each of which checks what it finds. A
+ * world is never freed, see pto_mpi_destroy. (Not a variable of the thread: in a shared library that is a
+ * call.) */
+extern _Atomic(world *) world_recent;
+
+static inline world *world_of(const pto_runtime *rt)
+{
+    world *w = atomic_load_explicit(&world_recent, memory_order_acquire);
+    return w && atomic_load_explicit(&w->rt, memory_order_relaxed) == rt ? w : world_search(rt);
+}
+
 /* Refuses a call; all ranks that it concerns do the same. Remembered until acknowledged. */
 pto_status world_refuse(world *w, pto_status status, const char *format, ...) PTO_PRINTF(3, 4);
 /* Remembers a refusal whose text is already the error detail. */
@@ -354,13 +435,11 @@ pto_status world_refused(world *w, pto_status status);
 pto_status world_break(world *w, pto_status status, const char *format, ...) PTO_PRINTF(3, 4);
 /* Breaks it because of what another rank said. Under the lock. */
 void world_broken_by(world *w, pto_status status, const char *text);
-pto_status world_check(world *w); /* an error if it is broken */
+pto_status world_is_broken(world *w); /* the error */
 /* Reserves memory that costs nothing until it is used. */
 char *world_reserve(uint64_t bytes);
 
-/* history.c. A step begins: `hash` of the call. */
-void history_step(world *w, uint64_t hash, const char *file, int line);
-/* Describes up to MPI_TOLD steps after `low`, up to and with `high`. */
+/* history.c. Describes up to MPI_TOLD steps after `low`, up to and with `high`. */
 void history_report(const world *w, uint64_t low, uint64_t high, report *r);
 /* Whether another rank made different calls. They differ from a step after *low on, and at *high. The
  * text names both lines of *high. */
@@ -373,7 +452,26 @@ static inline uint64_t hash_mix(uint64_t h, uint64_t value)
     return h ^ (h >> 29);
 }
 
+/* A step begins: `hash` of the call. */
+static inline uint64_t history_step(world *w, uint64_t hash, const char *file, int line)
+{
+    history *h = &w->history;
+    const uint64_t step = atomic_load_explicit(&h->step, memory_order_relaxed) + 1;
+    const size_t i = step & (MPI_HISTORY - 1);
+    h->hash = hash_mix(h->hash, hash);
+    atomic_store_explicit(&h->of[i].hash, h->hash, memory_order_relaxed);
+    atomic_store_explicit(&h->of[i].file, file, memory_order_relaxed);
+    atomic_store_explicit(&h->of[i].line, line, memory_order_relaxed);
+    atomic_store_explicit(&h->step, step, memory_order_release);
+    return step;
+}
+
 /* submit.c */
 void submit_remember_order(world *w);
+
+static inline pto_status world_check(world *w)
+{
+    return atomic_load_explicit(&w->broken, memory_order_acquire) ? world_is_broken(w) : PTO_OK;
+}
 
 #endif /* PTO_MPI_WORLD_H */

@@ -1,5 +1,5 @@
 /* pto/embed.h - what a binding of another language needs besides: when memory may be freed, signals
- * during a wait, and memory that outlives its runtime.
+ * and other events during a wait, and memory that outlives its runtime.
  *
  * A language with a garbage collector keeps the memory of a task alive until the task is complete. A
  * watcher would tell it, but on the thread of the kernel, and for every task. The watermark tells the
@@ -32,6 +32,14 @@ PTO_API uint64_t pto_watermark(pto_runtime *rt, uint64_t *submitted);
  * call the runtime. */
 PTO_API PTO_MUST_CHECK pto_status pto_set_interrupt(pto_runtime *rt, bool (*interrupt)(void *user),
                                                     void *user);
+
+/* Sets a function that looks for events of another library, such as messages, while the orchestrating
+ * thread waits; NULL removes it. In any call that waits, the thread calls it again and again as long as it
+ * finds no task to run. The function completes pending tasks (pto_task_complete), and calls nothing else of
+ * the runtime. If it returns true, the thread does not sleep before the next call. If it returns false,
+ * the thread may sleep until a task is ready or complete; then somebody else must look for the events. */
+PTO_API PTO_MUST_CHECK pto_status pto_set_poll(pto_runtime *rt, bool (*poll)(void *user),
+                                               void *user);
 
 /* Sets functions around the waits of the orchestrating thread; NULL removes them. In any call, it calls
  * `begin` before it waits for tasks, and runs others meanwhile, and `end` afterwards; they do not nest. For

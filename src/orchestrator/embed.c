@@ -31,7 +31,16 @@ uint64_t pto_watermark(pto_runtime *rt, uint64_t *submitted)
 pto_status pto_set_interrupt(pto_runtime *rt, bool (*interrupt)(void *user), void *user)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "set an interrupt"));
-    rt->interrupt = (ptoi_interrupt){interrupt, user, false};
+    rt->interrupt.fn = interrupt;
+    rt->interrupt.user = user;
+    return PTO_OK;
+}
+
+pto_status pto_set_poll(pto_runtime *rt, bool (*poll)(void *user), void *user)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "set a poll"));
+    rt->interrupt.poll = poll;
+    rt->interrupt.poll_user = user;
     return PTO_OK;
 }
 

@@ -309,7 +309,7 @@ struct pto_runtime {
     struct ptoi_trace *trace; /* NULL: the run is not traced (orchestrator/trace.h) */
 
     pto_watcher watcher;
-    ptoi_interrupt interrupt; /* asked during waits: pto_set_interrupt. fn NULL: there is none */
+    ptoi_interrupt interrupt; /* called during waits: pto_set_interrupt, pto_set_poll */
     ptoi_wait_hooks wait_hooks;
     bool heaps_detached; /* pto_detach_heaps: the caller unmaps mapping_s of the heaps */
     pto_failure damage;  /* the first failure that the orchestrator has found itself; status PTO_OK:

@@ -61,6 +61,12 @@ static pto_status interrupted(void)
                      "the wait was ended by the function given to pto_set_interrupt");
 }
 
+/* NULL: the program wants no call during a wait. */
+static ptoi_interrupt *calls(ptoi_interrupt *stop)
+{
+    return stop->fn || stop->poll ? stop : NULL;
+}
+
 static pto_status wait_until(pto_runtime *rt, const ptoi_goal *goal)
 {
     ptoi_interrupt stop = rt->interrupt;
@@ -71,7 +77,7 @@ static pto_status wait_until(pto_runtime *rt, const ptoi_goal *goal)
     ptoi_set64(&w->task, ptoi_ref_task(goal->ref));
     ptoi_count64(&w->serial, 1);
     go_inside(rt);
-    ptoi_count64(&rt->helped, ptoi_caller_wait(rt->scheduler, goal, stop.fn ? &stop : NULL));
+    ptoi_count64(&rt->helped, ptoi_caller_wait(rt->scheduler, goal, calls(&stop)));
     come_back(rt);
     ptoi_count64(&w->serial, 1);
     return stop.stopped                            ? interrupted()
@@ -134,7 +140,7 @@ pto_status ptoi_help_or_stop(pto_runtime *rt, uint32_t level, uint64_t tasks, ui
     }
     ptoi_interrupt stop = rt->interrupt;
     go_inside(rt);
-    *helped = ptoi_caller_help_or_stop(rt->scheduler, tasks, stop.fn ? &stop : NULL);
+    *helped = ptoi_caller_help_or_stop(rt->scheduler, tasks, calls(&stop));
     come_back(rt);
     ptoi_count64(&rt->helped, *helped);
     return stop.stopped ? interrupted() : PTO_OK;

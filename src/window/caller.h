@@ -167,11 +167,13 @@ void ptoi_scheduler_rouse(ptoi_scheduler *s, uint32_t index);
  * is left to workers, and *longer is set. Returns how many tasks it ran. */
 uint64_t ptoi_caller_help(ptoi_scheduler *s, uint64_t tasks, uint32_t longest, bool *longer);
 
-/* Asked between two tasks while this thread waits. If it returns true, the thread stops waiting. */
+/* Functions of the program that are called while this thread waits. */
 typedef struct ptoi_interrupt {
-    bool (*fn)(void *user);
+    bool (*fn)(void *user); /* asked between two tasks: true stops the wait; NULL: none */
     void *user;
-    bool stopped; /* it has returned true */
+    bool stopped;             /* it has returned true */
+    bool (*poll)(void *user); /* called when there is no task to run: true: again, do not sleep */
+    void *poll_user;
 } ptoi_interrupt;
 
 /* Like ptoi_caller_help with tasks of any length. `stop` may be NULL. */

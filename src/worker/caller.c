@@ -21,6 +21,9 @@
  * asleep, and then nothing interrupts the sleep. */
 #define NAP_US 100000
 
+/* A poll that always wants to be called again must not keep a wait from being stopped. */
+#define POLLS 1024
+
 /* While launched tasks are not complete, their launcher checks at least this often. */
 #define LAUNCHED_US 50
 
@@ -77,7 +80,7 @@ static bool must_look_again(const ptoi_worker *worker, const ptoi_goal *goal)
 
 static bool is_stopped(ptoi_interrupt *stop)
 {
-    if (stop && !stop->stopped) {
+    if (stop && stop->fn && !stop->stopped) {
         stop->stopped = stop->fn(stop->user);
     }
     return stop && stop->stopped;
@@ -88,12 +91,17 @@ static bool is_stopped(ptoi_interrupt *stop)
 static uint64_t work(ptoi_worker *worker, const ptoi_goal *goal, ptoi_interrupt *stop)
 {
     ptoi_scheduler *s = worker->sched;
-    uint64_t steps = 0;
+    uint64_t steps = 0, polls = 0;
     for (uint32_t idle = 0; !is_over(s, goal);) {
         if (step(worker)) {
             idle = 0;
             steps++;
             if (is_stopped(stop)) {
+                break;
+            }
+        } else if (stop && stop->poll && stop->poll(stop->poll_user)) {
+            idle = 0; /* it may have completed a task */
+            if (++polls % POLLS == 0 && is_stopped(stop)) {
                 break;
             }
         } else if (idle < s->spin) {
@@ -114,7 +122,7 @@ static uint64_t work(ptoi_worker *worker, const ptoi_goal *goal, ptoi_interrupt 
                 ptoi_park_withdraw(&worker->parker);
             } else {
                 const uint64_t since = ptoi_log_now(worker->log);
-                if (stop) {
+                if (stop && stop->fn) {
                     ptoi_park_nap(&worker->parker, NAP_US);
                 } else if (worker->launcher && ptoi_launcher_is_busy(worker->launcher)) {
                     ptoi_park_nap(&worker->parker, LAUNCHED_US);

@@ -156,6 +156,56 @@ static void test_wait_hooks(void **state)
     rig_stop(&r);
 }
 
+typedef struct polled {
+    pto_runtime *rt;
+    pto_task task; /* pending; 0: none yet */
+    int left;      /* calls until it is completed */
+} polled;
+
+static pto_status pend(const pto_call *call)
+{
+    ((polled *)call->user)->task = call->task;
+    return PTO_PENDING;
+}
+
+static bool look(void *user)
+{
+    polled *p = user;
+    if (p->task && --p->left == 0) {
+        expect_ok(pto_task_complete(p->rt, p->task, PTO_OK));
+        p->task = 0;
+    }
+    return true;
+}
+
+/* Nobody but the waiting thread completes the task. */
+static void test_poll(void **state)
+{
+    (void)state;
+    pto_runtime *rt;
+    pto_kernel kernel;
+    pto_config c = PTO_CONFIG_INIT;
+    c.workers = PTO_NO_WORKERS;
+    expect_ok(pto_runtime_create(&rt, &c));
+    polled p = {rt, 0, 5000};
+    expect_ok(pto_kernel_register(rt, "pend", PTO_VECTOR, pend, &p, &kernel));
+    expect_ok(pto_set_poll(rt, look, &p));
+    expect_ok(pto_submit(rt, kernel));
+    expect_ok(pto_wait(rt));
+    assert_int_equal(p.left, 0);
+    /* A poll that always wants to be called again does not keep an interrupt from being asked. */
+    p.left = -1;
+    int asked = 3;
+    expect_ok(pto_submit(rt, kernel));
+    expect_ok(pto_set_interrupt(rt, count_down, &asked));
+    expect_fail(pto_wait(rt), PTO_INTERRUPTED, "pto_set_interrupt");
+    expect_ok(pto_set_interrupt(rt, NULL, NULL));
+    p.left = 100;
+    expect_ok(pto_wait(rt));
+    expect_ok(pto_set_poll(rt, NULL, NULL));
+    expect_ok(pto_runtime_destroy(&rt, PTO_WAIT));
+}
+
 static void nothing(int signal)
 {
     (void)signal;
@@ -275,6 +325,7 @@ int main(void)
         RIG_CASE(test_heaps_outlive_the_runtime),
         RIG_CASE(test_any_thread_destroys),
         RIG_CASE(test_wait_hooks),
+        RIG_CASE_SLOW_ONE_PROCESS(test_poll, "the kernel tells the test its task"),
     };
     return rig_run("embed", cases, sizeof cases / sizeof *cases);
 }

@@ -26,6 +26,33 @@ static pto_status wait_for_results(pto_runtime *rt)
 }
 /* end */
 
+/* example: pto_set_poll */
+typedef struct inbox { /* of another library: it knows when a pending task is complete */
+    pto_runtime *rt;
+    pto_task task;
+    int (*arrived)(void);
+} inbox;
+
+static bool look(void *user)
+{
+    inbox *in = user;
+    if (in->arrived()) {
+        PTO_IGNORE(pto_task_complete(in->rt, in->task, PTO_OK));
+    }
+    return true; /* look again at once */
+}
+
+static pto_status poll_inbox(pto_runtime *rt, inbox *in)
+{
+    return pto_set_poll(rt, look, in);
+}
+/* end */
+
+static int nothing_arrived(void)
+{
+    return 0;
+}
+
 /* example: pto_set_wait_hooks */
 static void unlock(void *lock)
 {
@@ -46,7 +73,9 @@ static pto_status share(pto_runtime *rt, int *lock)
 static pto_status run(pto_runtime *rt)
 {
     static int lock = 1;
+    inbox in = {rt, 0, nothing_arrived};
     PTO_TRY(share(rt, &lock));
+    PTO_TRY(poll_inbox(rt, &in));
     PTO_TRY(pto_submit(rt, scale, pto_inout(&ta), pto_scalar(2)));
     PTO_TRY(wait_for_results(rt));
     /* example: pto_watermark */

@@ -47,14 +47,14 @@ typedef struct pto_mpi_config {
                                as far as they are used */
     uint64_t scratch_bytes; /* views that cross tiles, and outputs on their way home (64 MiB) */
     int32_t ranks;          /* the number of ranks that the program needs; 0: any */
-    uint32_t
-        spin; /* polls of the progress thread before it naps (0: 4096 if each rank has a core for it,
-                      else 256) */
+    /* Polls without a message before a waiting thread may sleep (0: 20000 if the machine has a core for
+     * every thread of its ranks, else 2000). */
+    uint32_t spin;
 } pto_mpi_config;
 
 /* Makes a runtime one rank of a world; collective. MPI is initialized if it is not, and is then
  * finalized when the process ends. MPI must offer MPI_THREAD_SERIALIZED (PTO_BAD_CONFIG). The
- * library uses the hooks around waits (pto/embed.h) of the runtime from then on. */
+ * library uses the hooks around waits and the poll (pto/embed.h) of the runtime from then on. */
 PTO_API PTO_MUST_CHECK pto_status pto_mpi_create(pto_runtime *rt, const pto_mpi_config *config);
 
 /* Waits as pto_mpi_wait does, and leaves the world; collective. Distributed tensors are gone. The
