@@ -224,8 +224,8 @@ static inline pto_runtime *runtime_make(int place, uint32_t inline_ns)
 
 /* Nanoseconds from the first submit until all tasks are complete. Callgrind counts only this
  * function. */
-static __attribute__((noinline)) double timed(const pattern *p, sink *s, const data *d,
-                                              uint64_t tasks)
+static __attribute__((noinline, unused)) double timed(const pattern *p, sink *s, const data *d,
+                                                      uint64_t tasks)
 {
     const double start = bench_now_ns();
     p->run(s, d, tasks);
@@ -234,7 +234,7 @@ static __attribute__((noinline)) double timed(const pattern *p, sink *s, const d
 }
 
 /* The memory that the serial program leaves. */
-static data serial_data(const pattern *p, uint64_t tasks)
+static inline data serial_data(const pattern *p, uint64_t tasks)
 {
     sink s;
     data d = p->make(tasks);

@@ -24,7 +24,7 @@
 
 #define TILE INT64_C(4) /* elements on a side; bodies do not look, so size does not matter */
 #define CHOLESKY 100    /* tiles on a side, at most */
-#define MAX_READS 3
+#define MAX_READS 5
 #define INLINE static inline __attribute__((always_inline))
 
 static void *must_have(void *memory)

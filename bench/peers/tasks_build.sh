@@ -16,7 +16,7 @@ peer() {
     libraries=$3
     shift 3
     if [ -e "$program" ] && [ -z "$(find "$source" "$here/tasks_peer.h" "$here/tasks_build.sh" \
-        "$here/../tasks_patterns.h" -newer "$program")" ]; then
+        "$here/../tasks_patterns.h" "$here/../cores_patterns.h" -newer "$program")" ]; then
         return
     fi
     rm -f "$program"

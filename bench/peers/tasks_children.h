@@ -83,6 +83,10 @@ static const peer peers[PEERS] = {
 static void child_path(char *path, size_t size, const char *program)
 {
     char self[3072];
+    if (program[0] == '/') {
+        snprintf(path, size, "%s", program);
+        return;
+    }
     const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     self[length > 0 ? length : 0] = '\0';
     char *slash = strrchr(self, '/');

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../cores_patterns.h"
 #include "../tasks_patterns.h"
 
 #define PEER_WARM_UP UINT64_C(20000)
@@ -92,6 +93,9 @@ static int peer_main(sink *s, int argc, char **argv)
     const pattern *p = NULL;
     for (int i = 0; argc > 3 && i < PATTERNS; i++) {
         p = strcmp(argv[2], patterns[i].name) == 0 ? &patterns[i] : p;
+    }
+    for (int i = 0; argc > 3 && i < CORES_PATTERNS; i++) {
+        p = strcmp(argv[2], cores_patterns[i].name) == 0 ? &cores_patterns[i] : p;
     }
     if (p && argc == 4 && strcmp(argv[1], "check") == 0) {
         peer_check(s, p, strtoull(argv[3], NULL, 10));
