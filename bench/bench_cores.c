@@ -16,10 +16,11 @@
 
 #include "tasks_ours.h"
 
+#include "cores_choose.h"
 #include "cores_patterns.h"
 #include "peers/tasks_children.h"
 
-enum { COUNTS = 5, TIMES = 3, MOST_ROUNDS = 16, MORE = 2 };
+enum { COUNTS = 5, TIMES = 3, MOST_ROUNDS = 16, MORE = 6 };
 enum { OURS = 0, FIRST_PEER = 1 + MORE, COMPARED = 3, RUNTIMES = FIRST_PEER + COMPARED };
 enum { CHECKED_TASKS = 20000, WARM_UP_TASKS = 20000 };
 #define BODY_NS 100.0
@@ -78,11 +79,9 @@ static int child_main(int argc, char **argv)
     for (uint64_t i = 0; !checks && i < times; i++) {
         s.tasks = 0;
         const double seconds = timed(p, &s, &d, tasks) * 1e-9, begin = bench_now_ns();
-        for (uint64_t t = 0; t < s.tasks; t++) {
-            body_spin(steps);
-        }
-        printf("%.9f %llu %.9f\n", seconds, (unsigned long long)s.tasks,
-               (bench_now_ns() - begin) * 1e-9);
+        const uint64_t some = bodies_alone(s.tasks, steps);
+        const double alone = (bench_now_ns() - begin) * 1e-9 * (double)s.tasks / (double)some;
+        printf("%.9f %llu %.9f\n", seconds, (unsigned long long)s.tasks, alone);
     }
     data_free(&d);
     must(pto_runtime_destroy(&rt, PTO_WAIT));
@@ -94,15 +93,7 @@ static int child_main(int argc, char **argv)
 /* Lets this thread, and so its children, use the first `n` cores; 0: all. */
 static void use_cores(uint32_t n)
 {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    uint32_t used = 0;
-    for (size_t cpu = 0; cpu < CPU_SETSIZE && (!n || used < n); cpu++) {
-        if (CPU_ISSET(cpu, &mine)) {
-            CPU_SET(cpu, &set);
-            used++;
-        }
-    }
+    const cpu_set_t set = cores_choose(&mine, n);
     if (sched_setaffinity(0, sizeof set, &set) != 0) {
         perror("bench_cores: sched_setaffinity");
         exit(2);
@@ -269,7 +260,8 @@ static void print_table(const options *o, uint32_t available)
         }
         printf("\n");
         for (int r = 0; r < RUNTIMES; r++) {
-            if (r > OURS && r < FIRST_PEER && !o->names[r - 1]) {
+            if ((r > OURS && r < FIRST_PEER && !o->names[r - 1]) ||
+                (r >= FIRST_PEER && !o->peers)) {
                 continue;
             }
             printf("  %-17s", runtime_name(o, r));
@@ -318,7 +310,7 @@ static const char usage[] =
     "  --peers none           only ours; default: libgomp, libomp and oneTBB, as far as they are "
     "built\n"
     "  --with NAME=PROGRAM    this bench as it was built with another library\n"
-    "  --quick                3 rounds; one for peers, with their first setting\n"
+    "  --quick                2 rounds; one for peers, with their first setting\n"
     "  --help\n"
     "The environment variables of the runtime are honoured, but for the number of workers.\n";
 
@@ -332,9 +324,12 @@ static void parse_with(options *o, const char *value)
 {
     static char names[MORE][32];
     const char *equals = strchr(value, '=');
-    const int n = o->names[0] ? 1 : 0;
-    if (!equals || o->names[MORE - 1]) {
-        refuse("--with takes NAME=PROGRAM, twice at most, not", value);
+    int n = 0;
+    while (n < MORE && o->names[n]) {
+        n++;
+    }
+    if (!equals || n == MORE) {
+        refuse("--with takes NAME=PROGRAM, six times at most, not", value);
     }
     snprintf(names[n], sizeof names[n], "%.*s", (int)(equals - value), value);
     o->names[n] = names[n];
@@ -355,7 +350,7 @@ static options parse(int argc, char **argv)
             exit(0);
         } else if (!strcmp(argv[i], "--quick")) {
             o.quick = true;
-            o.rounds = 3;
+            o.rounds = 2;
             continue;
         } else if (!strcmp(argv[i], "--rounds") && number >= 1 && number <= MOST_ROUNDS) {
             o.rounds = (int)number;

@@ -18,21 +18,23 @@
 
 #include "tasks_ours.h"
 
+#include "cores_choose.h"
 #include "sweep_patterns.h"
 
 enum { DEFAULT, INLINE_ALL, OFFLOAD_ALL, CONTROL, WAYS };
 enum { WIDTHS = 5, BODIES = 8, MOST_ROUNDS = 64 };
-enum { WARM_UP = 2000, WARM_AGAIN = 64, PARK_US = 200 };
+enum { WARM_UP = 1000, WARM_AGAIN = 64, PARK_US = 200 };
 
 static const uint32_t way_inline_ns[WAYS] = {0, 1000000000, PTO_NO_INLINE, 0};
 static const int widths[WIDTHS] = {2, 4, 8, 32, 128};
 static const double bodies[BODIES] = {50, 100, 200, 500, 1000, 2000, 5000, 10000};
 
 typedef struct options {
-    int shape;   /* -1: all */
-    int rounds;  /* of each cell */
-    double work; /* ns that a run should take */
-    bool cells;  /* print every cell */
+    int shape;      /* -1: all */
+    int rounds;     /* of each cell */
+    double work;    /* ns that a run should take */
+    bool cells;     /* print every cell */
+    uint32_t cores; /* to use; 0: all */
 } options;
 
 typedef struct cell {
@@ -51,10 +53,18 @@ static double loss_of(const cell *c)
     return c->to_inline > c->to_offload ? c->to_inline : c->to_offload;
 }
 
-static uint32_t usable_cores(void)
+static void use_cores(uint32_t n)
 {
     cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+    cores = 1;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        set = cores_choose(&set, n);
+        cores = (uint32_t)CPU_COUNT(&set);
+    }
+    if (sched_setaffinity(0, sizeof set, &set) != 0) {
+        perror("bench_sweep: sched_setaffinity");
+        exit(2);
+    }
 }
 
 /* ---- One cell ------------------------------------------------------------------------------- */
@@ -365,6 +375,7 @@ static const char usage[] =
     "  --pattern NAME   only chain, stencil, fft, tree, dominator, nearest5, random, independent "
     "or\n"
     "                   P3\n"
+    "  --cores N        use only so many cores (default: all)\n"
     "  --rounds N       of each cell, 1 to 64 (default: 15)\n"
     "  --quick          5 shorter rounds: less than a minute\n"
     "  --cells          every cell, not only the worst\n"
@@ -388,6 +399,9 @@ static options parse(int argc, char **argv)
                    atoi(value) <= MOST_ROUNDS) {                      // NOLINT(cert-err34-c)
             o.rounds = atoi(value);                                   // NOLINT(cert-err34-c)
             i++;
+        } else if (!strcmp(argv[i], "--cores") && atoi(value) > 0) { // NOLINT(cert-err34-c)
+            o.cores = (uint32_t)atoi(value);                         // NOLINT(cert-err34-c)
+            i++;
         } else if (!strcmp(argv[i], "--pattern")) {
             for (int s = 0; s < ALL_SHAPES; s++) {
                 o.shape = strcmp(value, shape_names[s]) == 0 ? s : o.shape;
@@ -410,7 +424,7 @@ int main(int argc, char **argv)
     static sweep_program p;
     const options o = parse(argc, argv);
     bool right = true;
-    cores = usable_cores();
+    use_cores(o.cores);
     step_ns = body_ns(100000) / 100000;
     for (int i = 0; i < ALL_SHAPES * WAYS; i++) {
         right &= !wanted(&o, i / WAYS) ||

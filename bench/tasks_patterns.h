@@ -87,6 +87,17 @@ static inline void body_spin(uint64_t steps)
     }
 }
 
+/* Bodies alone, one after the other: all that `tasks` tasks have, or, if that would take long, some of
+ * them. Returns how many. */
+static inline uint64_t bodies_alone(uint64_t tasks, uint64_t steps)
+{
+    const uint64_t most = 4000000 / (steps + 1) + 1, some = tasks < most ? tasks : most;
+    for (uint64_t i = 0; steps && i < some; i++) {
+        body_spin(steps);
+    }
+    return some;
+}
+
 /* The body of a checked task: puts its number and every element that it reads into every element
  * that it writes, so that two tasks which touch the same memory in another order leave something
  * else there. Some begin late, so that those which ought to wait for them have time to overtake.

@@ -4,6 +4,7 @@
  *   tasks_NAME time PATTERN TASKS STEPS TIMES   with bodies of so many steps (0: empty); a line for
  *                                               each time: seconds from the first submit until all
  *                                               are done, tasks, and seconds of the bodies alone
+ *                                               (of some of them, scaled, if they are long)
  *
  * A process is for one measurement, so that no pool of threads spins into that of another. What the
  * peer does once (its threads, its handles) happens before any clock starts, and each pattern has a
@@ -80,10 +81,9 @@ static void peer_time(sink *s, const pattern *p, uint64_t tasks, uint64_t steps,
         sink_wait(s);
         const double seconds = peer_now() - start;
         const double begin = peer_now();
-        for (uint64_t t = 0; steps && t < tasks_made; t++) {
-            body_spin(steps);
-        }
-        printf("%.9f %llu %.9f\n", seconds, (unsigned long long)tasks_made, peer_now() - begin);
+        const uint64_t some = bodies_alone(tasks_made, steps);
+        const double alone = (peer_now() - begin) * (double)tasks_made / (double)some;
+        printf("%.9f %llu %.9f\n", seconds, (unsigned long long)tasks_made, alone);
     }
     data_free(&d);
 }
