@@ -2,6 +2,7 @@
 #include "orchestrator/work.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,22 @@ const char *pto_work_opcode_name(uint32_t opcode)
     }
 }
 
+/* An operation in messages: "strided copy", or "opcode 1031" for one of the user's. */
+typedef struct words {
+    char s[24];
+} words;
+
+static words words_of(uint32_t opcode)
+{
+    words w;
+    if (opcode < PTO_WORK_USER) {
+        snprintf(w.s, sizeof w.s, "%s", pto_work_opcode_name(opcode));
+    } else {
+        snprintf(w.s, sizeof w.s, "opcode %" PRIu32, opcode);
+    }
+    return w;
+}
+
 /* Appends the tensors of one kind. Returns the place after them. */
 static pto_param *put_tensors(pto_param *at, pto_param_kind kind, const pto_tensor *tensors,
                               uint32_t n)
@@ -47,7 +64,7 @@ static pto_status check_list(const pto_work *work, const char *name, const pto_t
     return tensors || n == 0
                ? PTO_OK
                : ptoi_fail(PTO_NULL_ARGUMENT, "submit work: %s: %s is NULL, but n_%s is %" PRIu32,
-                           pto_work_opcode_name(work->opcode), name, name, n);
+                           words_of(work->opcode).s, name, name, n);
 }
 
 /* The device that a request runs on: that of the first tensor that is not on the host. */
@@ -75,7 +92,14 @@ static pto_status check_opcode(const pto_work *work)
     const pto_device device = device_of(work);
     const pto_engine *engine = ptoi_engine_find(device, work->opcode);
     if (engine) {
-        return engine->check ? engine->check(engine->self, work) : PTO_OK;
+        const uint64_t before = ptoi_error_serial();
+        const pto_status s = engine->check ? engine->check(engine->self, work) : PTO_OK;
+        return s ? ptoi_fail(s, "submit work: %s: the engine of %s refuses it: %s",
+                             words_of(work->opcode).s, ptoi_device_words(device).s,
+                             ptoi_error_serial() != before
+                                 ? pto_error_detail()
+                                 : "no message: its check did not call pto_fail")
+                 : PTO_OK;
     }
     switch (work->opcode) {
 #define WORK_KNOWN(name, value, text, inputs, outputs, inouts) case PTO_WORK_##name:
@@ -114,8 +138,8 @@ static pto_status name_parameter(const pto_work *work, bool is_copy, pto_status 
         list = i < work->n_outputs ? "outputs" : "inouts";
         i -= i < work->n_outputs ? 0 : work->n_outputs;
     }
-    return ptoi_fail(s, "submit work: %s: %s[%" PRIu64 "]%s", pto_work_opcode_name(work->opcode),
-                     list, i, rest);
+    return ptoi_fail(s, "submit work: %s: %s[%" PRIu64 "]%s", words_of(work->opcode).s, list, i,
+                     rest);
 }
 
 /* `is_copy`: for pto_copy. */
@@ -135,8 +159,8 @@ static pto_status submit_work(pto_runtime *rt, const pto_work *work, bool is_cop
         return ptoi_fail(PTO_TOO_LARGE,
                          "submit work: %s: %" PRIu32 " inputs, %" PRIu32 " outputs and %" PRIu32
                          " inouts; with its params a request has at most %" PRIu32 " parameters",
-                         pto_work_opcode_name(work->opcode), work->n_inputs, work->n_outputs,
-                         work->n_inouts, rt->view.header->max_params);
+                         words_of(work->opcode).s, work->n_inputs, work->n_outputs, work->n_inouts,
+                         rt->view.header->max_params);
     }
     PTO_TRY(check_opcode(work));
     if (n > FEW_PARAMS) {

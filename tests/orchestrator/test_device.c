@@ -597,6 +597,9 @@ static pto_status double_start(void *self, const pto_work_call *call)
 static pto_status double_check(void *self, const pto_work *work)
 {
     (void)self;
+    if (work->n_inouts == 2) {
+        return PTO_BAD_SHAPE; /* without a message */
+    }
     return work->n_inouts == 1 ? PTO_OK
                                : pto_fail(PTO_BAD_PARAM, "double: %u inouts", work->n_inouts);
 }
@@ -626,7 +629,15 @@ static void engines_of_the_user(void **state)
         work.n_inouts = 0;
         work.outputs = &a;
         work.n_outputs = 1;
-        expect_fail(pto_submit_work(runtime, &work, NULL), PTO_BAD_PARAM, "0 inouts");
+        expect_fail(pto_submit_work(runtime, &work, NULL), PTO_BAD_PARAM,
+                    "submit work: opcode 1027: the engine of sim:0 refuses it: double: 0 inouts");
+        const pto_tensor two[] = {a, a};
+        const pto_work silent = {.opcode = DOUBLE_IT, .inouts = two, .n_inouts = 2};
+        expect_fail(pto_submit_work(runtime, &silent, NULL), PTO_BAD_SHAPE, "opcode 1027",
+                    "its check did not call pto_fail");
+        const pto_work nothing = {.opcode = DOUBLE_IT, .n_inouts = 1};
+        expect_fail(pto_submit_work(runtime, &nothing, NULL), PTO_NULL_ARGUMENT,
+                    "opcode 1027: inouts is NULL");
         pto_tensor host = dense(data, PTO_INT32, 1, DIMS(N)); /* there is none for the host */
         work.outputs = &host;
         expect_fail(pto_submit_work(runtime, &work, NULL), PTO_BAD_OPCODE, "1027", "cpu:0");
