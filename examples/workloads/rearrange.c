@@ -62,7 +62,8 @@ static const workload_option options[] = {
                .high = INT32_MAX,
                .small = 12},
     [DEVICE] = {.name = "device",
-                .help = "where to compute: cpu:0, nvidia:0 ... (see pto info); none: in place",
+                .help =
+                    "where to compute: cpu:0, sim:0, nvidia:0 ... (see pto info); none: in place",
                 .text = "none"},
 };
 

@@ -80,12 +80,14 @@ pto_status workload_kernel(workload_job *job, const char *name, pto_worker_type 
 
 pto_status workload_place_process(const workload_job *job)
 {
-    if (job->elsewhere) {
-        return PTO_OK;
-    }
     const char *remedy = "";
     for (size_t i = 0; i < job->what->n_options; i++) {
-        remedy = strcmp(job->what->options[i].name, "device") ? remedy : ": use --device cpu:0";
+        if (!strcmp(job->what->options[i].name, "device")) {
+            if (strcmp(job->text[i], "none") != 0) {
+                return PTO_OK;
+            }
+            remedy = ": use --device cpu:0";
+        }
     }
     return pto_fail(PTO_BAD_CONFIG,
                     "worker processes (place process) cannot reach the memory of %s%s",

@@ -84,11 +84,11 @@ typedef struct pto_config {
     const char *trace;    /* output file: .html, .json, .dot or .ptrace; NULL: none */
     uint64_t trace_limit; /* number of recorded tasks; later ones are counted as lost */
 
-    /* If SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT kills the process in a kernel, one line on stderr
-     * names kernel, task and submit site before. With the words of a worker process that has to end, it is all that the library ever prints by
-     * itself. A handler is installed only for signals without one, and is removed when the last
-     * runtime is destroyed; exit status and core dump stay the same. PTO_NO_CRASH_REPORT switches it
-     * off. (64 bits wide, so that the struct ends without padding.) */
+    /* If SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT kills the process in a kernel, one line on
+     * stderr names kernel, task and submit site before. A handler is installed only for signals
+     * without one, and is removed when the last runtime is destroyed; exit status and core dump stay
+     * the same. PTO_NO_CRASH_REPORT switches it off. The library prints nothing else by itself, except
+     * that a worker process which has to end says why. (64 bits wide: no padding follows.) */
     uint64_t crash_report;
 
     /* Scheduler and workers in processes of their own: see pto/process.h. */

@@ -77,8 +77,9 @@ PTO_API PTO_MUST_CHECK pto_status pto_op_lookup(const pto_op *op, pto_device_typ
 /* Runs an operator on the device of its tensors, or on the current device if there are no tensors.
  * PTO_DEVICES_DIFFER if the tensors are on different devices. The detail of an error names the
  * operator, the devices and the line of the call. Afterwards the previous device is made current
- * again, also if the implementation failed. If that fails, the call fails. (Only pto_device_set_current tells the library which device is current. A program that
- * switches devices by other means must call it, too.) */
+ * again, also if the implementation failed. If that fails, the call fails. (Only
+ * pto_device_set_current tells the library which device is current. A program that switches devices
+ * by other means must call it, too.) */
 PTO_API PTO_MUST_CHECK pto_status pto_op_run_at(const pto_op *op, const pto_tensor *outputs,
                                                 size_t n_outputs, const pto_tensor *inputs,
                                                 size_t n_inputs, const void *params,
@@ -93,8 +94,9 @@ PTO_API PTO_MUST_CHECK pto_status pto_op_run_at(const pto_op *op, const pto_tens
 /* Submits an operator as a task. It runs on a VECTOR worker of the device where its tensors are, and
  * is ordered by the bytes that it touches. `params_bytes` bytes of `params` are copied, so the pointer
  * need not stay valid. `task` may be NULL. PTO_DEVICES_DIFFER: the tensors are on different devices.
- * PTO_NOT_IMPLEMENTED: the operator has no implementation for the device. The operator must live as
- * long as the task. */
+ * PTO_NOT_IMPLEMENTED: the operator has no implementation for the device; or the tasks run in worker
+ * processes (pto/process.h), which do not know operators. (pto_submit_rearrange and work requests run
+ * there.) The operator must live as long as the task. */
 PTO_API PTO_MUST_CHECK pto_status pto_submit_op_at(pto_runtime *rt, const pto_op *op,
                                                    const pto_tensor *outputs, size_t n_outputs,
                                                    const pto_tensor *inputs, size_t n_inputs,

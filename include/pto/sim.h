@@ -50,9 +50,10 @@ typedef struct pto_sim_config {
     uint64_t launch_ns;  /* least time of each launch on a stream; PTO_SIM_NO_LIMIT: none */
 } pto_sim_config;
 
-/* Changes a device. Bandwidth and latency apply to the copies that begin afterwards, launch_ns to the
- * launches, workers and streams to the runtimes that use the device for the first time afterwards. The memory can be
- * made smaller than PTO_SIM_MEMORY, but not larger, and not smaller than what is in use. */
+/* Changes a device. Bandwidth and latency apply to the copies that begin afterwards, launch_ns to
+ * the launches, workers and streams to the runtimes that use the device for the first time
+ * afterwards. The memory can be made smaller than PTO_SIM_MEMORY, but not larger, and not smaller
+ * than what is in use. */
 PTO_API PTO_MUST_CHECK pto_status pto_sim_configure(int32_t index, const pto_sim_config *config);
 
 #define PTO_SIM_LAUNCH_BYTES 512 /* most bytes of the arguments of a launch */

@@ -316,12 +316,15 @@ static pto_status attach(attachment *a)
 
 static pto_status check(const pto_worker_options *options)
 {
-    if (!options || !options->name) {
-        return ptoi_fail(PTO_NULL_ARGUMENT, "attach: %s is NULL", options ? "the name" : "options");
+    if (!options) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "attach: options is NULL");
     }
-    if (options->size != sizeof *options) {
+    if (options->size != sizeof *options) { /* before any other field is read */
         return ptoi_fail(PTO_BAD_CONFIG, "attach: size of options is %zu, it should be %zu",
                          options->size, sizeof *options);
+    }
+    if (!options->name) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "attach: the name is NULL");
     }
     if (options->n_libraries && !options->libraries) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "attach: the list of libraries is NULL");

@@ -24,6 +24,14 @@ out=$stage/guide
 rm -rf "$out"
 mkdir -p "$out"
 
+# Every chapter is in the contents.
+sed -n 's/^## //p' "$guide" | while read -r chapter; do
+    grep -q "[0-9]\. \[${chapter%%:*}\](#" "$guide" || {
+        echo "guide.md: the contents lack '$chapter'"
+        exit 1
+    }
+done
+
 # NUMBER.c and NUMBER.expected for each block; every piece counts its lines from 1, so that what
 # it prints about itself does not change with the text around it.
 awk -v out="$out" '

@@ -173,9 +173,20 @@ static void complete_takes_statuses_that_fit(void **state)
     }
 }
 
+/* The size comes first: a struct of another version may have no name. */
+static void attach_checks_its_options(void **state)
+{
+    const pto_worker_options other = {.size = 3}, nameless = {.size = sizeof nameless};
+    (void)state;
+    expect_fail(pto_worker_attach(NULL), PTO_NULL_ARGUMENT, "options");
+    expect_fail(pto_worker_attach(&other), PTO_BAD_CONFIG, "size of options is 3");
+    expect_fail(pto_worker_attach(&nameless), PTO_NULL_ARGUMENT, "the name");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attach_checks_its_options),
         cmocka_unit_test(memory_that_is_not_shared_is_refused),
         cmocka_unit_test(kernels_that_workers_do_not_have_are_refused),
         cmocka_unit_test(devices_and_watchers_are_refused),
