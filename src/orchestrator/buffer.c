@@ -348,14 +348,23 @@ static bool dense_ordinary(pto_dtype dtype, int32_t ndim, const int64_t *shape, 
     return step <= INT32_MAX; /* far below any overflow of bytes */
 }
 
-/* A dense tensor of this shape, in memory of exactly its size. The address is not known yet. */
-static pto_status dense(pto_dtype dtype, int32_t ndim, const int64_t *shape, pto_tensor *t)
+/* A dense tensor of this shape, in memory of exactly its size. The address is not known yet. An error
+ * names the call that the program made, not pto_tensor_init. */
+static pto_status dense(const char *who, pto_dtype dtype, int32_t ndim, const int64_t *shape,
+                        pto_tensor *t)
 {
+    static const char init[] = "init: ";
     if (dense_ordinary(dtype, ndim, shape, t)) {
         return PTO_OK;
     }
     /* With the largest possible storage only dtype or shape can be wrong. */
-    PTO_TRY(pto_tensor_init(t, (void *)64, INT64_MAX - 64, dtype, ndim, shape, NULL, 0));
+    const pto_status s = pto_tensor_init(t, (void *)64, INT64_MAX - 64, dtype, ndim, shape, NULL,
+                                         0);
+    if (s) {
+        const char *why = pto_error_detail();
+        return ptoi_fail(s, "%s: %s", who,
+                         why + (strncmp(why, init, sizeof init - 1) ? 0 : sizeof init - 1));
+    }
     uint64_t bytes = pto_dtype_size(dtype);
     for (int32_t d = 0; d < ndim; d++) {
         bytes *= (uint64_t)shape[d]; /* no overflow: checked above */
@@ -394,13 +403,13 @@ static inline void copy_tensor(pto_tensor *to, const pto_tensor *from)
 }
 
 /* A temporary on any device. */
-static __attribute__((noinline)) pto_status temp_on(pto_runtime *rt, uint32_t device,
-                                                    pto_dtype dtype, int32_t ndim,
+static __attribute__((noinline)) pto_status temp_on(pto_runtime *rt, const char *who,
+                                                    uint32_t device, pto_dtype dtype, int32_t ndim,
                                                     const int64_t *shape, pto_tensor *t)
 {
     ptoi_buffer *b = NULL;
     pto_tensor made;
-    PTO_TRY(dense(dtype, ndim, shape, &made));
+    PTO_TRY(dense(who, dtype, ndim, shape, &made));
     made.device = ptoi_device_at(rt, device);
     PTO_TRY(create_buffer(rt, device, made.storage_bytes, &b));
     b->desc = (uint16_t)(made.storage_bytes ? ptoi_desc_find(&rt->map->descs, &made) : 0);
@@ -410,8 +419,9 @@ static __attribute__((noinline)) pto_status temp_on(pto_runtime *rt, uint32_t de
     return PTO_OK;
 }
 
-static inline __attribute__((always_inline)) pto_status
-temp(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const int64_t *shape, pto_tensor *t)
+static inline __attribute__((always_inline)) pto_status temp(pto_runtime *rt, const char *who,
+                                                             pto_dtype dtype, int32_t ndim,
+                                                             const int64_t *shape, pto_tensor *t)
 {
     ptoi_buffer *b = NULL;
     PTO_TRY(ptoi_runtime_enter(rt, "temp"));
@@ -421,9 +431,9 @@ temp(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const int64_t *shape, pto_t
     if (PTOI_UNLIKELY(!is_as_before(&rt->temp, dtype, ndim, shape))) {
         pto_tensor made;
         if (rt->home) { /* rt->temp is never used then */
-            return temp_on(rt, rt->home, dtype, ndim, shape, t);
+            return temp_on(rt, who, rt->home, dtype, ndim, shape, t);
         }
-        PTO_TRY(dense(dtype, ndim, shape, &made));
+        PTO_TRY(dense(who, dtype, ndim, shape, &made));
         rt->temp = made;
         rt->temp_desc = 0;
     }
@@ -461,7 +471,7 @@ static pto_status alloc(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const in
     if (!t) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "alloc: t is NULL");
     }
-    PTO_TRY(temp(rt, dtype, ndim, shape, &made));
+    PTO_TRY(temp(rt, "alloc", dtype, ndim, shape, &made));
     return give_memory(rt, &made, t, file, line);
 }
 
@@ -478,7 +488,7 @@ static pto_status create_on(pto_runtime *rt, const char *who, bool gives, pto_de
     }
     PTO_TRY(ptoi_device_check(who, device));
     PTO_TRY(ptoi_device_number(rt, who, device, &number));
-    PTO_TRY(temp_on(rt, number, dtype, ndim, shape, &made));
+    PTO_TRY(temp_on(rt, who, number, dtype, ndim, shape, &made));
     if (gives) {
         return give_memory(rt, &made, t, file, line);
     }
@@ -494,7 +504,12 @@ static pto_status external(pto_runtime *rt, void *data, pto_dtype dtype, int32_t
     if (!t) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "external tensor: t is NULL");
     }
-    PTO_TRY(dense(dtype, ndim, shape, &made));
+    PTO_TRY(dense("external tensor", dtype, ndim, shape, &made));
+    if (!data && made.storage_bytes) {
+        return ptoi_fail(PTO_NULL_ARGUMENT,
+                         "external tensor: data is NULL, with %" PRIu64 " byte%s",
+                         made.storage_bytes, made.storage_bytes == 1 ? "" : "s");
+    }
     PTO_TRY(pto_tensor_init(&made, data, made.storage_bytes, dtype, ndim, shape, NULL, 0));
     PTO_TRY(ptoi_buffer_check_external(rt, "external tensor", &made));
     *t = made;
@@ -606,7 +621,7 @@ pto_status pto_managed_tensor_at(pto_runtime *rt, const pto_buffer *buffer, uint
 pto_status pto_temp_at(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const int64_t *shape,
                        pto_tensor *t, const char *file, int line)
 {
-    return ptoi_refusal_note(rt, temp(rt, dtype, ndim, shape, t), "pto_temp", file, line);
+    return ptoi_refusal_note(rt, temp(rt, "temp", dtype, ndim, shape, t), "pto_temp", file, line);
 }
 
 pto_status pto_alloc_at(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const int64_t *shape,

@@ -477,7 +477,14 @@ static void test_null_everywhere(void **state)
     expect_fail(pto_alloc(rt, PTO_INT8, 1, NULL, &t), null, "shape");
     expect_fail(pto_alloc(rt, PTO_INT8, 0, NULL, NULL), null, "alloc");
     expect_fail(pto_external_tensor(NULL, &byte, PTO_INT8, 0, NULL, &t), null, "external");
-    expect_fail(pto_external_tensor(rt, NULL, PTO_INT8, 0, NULL, &t), null, "NULL");
+    expect_fail(pto_external_tensor(rt, NULL, PTO_INT8, 0, NULL, &t), null,
+                "external tensor: data is NULL, with 1 byte");
+    expect_fail(pto_external_tensor(rt, &t, PTO_INT8, 9, DIMS(1), &t), PTO_BAD_NDIM,
+                "external tensor: ndim 9 is not in 0 .. 8");
+    expect_fail(pto_temp(rt, (pto_dtype)99, 0, NULL, &t), PTO_BAD_DTYPE, "temp: dtype 99");
+    expect_fail(pto_alloc(rt, PTO_INT8, 1, DIMS(-1), &t), PTO_BAD_SHAPE, "alloc: shape[0] is -1");
+    expect_fail(pto_alloc_on(rt, ((pto_device){PTO_DEVICE_CPU, 0}), PTO_INT8, 1, NULL, &t), null,
+                "alloc: shape is NULL");
     expect_fail(pto_external_tensor(rt, &byte, PTO_INT8, 1, NULL, &t), null, "shape");
     expect_fail(pto_external_tensor(rt, &byte, PTO_INT8, 0, NULL, NULL), null, "external");
     expect_fail(pto_get_buffer_addr(NULL, &b.written, &address), null, "addr");
