@@ -46,7 +46,7 @@ ask() {
 
 # offers SHELL WHAT WORD...: WHAT is offered
 offers() {
-    said=$(ask "$1" "$3" "$4" "${5-}" ${6+"$6"} 2>&1 </dev/null)
+    said=$(ask "$1" "$3" "$4" "${5-}" ${6+"$6"} ${7+"$7"} 2>&1 </dev/null)
     printf '%s\n' "$said" | grep -qxF -- "$2" && return
     shell=$1
     what=$2
@@ -70,6 +70,9 @@ for shell in bash zsh fish; do
     offers "$shell" --tile pto run vector --ti
     offers "$shell" --workers pto run cholesky --w
     offers "$shell" some.file pto run vector some
+    for place in inline thread process gpu; do
+        offers "$shell" $place pto run vector --place ''
+    done
 done
 [ $bad -eq 0 ] && echo "completion in$shells"
 exit $bad

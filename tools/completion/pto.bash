@@ -18,7 +18,7 @@ _pto() {
     done
 
     case $previous in
-    --place) choices='inline thread gpu' ;;
+    --place) choices='inline thread process gpu' ;;
     --rings) choices='default tight' ;;
     esac
     if [[ -z $choices ]]; then

@@ -12,7 +12,7 @@ function __pto_choices
     end
     switch "$tokens[-1]"
         case --place
-            printf '%s\n' inline thread gpu
+            printf '%s\n' inline thread process gpu
             return
         case --rings
             printf '%s\n' default tight
