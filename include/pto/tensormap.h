@@ -26,8 +26,9 @@
  *   must cover the whole access. An access that two writes cover only together stays until it
  *   retires. It is still reported, correctly, because the bytes do overlap.)
  * - Where a task is given, the answer never contains accesses of that task.
- * - The memory of a map is fixed at init. If all entries of a level belong to live tasks, an insert
- *   returns PTO_FULL and changes nothing. Live entries are never overwritten.
+ * - The memory of a map is reserved at init, and used as it is needed. If all entries that a level
+ *   can have belong to live tasks, an insert returns PTO_FULL and changes nothing. Live entries are
+ *   never overwritten.
  * - Only one thread may use a map at a time.
  *
  * Memory can be named in two ways. Tensors name absolute addresses of user memory, or a place in a
@@ -52,18 +53,21 @@ typedef struct pto_tensormap pto_tensormap;
 typedef struct pto_tensormap_config {
     size_t size;      /* sizeof(pto_tensormap_config) */
     uint32_t levels;  /* ring levels, 1 .. PTO_MAP_MAX_LEVELS; default 4 */
-    uint32_t entries; /* tracked accesses per level, up to 2^26, rounded up to a power of two;
-                         default 4096 */
+    uint32_t entries; /* tracked accesses per level, at most: up to 2^26, rounded up to a power of
+                         two; default 2^18, or fewer where the address space is limited */
     uint32_t level_entries[PTO_MAP_MAX_LEVELS]; /* overrides `entries` on one level */
     uint32_t cleanup_every;  /* recycle a level when its watermark has moved by this many ids;
                                default 64 */
     uint64_t overlap_budget; /* search steps for one overlap test; default PTO_OVERLAP_BUDGET */
     uint32_t first_entry;    /* first value of the entry counters, to test their wrap-around */
+    uint32_t start_entries;  /* entries that a level begins with, to test how it grows; default
+                                4096 */
+    uint32_t start_regions;  /* regions that the map begins with, likewise; default 16384 */
 } pto_tensormap_config;
 
 #define PTO_TENSORMAP_CONFIG_INIT                                                                  \
     {                                                                                              \
-        sizeof(pto_tensormap_config), 0, 0, {0}, 0, 0, 0                                           \
+        sizeof(pto_tensormap_config), 0, 0, {0}, 0, 0, 0, 0, 0                                     \
     }
 
 /* Creates a map with the given configuration, or with the defaults. */

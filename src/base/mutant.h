@@ -21,6 +21,8 @@
     X(HEAP_EARLY, "memory is recycled one task too far")                                           \
     X(DEPS_EARLY, "edges are reused while the next task still needs them")                         \
     X(COVER_EARLY, "an access is dropped when a write only overlaps it")                           \
+    X(GROW_TABLES, "hash tables are not filled anew when they grow")                               \
+    X(GROW_IN_PLACE, "entries stay where they are when their ring grows")                          \
     X(INLINE, "submit runs a task inline although it has to wait for another one")                 \
     X(NO_BARRIER, "a sleeper does not make the barrier that asymmetric stores rely on")            \
     X(MARK_EARLY, "a reused slot loses the mark of its old task before it is the new task's")      \

@@ -45,8 +45,10 @@ const ptoi_option ptoi_options[] = {
          "Arguments of live tasks, per level. Rounded up to a multiple of 64. The default is at "
          "least 256 bytes for each slot of the task ring."},
     {"PTO_MAP_ENTRIES", LEVEL_FIELD(map_entries), RANGE(1, POWER(26)), .round = PTOI_ROUND_POWER,
-     .otherwise = 4096, .unit = "accesses",
-     .help = "Tracked reads and writes per level. Rounded up to a power of two."},
+     .otherwise = POWER(18), .unit = "accesses",
+     .help = "Most tracked reads and writes per level. Rounded up to a power of two. The map "
+             "remembers as many regions of memory as all levels have of them. It begins small and "
+             "grows as the program needs it: what is not used is only reserved."},
     {"PTO_BUFFERS", FIELD(buffers), RANGE(1, POWER(26)), .otherwise = 65536, .unit = "tensors",
      .help = "Managed tensors in open scopes, all levels together."},
     {"PTO_WORKERS", FIELD(workers), RANGE(0, PTO_MAX_WORKERS), .kind = PTOI_OPTION_WORKERS,

@@ -29,6 +29,7 @@
 #include "base/os.h"
 #include "orchestrator/buffer.h"
 #include "orchestrator/map/access.h"
+#include "orchestrator/map/grow.h"
 #include "orchestrator/map/index.h"
 #include "orchestrator/map/links.h"
 #include "orchestrator/map/place.h"
@@ -128,7 +129,7 @@ static pto_status create_map(ptoi_poison *p)
     config.level_entries[0] = MAX_OUTPUTS;
     PTO_TRY(pto_tensormap_init(&p->map, &config));
     p->map->exact = true;
-    p->order_bytes = p->map->region_capacity * sizeof *p->orders;
+    p->order_bytes = p->map->region_limit * sizeof *p->orders;
     p->orders = ptoi_os_reserve(p->order_bytes);
     if (!p->orders) {
         pto_tensormap_destroy(&p->map);
@@ -174,10 +175,10 @@ static void sweep_now_and_then(pto_runtime *rt)
 static bool has_room(pto_runtime *rt)
 {
     const ptoi_poison *p = &rt->poison;
-    if (ptoi_entry_room(&p->map->level[0]) == 0 && p->recorded - p->swept >= MAX_OUTPUTS / 8) {
+    if (!ptoi_grow_entries(p->map, 0, 1) && p->recorded - p->swept >= MAX_OUTPUTS / 8) {
         sweep(rt);
     }
-    return ptoi_entry_room(&p->map->level[0]) != 0;
+    return ptoi_grow_entries(p->map, 0, 1);
 }
 
 static void remember_memory(pto_runtime *rt, const pto_tensor *t, uint64_t order)

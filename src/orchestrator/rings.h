@@ -36,7 +36,7 @@ static inline ptoi_ring_fill ptoi_rings_read(const pto_runtime *rt, uint32_t lev
         fill = (ptoi_ring_fill){ptoi_ring_used(&t->deps), t->deps.peak, t->deps.size};
         break;
     case PTO_RING_MAP:
-        fill = (ptoi_ring_fill){ptoi_entry_used(map), map->peak, map->mask + UINT64_C(1)};
+        fill = (ptoi_ring_fill){ptoi_entry_used(map), map->peak, map->limit};
         break;
     case PTO_RING_BUFFERS: /* records of blocks */
         fill = (ptoi_ring_fill){t->blocks.head - t->blocks.tail, 0, t->blocks.mask + UINT64_C(1)};

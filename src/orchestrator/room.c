@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "orchestrator/device.h"
+#include "orchestrator/map/grow.h"
 #include "orchestrator/poison.h"
 #include "orchestrator/retire.h"
 #include "orchestrator/rings.h"
@@ -89,13 +90,20 @@ static bool is_over(const void *context, uint64_t seq, uint32_t region)
     return seq < t->completed || waiters == ptoi_list_word(lap, PTOI_LIST_CLOSED);
 }
 
+/* Whether the map has room for the task once entries are recycled and the level has grown. */
+static bool grow_entries(const ptoi_slow *d)
+{
+    ptoi_entry_recycle(d->rt->map, d->level);
+    return ptoi_grow_entries(d->rt->map, d->level, d->n_accesses + d->n_fresh);
+}
+
 /* In-order recycling of entries is free. Entries behind an unfinished task come back only by
  * compaction, which is not free: it happens only when there is no task to run. */
 static pto_status wait_for_entries(ptoi_slow *d)
 {
     pto_runtime *rt = d->rt;
     ptoi_wait_reason_room(rt, d->level, PTOI_SHORT_MAP, d->n_accesses + d->n_fresh);
-    if (d->n_accesses + d->n_fresh > (size_t)rt->map->level[d->level].mask + 1) {
+    if (d->n_accesses + d->n_fresh > rt->map->level[d->level].limit) {
         /* The map can never hold it. It runs alone, so no other task has to find it in the map. */
         for (uint32_t l = 0; l < rt->levels; l++) {
             PTO_TRY(ptoi_wait_level(rt, l));
@@ -106,8 +114,7 @@ static pto_status wait_for_entries(ptoi_slow *d)
     uint64_t complete = ptoi_count_complete(
         rt); /* read first, so that no later completion is missed */
     ptoi_retire(rt, d->level);
-    ptoi_entry_recycle(rt->map, d->level);
-    if (ptoi_slow_shortage(d) != PTOI_SHORT_MAP) {
+    if (grow_entries(d)) {
         return PTO_OK;
     }
     uint64_t helped;
@@ -135,7 +142,7 @@ static __attribute__((noinline)) pto_status wait_for_room(ptoi_slow *d)
     bool counted[PTOI_SHORT_NOTHING] = {false};
     for (ptoi_shortage what; (what = ptoi_slow_shortage(d)) != PTOI_SHORT_NOTHING;) {
         ptoi_retire(rt, d->level);
-        if (ptoi_slow_shortage(d) != what) {
+        if (ptoi_slow_shortage(d) != what || (what == PTOI_SHORT_MAP && grow_entries(d))) {
             continue;
         }
         if (!counted[what]) {

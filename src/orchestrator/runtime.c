@@ -244,7 +244,9 @@ static pto_status create_map(pto_runtime *rt)
     m.overlap_budget = c->overlap_budget;
     m.first_entry = (uint32_t)c->first_task;
     for (uint32_t l = 0; l < rt->levels; l++) {
-        m.level_entries[l] = c->level_map_entries[l];
+        /* 0: as many, or fewer where the address space is limited */
+        m.level_entries[l] = c->level_map_entries[l] == PTOI_MAP_ENTRIES ? 0
+                                                                         : c->level_map_entries[l];
     }
     PTO_TRY(pto_tensormap_init(&rt->map, &m));
     ptoi_map_adopt(rt->map, rt->view.descs);

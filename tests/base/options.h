@@ -37,7 +37,7 @@ static const number numbers[] = {
     {"PTO_HEAP", LEVELS(heap_bytes), 64, 70368744177664, 268435456, LINES},
     {"PTO_DEPS", LEVELS(deps), 1, 67108864, 8192, POWER},
     {"PTO_ARGS", LEVELS(arg_bytes), 64, 68719476736, 262144, LINES},
-    {"PTO_MAP_ENTRIES", LEVELS(map_entries), 1, 67108864, 4096, POWER},
+    {"PTO_MAP_ENTRIES", LEVELS(map_entries), 1, 67108864, 262144, POWER},
     {"PTO_BUFFERS", AT(buffers), 0, 1, 67108864, 65536, AS_IS},
     {"PTO_SPIN", AT(spin), 0, 0, 2147483648, 512, AS_IS},
     {"PTO_INLINE_NS", AT(inline_ns), 0, 0, 1073741824, 50, AS_IS},

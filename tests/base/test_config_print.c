@@ -102,7 +102,7 @@ static void options_are_printed(void **state)
     has_value(text, "PTO_HEAP", "256m");
     has_value(text, "PTO_DEPS", "8192");
     has_value(text, "PTO_ARGS", "256k");
-    has_value(text, "PTO_MAP_ENTRIES", "4096");
+    has_value(text, "PTO_MAP_ENTRIES", "262144");
     has_value(text, "PTO_BUFFERS", "65536");
     has_value(text, "PTO_WORKERS", workers);
     has_value(text, "PTO_CALLER", "all");

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/likely.h"
 #include "orchestrator/map/desc_cache.h"
+#include "orchestrator/map/grow.h"
 #include "orchestrator/map/index.h"
 #include "orchestrator/map/links.h"
 
@@ -193,6 +194,7 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
         if (found->tensor) {
             ptoi_desc_cache_set(map, found->region, found->tensor);
         }
+        ptoi_grow_entered(map, found->place.hash);
     }
     if (!is_newest(map, task)) {
         ptoi_entry_begin(map, task);

@@ -181,7 +181,8 @@ pto_status pto_tensormap_check(const pto_tensormap *map)
     for (uint64_t b = 0; b < UINT64_C(1) << (32 - map->bucket_shift); b++) {
         for (uint32_t r = ptoi_chain_at(map->desc_cache[b]); r != PTOI_NONE;
              r = ptoi_chain_at(map->regions[r].cached_next)) {
-            if (map->regions[r].cached_bucket != b || ++cached > named) {
+            if (ptoi_desc_cache_bucket_of(map, &map->regions[r]) != &map->desc_cache[b] ||
+                ++cached > named) {
                 return ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u in descriptor bucket %llu",
                                  r, (unsigned long long)b);
             }

@@ -9,7 +9,7 @@ void ptoi_desc_cache_clear(pto_tensormap *map, uint32_t region)
     if (r->desc == 0) {
         return;
     }
-    ptoi_chain *link = &map->desc_cache[r->cached_bucket];
+    ptoi_chain *link = ptoi_desc_cache_bucket_of(map, r);
     while (ptoi_chain_at(*link) != region) {
         link = &map->regions[ptoi_chain_at(*link)].cached_next;
     }
@@ -69,7 +69,6 @@ void ptoi_desc_cache_set(pto_tensormap *map, uint32_t region, const pto_tensor *
         return;
     }
     ptoi_cached_desc_set(r, t, desc);
-    r->cached_bucket = ptoi_desc_cache_bucket(map, t);
-    r->cached_next = map->desc_cache[r->cached_bucket];
-    map->desc_cache[r->cached_bucket] = ptoi_chain_to(region);
+    r->cached_hash = (uint32_t)(ptoi_desc_cache_hash(t) >> 32);
+    ptoi_desc_cache_chain(map, region);
 }

@@ -36,18 +36,38 @@ static inline void ptoi_cached_desc_set(ptoi_region *r, const pto_tensor *t, uin
     r->arg[0] = r->arg[1] = 0;
 }
 
-/* The bucket of a tensor in the descriptor cache. It must tell apart tiles of one matrix, and
- * blocks; a few fields suffice for that, without a loop over dims. Offsets are added without
- * mixing: multiples of a step, times the golden ratio, fill the buckets more evenly than random
- * numbers would. */
-static inline uint32_t ptoi_desc_cache_bucket(const pto_tensormap *map, const pto_tensor *t)
+/* The hash of a tensor in the descriptor cache; its upper bits are the bucket. It must tell apart
+ * tiles of one matrix, and blocks; a few fields suffice for that, without a loop over dims. Offsets
+ * are added without mixing: multiples of a step, times the golden ratio, fill the buckets more
+ * evenly than random numbers would. */
+static inline uint64_t ptoi_desc_cache_hash(const pto_tensor *t)
 {
     uint64_t h = (uint64_t)(uintptr_t)t->storage + (uint64_t)t->offset;
     if (t->owner) {
         h += (t->owner + t->generation) * PTOI_MIX_2;
     }
     h ^= (uint64_t)t->shape[0] << 36 ^ (uint64_t)t->shape[1] << 48;
-    return (uint32_t)((h * PTOI_MIX_1) >> map->desc_cache_shift);
+    return h * PTOI_MIX_1;
+}
+
+static inline uint32_t ptoi_desc_cache_bucket(const pto_tensormap *map, const pto_tensor *t)
+{
+    return (uint32_t)(ptoi_desc_cache_hash(t) >> map->desc_cache_shift);
+}
+
+/* The bucket of a region whose descriptor is cached. */
+static inline ptoi_chain *ptoi_desc_cache_bucket_of(const pto_tensormap *map, const ptoi_region *r)
+{
+    return &map->desc_cache[r->cached_hash >> (map->desc_cache_shift - 32)];
+}
+
+/* Adds a region, whose descriptor is cached, to its bucket. */
+static inline void ptoi_desc_cache_chain(const pto_tensormap *map, uint32_t region)
+{
+    ptoi_region *r = &map->regions[region];
+    ptoi_chain *bucket = ptoi_desc_cache_bucket_of(map, r);
+    r->cached_next = *bucket;
+    *bucket = ptoi_chain_to(region);
 }
 
 /* Finds the region whose cached descriptor equals the tensor, or PTOI_NONE, in two steps: `first`

@@ -1,6 +1,7 @@
 #include "orchestrator/map/entry.h"
 
 #include "base/error.h"
+#include "orchestrator/map/grow.h"
 #include "orchestrator/map/region.h"
 
 /* Every 2^SWEEP_SHIFT entries, all regions forget readers that are recycled: long before a new
@@ -60,10 +61,10 @@ pto_status ptoi_entry_make_room(pto_tensormap *map, uint32_t l, size_t count)
 {
     const ptoi_level *level = &map->level[l];
     ptoi_entry_recycle(map, l);
-    size_t capacity = (size_t)level->mask + 1, left = ptoi_entry_room(level);
-    if (left >= count) {
+    if (ptoi_grow_entries(map, l, count)) {
         return PTO_OK;
     }
+    size_t capacity = level->limit, left = capacity - ptoi_entry_used(level);
     map->stats.full++;
     if (count > capacity) {
         return ptoi_fail(

@@ -21,6 +21,7 @@ static inline uint32_t ptoi_entry_used(const ptoi_level *level)
     return level->head - level->tail;
 }
 
+/* Entries that fit before the ring has to grow. */
 static inline size_t ptoi_entry_room(const ptoi_level *level)
 {
     return (size_t)level->mask + 1 - ptoi_entry_used(level);
@@ -65,8 +66,8 @@ static inline void ptoi_entry_write(ptoi_level *level, uint32_t e, ptoi_region *
     }
 }
 
-/* Recycles the entries of retired tasks on the level. PTO_FULL unless `count` more entries fit
- * then. */
+/* Recycles the entries of retired tasks on the level, and then lets it grow. PTO_FULL unless `count`
+ * more entries fit then. */
 pto_status ptoi_entry_make_room(pto_tensormap *map, uint32_t level, size_t count);
 
 /* Recycles the entries of retired tasks of one level. */

@@ -1,5 +1,7 @@
 #include "orchestrator/map/index.h"
 
+#include <string.h>
+
 #include <pto/pto.h>
 
 #include "base/error.h"
@@ -270,6 +272,30 @@ void ptoi_index_remove(pto_tensormap *map, uint32_t region)
     }
     if (--s->regions == 0 && r->space != 0) {
         space_release(map, r->space);
+    }
+}
+
+/* A memory is in use while it has regions, a group while it has members. */
+void ptoi_index_fill_tables(pto_tensormap *map)
+{
+    memset(map->space_buckets, 0, ((size_t)map->index_mask + 1) * sizeof *map->space_buckets);
+    memset(map->group_buckets, 0, ((size_t)map->index_mask + 1) * sizeof *map->group_buckets);
+    for (uint32_t i = 1; i < map->space_free.untouched; i++) {
+        ptoi_space *s = &map->spaces[i];
+        if (s->regions) {
+            ptoi_chain *bucket = &map->space_buckets[space_bucket(
+                map, &(ptoi_space_key){s->a, s->b, (ptoi_space_kind)s->kind})];
+            s->next = *bucket;
+            *bucket = ptoi_chain_to(i);
+        }
+    }
+    for (uint32_t i = 0; i < map->group_free.untouched; i++) {
+        ptoi_group *g = &map->groups[i];
+        if (g->members) {
+            ptoi_chain *bucket = &map->group_buckets[g->hash & map->index_mask];
+            g->next = *bucket;
+            *bucket = ptoi_chain_to(i);
+        }
     }
 }
 

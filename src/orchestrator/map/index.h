@@ -28,6 +28,9 @@ uint32_t ptoi_space_find(const pto_tensormap *map, const ptoi_space_key *key);
 void ptoi_index_insert(pto_tensormap *map, uint32_t region, uint64_t origin);
 void ptoi_index_remove(pto_tensormap *map, uint32_t region);
 
+/* Fills the tables of memories and groups anew, after their size (index_mask) has changed. */
+void ptoi_index_fill_tables(pto_tensormap *map);
+
 /* A search through the index for all regions that share a byte with a layout:
  *
  *     ptoi_search s;

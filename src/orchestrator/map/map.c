@@ -8,12 +8,19 @@
 #include "base/error.h"
 #include "base/os.h"
 #include "orchestrator/map/access.h"
+#include "orchestrator/map/grow.h"
 #include "orchestrator/map/links.h"
 
 /* ---- Life ---- */
 
 #define DEFAULT_LEVELS 4u
-#define DEFAULT_ENTRIES 4096u
+#define START_ENTRIES 4096u
+#define START_REGIONS 16384u
+#if defined(PTO_DEBUG_CHECKS) || defined(PTO_MUTANTS)
+#define START_PART 64u /* a map begins with this part of its size, so that all tests see it grow */
+#else
+#define START_PART 1u
+#endif
 #define DEFAULT_CLEANUP 64u
 #define MAX_ENTRIES (1u << 26)
 #define LINKS_PER_ENTRY 4u /* tiles with halos have about eight links for every two regions */
@@ -54,41 +61,36 @@ static void *cut(void *base, size_t *used, size_t bytes)
     return base ? (char *)base + at : NULL;
 }
 
-/* Lays out all arrays and returns their size. All counts follow from the number of entries n. A
- * region with a live access has an entry, so n regions are enough (M3). Each region has at most one
- * group and one memory of its own. So all trees with the same number of digits together have at
- * most n items, and a tree has no more nodes than items. */
+/* Lays out all arrays and returns their size. All counts follow from n, the entries that all levels
+ * can grow to. A region with a live access has an entry, so n regions are enough (M3). Each region
+ * has at most one group and one memory of its own. So all trees with the same number of digits
+ * together have at most n items, and a tree has no more nodes than items. */
 static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, uint32_t first)
 {
     size_t used = 0, n = 0;
     for (uint32_t l = 0; l < map->levels; l++) {
         map->level[l].ring = cut(base, &used, entries[l] * sizeof(ptoi_entry));
-        map->level[l].mask = entries[l] - 1;
+        map->level[l].limit = entries[l];
         map->level[l].head = map->level[l].tail = map->level[l].first = first;
         map->level[l].watermark = map->level[l].cleaned = 1;
         n += entries[l];
     }
-    /* Few buckets: a chain of two regions costs less than a cache line for each bucket. */
-    uint32_t index_buckets = round_up((uint32_t)n), buckets = n > 2 ? index_buckets / 2 : 2;
-    map->region_capacity = (uint32_t)n;
+    const size_t index_buckets = round_up((uint32_t)n), buckets = n > 2 ? index_buckets / 2 : 2;
+    map->region_limit = (uint32_t)n;
     map->regions = cut(base, &used, n * sizeof *map->regions);
     map->desc_cache = cut(base, &used, buckets * sizeof *map->desc_cache);
     map->buckets = cut(base, &used, buckets * sizeof *map->buckets);
     map->unindexed = cut(base, &used, index_buckets * sizeof *map->unindexed);
-    map->unindexed_mask = index_buckets - 1;
     map->descs.table = cut(base, &used, PTOI_DESC_SLOTS * sizeof *map->descs.table);
     map->descs.records = cut(base, &used, PTOI_DESC_BYTES);
     map->descs.taken = cut(base, &used, PTOI_DESC_WORDS * sizeof *map->descs.taken);
     map->descs.marks = cut(base, &used, PTOI_DESC_WORDS * sizeof *map->descs.marks);
-    map->bucket_shift = (uint32_t)__builtin_clz(buckets) + 1;
-    map->desc_cache_shift = map->bucket_shift + 32;
     map->link_capacity = (uint32_t)(n < 1u << 27 ? n * 2 * LINKS_PER_ENTRY : 1u << 30);
     map->link_ends = cut(base, &used, map->link_capacity * sizeof *map->link_ends);
     map->spaces = cut(base, &used, (n + 1) * sizeof *map->spaces);
     map->groups = cut(base, &used, n * sizeof *map->groups);
     map->space_buckets = cut(base, &used, index_buckets * sizeof *map->space_buckets);
     map->group_buckets = cut(base, &used, index_buckets * sizeof *map->group_buckets);
-    map->index_mask = index_buckets - 1;
     map->forest.cells.cells = cut(base, &used, 2 * n * sizeof *map->forest.cells.cells);
     map->forest.cells.freed = PTOI_NONE;
     for (uint32_t digits = 1; digits <= PTOI_MAX_DIGITS; digits++) {
@@ -98,7 +100,27 @@ static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, u
         pool->freed = PTOI_NONE;
         pool->nodes = cut(base, &used, n * pool->bytes);
     }
+    map->ghosts.hashes = cut(base, &used, PTOI_GHOSTS * sizeof *map->ghosts.hashes);
     return used;
+}
+
+/* How many entries or regions to begin with: a power of two where `limit` is one. */
+static uint32_t start_of(uint32_t asked, uint32_t usual, uint32_t limit)
+{
+    const uint32_t few = limit / START_PART > 1 ? limit / START_PART : 1;
+    const uint32_t n = asked ? round_up(asked) : few < usual ? few : usual;
+    return n < limit ? n : limit;
+}
+
+/* What the map begins with. */
+static void begin(pto_tensormap *map, const pto_tensormap_config *config)
+{
+    uint32_t entries[PTO_MAP_MAX_LEVELS];
+    for (uint32_t l = 0; l < map->levels; l++) {
+        entries[l] = start_of(config->start_entries, START_ENTRIES, map->level[l].limit);
+    }
+    ptoi_grow_begin(map, entries,
+                    start_of(config->start_regions, START_REGIONS, map->region_limit));
 }
 
 pto_status pto_tensormap_init(pto_tensormap **out, const pto_tensormap_config *config)
@@ -107,19 +129,25 @@ pto_status pto_tensormap_init(pto_tensormap **out, const pto_tensormap_config *c
         return ptoi_fail(PTO_NULL_ARGUMENT, "map: %s is NULL", out ? "config" : "map");
     }
     PTO_TRY(check_config(config));
-    uint32_t entries[PTO_MAP_MAX_LEVELS];
+    uint32_t entries[PTO_MAP_MAX_LEVELS], usual = PTOI_MAP_ENTRIES;
     pto_tensormap shape = {.levels = config->levels ? config->levels : DEFAULT_LEVELS};
-    for (uint32_t l = 0; l < shape.levels; l++) {
-        entries[l] = round_up(config->level_entries[l] ? config->level_entries[l]
-                              : config->entries        ? config->entries
-                                                       : DEFAULT_ENTRIES);
-    }
-    size_t bytes = lay_out(&shape, NULL, entries, 0) + sizeof shape + 64;
-    void *memory = ptoi_os_reserve(bytes);
+    size_t bytes;
+    void *memory;
+    /* Where the address space is limited, defaults are made to fit. */
+    do {
+        for (uint32_t l = 0; l < shape.levels; l++) {
+            entries[l] = round_up(config->level_entries[l] ? config->level_entries[l]
+                                  : config->entries        ? config->entries
+                                                           : usual);
+        }
+        bytes = lay_out(&shape, NULL, entries, 0) + sizeof shape + 64;
+        memory = ptoi_os_reserve(bytes);
+        usual /= 2;
+    } while (!memory && usual >= START_ENTRIES && !config->entries);
     if (!memory) {
         return ptoi_fail(PTO_OUT_OF_MEMORY,
                          "map: cannot reserve %zu bytes for %u entries on %u levels", bytes,
-                         shape.region_capacity, shape.levels);
+                         shape.region_limit, shape.levels);
     }
 
     pto_tensormap *map = memory;
@@ -127,6 +155,7 @@ pto_status pto_tensormap_init(pto_tensormap **out, const pto_tensormap_config *c
     map->memory = memory;
     map->memory_bytes = bytes;
     lay_out(map, (char *)memory + ((sizeof *map + 63) & ~(size_t)63), entries, config->first_entry);
+    begin(map, config);
     map->cleanup_every = config->cleanup_every ? config->cleanup_every : DEFAULT_CLEANUP;
     map->budget = config->overlap_budget ? config->overlap_budget : PTO_OVERLAP_BUDGET;
     map->region_free.freed = map->group_free.freed = map->space_free.freed = PTOI_NONE;
@@ -376,7 +405,7 @@ pto_status pto_tensormap_get_stats(const pto_tensormap *map, pto_tensormap_stats
         uint32_t used = ptoi_entry_used(&map->level[l]), peak = map->level[l].peak;
         stats->entries += used;
         stats->entries_peak += used > peak ? used : peak;
-        stats->entries_capacity += (uint64_t)map->level[l].mask + 1;
+        stats->entries_capacity += map->level[l].limit;
     }
     return PTO_OK;
 }

@@ -23,8 +23,8 @@
  *   M2  the live writer of a region, and its newest live reader on each level, are entries in use,
  *       and belong to this region. Any other reader entry that a region keeps is at most 2^30
  *       entries before the tail of its level, so it cannot be mistaken for an entry in use
- *   M3  regions with a live access <= entries in use <= all regions; so there is a region for every
- *       free entry. The other regions are *idle*: they stay known for the next access, and are
+ *   M3  regions with a live access <= entries in use <= entries of all levels <= regions that may be
+ *       used (region_capacity); so there is a region for every free entry. The other regions are *idle*: they stay known for the next access, and are
  *       reused when a region is needed. Idle regions of managed blocks are not expected back. When
  *       their entries are recycled they go on the dead list, which is reused first (a listed region
  *       may become live again)
@@ -33,6 +33,8 @@
  *   M5  a region is linked with every other one that is proved to share a byte, or is marked
  *       incomplete
  *   M6  along a chain of readers, within one level, entry numbers fall and task ids do not rise
+ *
+ * Entries and regions begin few and grow, up to the sizes that were reserved: grow.h.
  *
  * One thread at a time uses a map. Nothing here is shared or atomic.
  */
@@ -84,7 +86,7 @@ typedef struct ptoi_region {
     uint32_t readers[PTO_MAP_MAX_LEVELS]; /* entry of the newest reader on each level */
     uint32_t links;                       /* to other regions that share a byte: links.h */
     ptoi_chain cached_next;               /* in its bucket of the descriptor cache */
-    uint32_t cached_bucket;
+    uint32_t cached_hash;                 /* upper half of the hash that chose the bucket */
     uint32_t desc; /* id of the cached layout descriptor; 0: nothing is cached */
     /* 64 bytes so far */
     ptoi_cached_desc cached;
@@ -130,7 +132,8 @@ typedef struct ptoi_level {
     uint64_t cleaned;   /* watermark at the last clean-up */
     uint32_t peak;      /* most entries in use, as seen by recycling */
     uint32_t blocks;    /* entries in use whose region is not in user memory */
-    uint32_t unused[4]; /* fills the cache line */
+    uint32_t limit;     /* entries that the ring can grow to, a power of two */
+    uint32_t unused[3]; /* fills the cache line */
 } ptoi_level;
 
 _Static_assert(sizeof(ptoi_level) == 64, "a level is one line of cache");
@@ -164,6 +167,23 @@ typedef struct ptoi_free {
     uint32_t freed;     /* list of freed elements, through their `next` */
 } ptoi_free;
 
+/* Some of the regions that were evicted because none was left: grow.h. */
+typedef struct ptoi_ghosts {
+    uint32_t *hashes;   /* table of their hashes; 0: empty */
+    uint32_t mask;      /* of the table */
+    uint32_t sample;    /* only regions whose hash has none of these low bits */
+    uint32_t evictions; /* since the count of returns began */
+    uint32_t returns;   /* regions in the table that were used again */
+} ptoi_ghosts;
+
+/* What grew: entries of a level; regions, because there are more entries; regions that come back. */
+typedef enum ptoi_grown {
+    PTOI_GROWN_ENTRIES,
+    PTOI_GROWN_FOR_ENTRIES,
+    PTOI_GROWN_REGIONS,
+    PTOI_GROWN
+} ptoi_grown;
+
 struct pto_tensormap {
     /* hot */
     ptoi_region *regions;
@@ -194,9 +214,10 @@ struct pto_tensormap {
     ptoi_level level[PTO_MAP_MAX_LEVELS];
 
     ptoi_free region_free;
-    uint32_t region_capacity;
-    uint32_t dead; /* list of regions, not in user memory, that were idle */
-    uint32_t hand; /* next region to look at in the search for an idle one */
+    uint32_t region_capacity; /* regions that may be used; grows: grow.h */
+    uint32_t region_limit;    /* regions that are reserved */
+    uint32_t dead;            /* list of regions, not in user memory, that were idle */
+    uint32_t hand;            /* next region to look at in the search for an idle one */
 
     struct ptoi_link_end *link_ends;
     ptoi_free link_free; /* numbers of link ends, two for each link */
@@ -214,11 +235,15 @@ struct pto_tensormap {
     uint32_t groups_used;
     uint32_t regions_used;
     uint32_t changes; /* since the last check, counted by debug builds */
+    ptoi_ghosts ghosts;
+    uint64_t growths[PTOI_GROWN]; /* how often entries and regions grew, and why */
 
     pto_tensormap_stats stats; /* fields that are counted as they happen */
     void *memory;              /* the reservation that holds all arrays */
     size_t memory_bytes;
 };
+
+#define PTOI_MAP_ENTRIES (1u << 18) /* of a level, at most, unless something else is configured */
 
 /* Makes this the map of a runtime, before its first use: layout descriptors are stored in `descs`,
  * PTOI_DESC_BYTES of zeroes, instead of in the map's memory, and the map is `nameless`. */

@@ -1,6 +1,7 @@
 #include "orchestrator/map/region.h"
 
 #include "orchestrator/map/desc_cache.h"
+#include "orchestrator/map/grow.h"
 #include "orchestrator/map/index.h"
 #include "orchestrator/map/links.h"
 #include "orchestrator/map/unindexed.h"
@@ -94,7 +95,11 @@ static uint32_t take_idle(pto_tensormap *map)
     for (;;) {
         uint32_t at = map->hand;
         map->hand = at + 1 < map->region_capacity ? at + 1 : 0;
-        if (ptoi_region_idle(map, &map->regions[at])) {
+        const ptoi_region *r = &map->regions[at];
+        if (ptoi_region_idle(map, r)) {
+            if (ptoi_region_is_indexed(r)) {
+                ptoi_grow_evicted(map, r->hash);
+            }
             take_out(map, at);
             return at;
         }
@@ -151,9 +156,7 @@ void ptoi_region_enter_index(pto_tensormap *map, uint32_t region, const ptoi_pla
         ptoi_region_evict(map, s.idle);
     }
     ptoi_index_insert(map, region, place->origin);
-    ptoi_chain *bucket = &map->buckets[r->hash >> map->bucket_shift];
-    r->next = *bucket;
-    *bucket = ptoi_chain_to(region);
+    ptoi_region_chain(map, region);
     r->flags |= PTOI_REGION_USED;
     map->regions_used++;
 }

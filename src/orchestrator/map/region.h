@@ -27,6 +27,15 @@ static inline bool ptoi_region_idle(const pto_tensormap *map, const ptoi_region 
     return true;
 }
 
+/* Adds a region to the bucket of its hash. */
+static inline void ptoi_region_chain(pto_tensormap *map, uint32_t region)
+{
+    ptoi_region *r = &map->regions[region];
+    ptoi_chain *bucket = &map->buckets[r->hash >> map->bucket_shift];
+    r->next = *bucket;
+    *bucket = ptoi_chain_to(region);
+}
+
 /* The region of exactly this place; PTOI_NONE if it is not known. */
 uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place);
 

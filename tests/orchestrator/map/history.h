@@ -7,6 +7,7 @@
 #define PTO_TEST_HISTORY_H
 
 #include "naive.h"
+#include "orchestrator/map/map.h"
 #include "support.h"
 #include "targets.h"
 
@@ -31,6 +32,7 @@ typedef struct history {
 /* What all histories saw together: a test that never gets somewhere proves nothing there. */
 static struct {
     uint64_t steps, answers, superseded, fulls, truncated, recycled, too_small, inexact, wraps;
+    uint64_t grown_entries, grown_regions;
 } history_seen;
 
 static inline void history_broken(const history *h, const char *why)
@@ -358,6 +360,15 @@ static inline void history_begin(history *h, test_rng rng, uint64_t number, bool
     }
     config.cleanup_every = (uint32_t)(target_one_in(m, 2) ? target_roll(m, 1, 8) : 0);
     config.overlap_budget = budgets[target_roll(m, 0, 6)];
+    if (m->tiles) { /* more tiles than regions to begin with, and few tasks alive */
+        config.levels = (uint32_t)target_roll(m, 1, 2);
+        config.entries = (uint32_t)target_roll(m, 64, 512);
+        config.start_entries = UINT32_C(1) << target_roll(m, 0, 4);
+        config.start_regions = (uint32_t)target_roll(m, 8, 64);
+    } else if (!target_one_in(m, 4)) { /* begins small, and grows on the way */
+        config.start_entries = UINT32_C(1) << target_roll(m, 0, 4);
+        config.start_regions = (uint32_t)target_roll(m, 1, 32);
+    }
     if (!target_one_in(m, 3)) {
         config.first_entry = UINT32_MAX - (uint32_t)target_roll(m, 0, 200);
         history_seen.wraps++;
@@ -385,6 +396,8 @@ static inline void history_end(history *h)
     history_seen.truncated += stats.truncated;
     history_seen.recycled += stats.recycled;
     history_seen.inexact += !h->exact;
+    history_seen.grown_entries += h->map->growths[PTOI_GROWN_ENTRIES];
+    history_seen.grown_regions += h->map->growths[PTOI_GROWN_REGIONS];
     pto_tensormap_destroy(&h->map);
     naive_free(&h->naive);
 }
@@ -396,7 +409,7 @@ static inline void history_run(test_rng rng, uint64_t number, uint64_t steps, ui
     history h;
     history_begin(&h, rng, number, grid);
     /* How eagerly tasks retire; the lazy ones run into full levels. */
-    const int64_t eager = grid ? 0 : target_roll(&h.maker, 2, 14);
+    const int64_t eager = grid && !h.maker.tiles ? 0 : target_roll(&h.maker, 2, 14);
     for (h.step = 1; h.step <= steps && !test_rng_is_spent(&h.maker.rng); h.step++) {
         const int64_t dice = target_roll(&h.maker, 1, 100);
         if (dice <= 35) {
@@ -416,6 +429,9 @@ static inline void history_run(test_rng rng, uint64_t number, uint64_t steps, ui
             history_check_stats(&h);
         } else {
             history_ask(&h, target_make(&h.maker, false));
+        }
+        if (h.maker.tiles && target_one_in(&h.maker, 2)) {
+            history_retire(&h);
         }
         if (h.step % check_every == 0) {
             history_expect(&h, pto_tensormap_check(h.map), PTO_OK);

@@ -19,6 +19,7 @@
 #define TARGET_RECENT 24 /* targets to come back to */
 
 #define GRID 32     /* tiles on a side */
+#define GRID_FEW 12 /* rows and columns that are used where tiles are to come back */
 #define GRID_TILE 4 /* elements on a side of a tile */
 
 typedef struct target {
@@ -34,6 +35,7 @@ typedef struct target_maker {
     uint64_t base;  /* address of the arena */
     uint64_t bytes; /* its size */
     bool regions, managed, grid;
+    bool tiles; /* of a grid: nearly all are single tiles */
     pto_tensor matrix[TARGET_MATRICES];
     target recent[TARGET_RECENT];
     size_t n_recent;
@@ -240,7 +242,7 @@ static inline int64_t target_grid_dim(target_maker *m, pto_tensor *t, int64_t ki
                                       int64_t *first, int64_t *step)
 {
     int64_t count = 1;
-    *first = target_roll(m, 0, GRID - 1);
+    *first = target_roll(m, 0, (m->tiles ? GRID_FEW : GRID) - 1);
     *step = 1;
     if (kind == 1) { /* all of them */
         *first = 0;
@@ -263,7 +265,8 @@ static inline int64_t target_grid_dim(target_maker *m, pto_tensor *t, int64_t ki
 static inline void target_make_grid(target_maker *m, target *out)
 {
     const int64_t dice = target_roll(m, 1, 20);
-    const int64_t kind = dice <= 14 ? 0 : dice <= 16 ? 1 : dice <= 19 ? 2 : 3;
+    const int64_t most = m->tiles && !target_one_in(m, 50) ? 14 : dice;
+    const int64_t kind = most <= 14 ? 0 : most <= 16 ? 1 : most <= 19 ? 2 : 3;
     const bool panel_of_rows = target_one_in(m, 2);
     int64_t row, rows, row_step, col, cols, col_step;
     pto_tensor t = {.storage = (void *)(uintptr_t)m->base, .dtype = PTO_FLOAT16};
@@ -318,6 +321,7 @@ static inline void target_maker_init(target_maker *m, test_rng rng, bool grid)
     m->base += target_one_in(m, 3) ? 4 : 0;
     m->regions = target_one_in(m, 2);
     m->managed = target_one_in(m, 2);
+    m->tiles = grid && target_one_in(m, 2);
     for (int i = 0; i < TARGET_MATRICES; i++) {
         m->matrix[i] = target_matrix(m);
     }

@@ -86,7 +86,7 @@ static void test_capacity_is_what_was_configured(void **state)
     drop_map(&map);
     config = config_of(0, 0);
     map = map_of(&config);
-    assert_int_equal(stats_of(map).entries_capacity, 4 * 4096);
+    assert_int_equal(stats_of(map).entries_capacity, 4 * (1 << 18));
     drop_map(&map);
 }
 

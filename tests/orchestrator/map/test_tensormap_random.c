@@ -43,6 +43,13 @@ static void test_grids(void **state)
     run_histories(300000, test_effort(16), 4000, 500, true);
 }
 
+/* The same few hundred tiles over and over, in a map that begins with room for fewer. */
+static void test_tiles_that_come_back(void **state)
+{
+    (void)state;
+    run_histories(400000, test_effort(200), 600, 20, true);
+}
+
 /* After all histories: they went where the errors are. */
 static void test_the_histories_went_everywhere(void **state)
 {
@@ -51,10 +58,11 @@ static void test_the_histories_went_everywhere(void **state)
         skip();
     }
     print_message("%d steps, %d answers, %d superseded, %d full, %d truncated, %d recycled, "
-                  "%d arrays too small, %d inexact\n",
+                  "%d arrays too small, %d inexact, %d and %d times more entries and regions\n",
                   (int)history_seen.steps, (int)history_seen.answers, (int)history_seen.superseded,
                   (int)history_seen.fulls, (int)history_seen.truncated, (int)history_seen.recycled,
-                  (int)history_seen.too_small, (int)history_seen.inexact);
+                  (int)history_seen.too_small, (int)history_seen.inexact,
+                  (int)history_seen.grown_entries, (int)history_seen.grown_regions);
     assert_true(history_seen.steps >= test_effort(100000));
     assert_true(history_seen.answers > history_seen.steps / 4);
     assert_true(history_seen.superseded > history_seen.steps / 50);
@@ -63,6 +71,8 @@ static void test_the_histories_went_everywhere(void **state)
     assert_true(history_seen.too_small > history_seen.steps / 200);
     assert_true(history_seen.truncated > 0);
     assert_true(history_seen.wraps > 0);
+    assert_true(history_seen.grown_entries > history_seen.steps / 1000);
+    assert_true(history_seen.grown_regions > history_seen.steps / 50000);
 }
 
 int main(void)
@@ -72,6 +82,7 @@ int main(void)
         cmocka_unit_test(test_longer_histories),
         cmocka_unit_test(test_very_long_histories),
         cmocka_unit_test(test_grids),
+        cmocka_unit_test(test_tiles_that_come_back),
         cmocka_unit_test(test_the_histories_went_everywhere),
     };
     return cmocka_run_group_tests_name("tensormap histories", tests, NULL, NULL);
