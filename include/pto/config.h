@@ -33,6 +33,18 @@ typedef enum pto_place {
     PTO_PLACE_GPU,     /* the device config.device: it schedules for itself. See pto/gpu.h */
 } pto_place;
 
+/* Whether each worker thread stays on one core. The orchestrating thread never does: it is the program's.
+ * What a kernel starts inherits the core of its worker: threads of a library that kernels call would all
+ * share it. */
+typedef enum pto_pin {
+    PTO_PIN_DEFAULT = 0,
+    PTO_PIN_OFF, /* the system moves workers as it likes */
+    PTO_PIN_AUTO, /* pinned if the process has cores of its own, and enough of them: they are fewer than
+                      the machine has, or isolated; no quota of a control group is below them; and there
+                      are more than workers */
+    PTO_PIN_CORES, /* pinned in any case; if there are more workers than cores, they share */
+} pto_pin;
+
 struct pto_gpu_module; /* pto/gpu.h */
 
 /* The configuration of a runtime. In every field but `size`, zero means the default. */
@@ -106,9 +118,9 @@ typedef struct pto_config {
     const struct pto_gpu_module *gpu_module; /* kernels of the device; not for a simulated one */
     uint32_t gpu_idle_us; /* the grid leaves the device when it had nothing to do for so long */
     uint32_t gpu_workers; /* most blocks that run kernels */
-    uint32_t
-        gpu_cube_workers; /* of these, so many run CUBE tasks, and the others VECTOR tasks; 0: every
-                                  block runs both */
+    /* Of these, so many run CUBE tasks, and the others VECTOR tasks; 0: every block runs both. */
+    uint32_t gpu_cube_workers;
+    uint32_t pin; /* pto_pin: workers stay on cores, whole ones near the creating thread first */
 } pto_config;
 
 #define PTO_NO_WORKERS UINT32_MAX

@@ -210,6 +210,19 @@ static pto_status decide_place(const ptoi_option *o, const char *variable, ptoi_
     return variable ? ptoi_option_read_place(o, variable, &s->config.place) : PTO_OK;
 }
 
+static pto_status decide_pin(const ptoi_option *o, const char *variable, ptoi_settings *s)
+{
+    if (s->config.pin >= PTOI_PINS) {
+        return ptoi_fail(PTO_BAD_CONFIG, "config: %s = %" PRIu32 ": must be 0 to %d", o->field,
+                         s->config.pin, PTOI_PINS - 1);
+    }
+    if (s->config.pin != PTO_PIN_DEFAULT) {
+        return PTO_OK;
+    }
+    s->config.pin = (uint32_t)o->otherwise;
+    return variable ? ptoi_option_read_pin(o, variable, &s->config.pin) : PTO_OK;
+}
+
 static pto_status decide_trace(const ptoi_option *o, const char *variable, ptoi_settings *s)
 {
     const char *path = s->config.trace;
@@ -349,6 +362,8 @@ static pto_status decide(const ptoi_option *o, const char *variable, ptoi_settin
         return decide_caller(o, variable, s);
     case PTOI_OPTION_PLACE:
         return decide_place(o, variable, s);
+    case PTOI_OPTION_PIN:
+        return decide_pin(o, variable, s);
     case PTOI_OPTION_TRACE:
         return decide_trace(o, variable, s);
     case PTOI_OPTION_DEVICE:

@@ -35,6 +35,8 @@ typedef struct ptoi_settings {
     uint32_t n_workers;                     /* including those that may attach from outside */
     uint32_t n_started;                     /* of these, the runtime starts the first ones */
     uint32_t worker_types[PTO_MAX_WORKERS]; /* 0: it may attach */
+    bool pinned;                            /* workers stay on worker_cpus: base/pin.h */
+    uint32_t worker_cpus[PTO_MAX_WORKERS];  /* undefined unless `pinned`, and beyond n_started */
     uint32_t caller_types;                  /* 0: the orchestrating thread runs no kernels */
     uint32_t n_processes; /* worker processes, for config.process_threads workers each, and one for
                               each worker that may attach; 0: workers are threads of the program */

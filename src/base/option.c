@@ -129,6 +129,11 @@ const ptoi_option ptoi_options[] = {
      .unit = "blocks",
      .help = "With PTO_SCHEDULER=gpu: of these blocks, so many run cube tasks only, and the others "
              "vector tasks only. 0 means that every block runs both."},
+    {"PTO_PIN", FIELD(pin), .kind = PTOI_OPTION_PIN, .otherwise = PTO_PIN_OFF,
+     .help =
+         "Keeps each worker thread on one core: whole cores first, near the thread that creates "
+         "the runtime. auto does so only if the process has cores of its own and more of them "
+         "than workers; cores does so always. The orchestrating thread is never pinned."},
     {"PTO_SIM_MEMORY", SIM_FIELD(memory), RANGE(POWER(12), POWER(40)), .round = PTOI_ROUND_LINE,
      .otherwise = POWER(30), .unit = "bytes",
      .help = "Memory of a simulated device (sim:0 ...). It costs nothing until it is used."},
@@ -154,6 +159,12 @@ const char *const ptoi_place_names[PTOI_PLACES] = {
     [PTO_PLACE_THREAD] = "thread",
     [PTO_PLACE_PROCESS] = "process",
     [PTO_PLACE_GPU] = "gpu",
+};
+
+const char *const ptoi_pin_names[PTOI_PINS] = {
+    [PTO_PIN_OFF] = "off",
+    [PTO_PIN_AUTO] = "auto",
+    [PTO_PIN_CORES] = "cores",
 };
 
 const char *ptoi_option_variable(const ptoi_option *o)
@@ -277,6 +288,9 @@ static ptoi_text decided(const ptoi_option *o, const ptoi_settings *s)
     case PTOI_OPTION_PLACE:
         ptoi_text_add(&t, "%s", ptoi_place_names[s->config.place]);
         break;
+    case PTOI_OPTION_PIN:
+        ptoi_text_add(&t, "%s", ptoi_pin_names[s->config.pin]);
+        break;
     case PTOI_OPTION_TRACE:
         ptoi_text_add(&t, "%s", s->config.trace ? s->config.trace : "none");
         break;
@@ -320,6 +334,11 @@ ptoi_text ptoi_option_takes(const ptoi_option *o)
         for (unsigned place = PTO_PLACE_INLINE; place < PTOI_PLACES; place++) {
             ptoi_text_add(&t, "%s%s", place > PTO_PLACE_INLINE ? " or " : "",
                           ptoi_place_names[place]);
+        }
+        break;
+    case PTOI_OPTION_PIN:
+        for (unsigned pin = PTO_PIN_OFF; pin < PTOI_PINS; pin++) {
+            ptoi_text_add(&t, "%s%s", pin > PTO_PIN_OFF ? " or " : "", ptoi_pin_names[pin]);
         }
         break;
     case PTOI_OPTION_TRACE:

@@ -18,6 +18,7 @@ typedef enum ptoi_option_kind {
     PTOI_OPTION_WORKERS, /* threads and their types */
     PTOI_OPTION_TYPES,   /* a set of worker types */
     PTOI_OPTION_PLACE,   /* pto_place */
+    PTOI_OPTION_PIN,     /* pto_pin */
     PTOI_OPTION_TRACE,   /* a file name */
     PTOI_OPTION_NAME,    /* a name */
     PTOI_OPTION_DEVICE,  /* pto_device */
@@ -53,6 +54,9 @@ extern const ptoi_option ptoi_options[];
 extern const size_t ptoi_n_options;
 
 extern const char *const ptoi_type_names[PTO_WORKER_TYPES];
+
+enum { PTOI_PINS = PTO_PIN_CORES + 1 };
+extern const char *const ptoi_pin_names[PTOI_PINS]; /* PTO_PIN_DEFAULT: NULL */
 
 enum { PTOI_PLACES = PTO_PLACE_GPU + 1 };
 extern const char *const ptoi_place_names[PTOI_PLACES]; /* PTO_PLACE_DEFAULT: NULL */
@@ -109,6 +113,7 @@ pto_status ptoi_option_read_levels(const ptoi_option *o, const char *variable, u
 pto_status ptoi_option_read_workers(const ptoi_option *o, const char *variable, ptoi_settings *s);
 pto_status ptoi_option_read_types(const ptoi_option *o, const char *variable, uint32_t *types);
 pto_status ptoi_option_read_place(const ptoi_option *o, const char *variable, pto_place *place);
+pto_status ptoi_option_read_pin(const ptoi_option *o, const char *variable, uint32_t *pin);
 
 pto_status ptoi_option_read_device(const ptoi_option *o, const char *variable, pto_device *device);
 pto_status ptoi_option_read_trace(const ptoi_option *o, const char *variable, const char **path);

@@ -215,6 +215,18 @@ pto_status ptoi_option_read_place(const ptoi_option *o, const char *variable, pt
     return refuse(o, variable, whole, "is unknown");
 }
 
+pto_status ptoi_option_read_pin(const ptoi_option *o, const char *variable, uint32_t *pin)
+{
+    const word whole = word_of(variable);
+    for (uint32_t p = PTO_PIN_OFF; p < PTOI_PINS; p++) {
+        if (is_word(whole, ptoi_pin_names[p])) {
+            *pin = p;
+            return PTO_OK;
+        }
+    }
+    return refuse(o, variable, whole, "is unknown");
+}
+
 bool ptoi_option_is_trace(const char *path)
 {
     static const char *const endings[] = {".html", ".json", ".dot", ".ptrace"};

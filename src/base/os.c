@@ -232,3 +232,17 @@ uint64_t ptoi_os_cores(void)
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
     return online > 0 ? (uint64_t)online : 1;
 }
+
+/* Sets of cores are words of bits here, as the system calls have them. */
+bool ptoi_os_affinity(uint64_t *set, size_t bytes)
+{
+    memset(set, 0, bytes);
+    return syscall(SYS_sched_getaffinity, 0, bytes, set) > 0;
+}
+
+bool ptoi_os_pin(uint64_t *set, size_t bytes, uint32_t cpu)
+{
+    memset(set, 0, bytes);
+    set[cpu / 64] = UINT64_C(1) << cpu % 64;
+    return syscall(SYS_sched_setaffinity, 0, bytes, set) == 0;
+}

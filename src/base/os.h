@@ -79,6 +79,14 @@ bool ptoi_os_barrier(bool shared);
  * machine has. */
 uint64_t ptoi_os_cores(void);
 
+/* The cores that this thread may use, as a set of bits by number. False: the system does not say, or they
+ * do not fit. */
+bool ptoi_os_affinity(uint64_t *set, size_t bytes);
+
+/* Keeps the calling thread on one core. `set` has room for it, and becomes the set of it. False: the system
+ * refused. */
+bool ptoi_os_pin(uint64_t *set, size_t bytes, uint32_t cpu);
+
 /* The name of the program, without its folder. */
 const char *ptoi_os_program(void);
 

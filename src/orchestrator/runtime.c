@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/os.h"
+#include "base/pin.h"
 #include "base/source.h"
 #include "orchestrator/device.h"
 #include "orchestrator/failure.h"
@@ -347,6 +348,7 @@ static void dismantle(pto_runtime *rt)
 static pto_status create(pto_runtime *rt, const pto_config *config)
 {
     PTO_TRY(ptoi_config_resolve(config, &rt->settings));
+    (void)ptoi_pin_decide(&rt->settings);
     rt->levels = rt->settings.config.levels;
     choose_numbers(rt);
     PTO_TRY(create_window(rt));

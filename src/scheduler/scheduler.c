@@ -24,6 +24,7 @@ static void init_worker(ptoi_scheduler *s, ptoi_worker *w, uint32_t id, ptoi_a32
     w->careful = s->guarded;
     w->plain = s->role == PTOI_ROLE_ALL && w != &s->own;
     w->next = PTOI_NONE;
+    w->cpu = PTOI_NONE;
     w->parker = (ptoi_parker){.line = &s->view.wakes->threads[id],
                               .idle = idle,
                               .asymmetric = s->view.header->asymmetric,
@@ -85,6 +86,9 @@ static pto_status create(ptoi_scheduler *s, const ptoi_settings *settings)
         if (s->role == PTOI_ROLE_ALL) {
             ptoi_set32(&s->workers[i].parker.line->types,
                        i < s->n_workers ? settings->worker_types[i] : settings->caller_types);
+        }
+        if (settings->pinned && i < settings->n_started) {
+            s->workers[i].cpu = settings->worker_cpus[i];
         }
         s->workers[i].calls.args = ptoi_os_reserve(s->args_bytes);
         if (!s->workers[i].calls.args) {

@@ -48,6 +48,7 @@ typedef struct ptoi_worker {
                          there, since then more may follow */
     uint64_t inbox;   /* inbox_head as it last read it */
     pthread_t thread;
+    uint32_t cpu; /* its thread stays there; PTOI_NONE: anywhere */
     bool started;
     ptoi_log *log; /* of a traced run; NULL: not traced. Fixed before it starts */
     ptoi_parker parker;

@@ -5,6 +5,7 @@
 #include <pto/device.h>
 
 #include "base/error.h"
+#include "base/pin.h"
 #include "base/thread.h"
 #include "scheduler/thread.h"
 #include "worker/crash.h"
@@ -171,6 +172,9 @@ static void *run_thread(void *context)
 {
     ptoi_worker *worker = context;
     ptoi_set32(&worker->calls.line->thread, ptoi_os_thread_number());
+    if (worker->cpu != PTOI_NONE) {
+        ptoi_pin_here(worker->cpu);
+    }
     ptoi_crash_thread_begin(worker);
     const ptoi_sched_device *device = worker == &worker->sched->own
                                           ? ptoi_keeper_device(worker->sched)

@@ -57,8 +57,8 @@ static const number numbers[] = {
 };
 static const size_t n_numbers = sizeof numbers / sizeof *numbers;
 
-static const char *const words[] = {"PTO_WORKERS", "PTO_CALLER", "PTO_SCHEDULER",
-                                    "PTO_TRACE",   "PTO_ATTACH", "PTO_DEVICE"};
+static const char *const words[] = {"PTO_WORKERS", "PTO_CALLER", "PTO_SCHEDULER", "PTO_TRACE",
+                                    "PTO_ATTACH",  "PTO_DEVICE", "PTO_PIN"};
 static const size_t n_words = sizeof words / sizeof *words;
 
 static inline int forget(void **state)

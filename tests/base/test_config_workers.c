@@ -279,6 +279,26 @@ static void the_caller_helps_with_what_it_is_told(void **state)
     refused(&config, "caller_types = 0x10: must be types", "0xf");
 }
 
+static void workers_are_pinned_as_told(void **state)
+{
+    (void)state;
+    pto_config config = PTO_CONFIG_INIT;
+    assert_int_equal(accepted(NULL)->config.pin, PTO_PIN_OFF);
+    assert_false(accepted(NULL)->pinned); /* decided when a runtime is created */
+    set("PTO_PIN", "Auto");
+    assert_int_equal(accepted(NULL)->config.pin, PTO_PIN_AUTO);
+    config.pin = PTO_PIN_CORES;
+    assert_int_equal(accepted(&config)->config.pin, PTO_PIN_CORES);
+    set("PTO_PIN", "off");
+    assert_int_equal(accepted(NULL)->config.pin, PTO_PIN_OFF);
+    static const char *const bad[] = {"garbage", "core", "auto,cores", "1", "none", "default"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        refused_variable("PTO_PIN", bad[i], "off or auto or cores");
+    }
+    config.pin = 4;
+    refused(&config, "pin = 4: must be 0 to 3");
+}
+
 static void the_scheduler_has_its_place(void **state)
 {
     (void)state;
@@ -320,6 +340,7 @@ int main(void)
         OPTION_TEST(bad_workers_in_the_environment_are_refused),
         OPTION_TEST(workers_default_to_the_cores_we_may_use),
         OPTION_TEST(the_caller_helps_with_what_it_is_told),
+        OPTION_TEST(workers_are_pinned_as_told),
         OPTION_TEST(the_scheduler_has_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

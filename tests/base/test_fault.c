@@ -118,6 +118,7 @@ static void live(const pto_config *config, void (*with)(pto_runtime *rt))
 static void create_inline(void)
 {
     pto_config config = configuration(PTO_PLACE_INLINE, 2);
+    config.pin = PTO_PIN_CORES; /* works without any file that it looks at */
     live(&config, use);
 }
 
