@@ -14,12 +14,14 @@
 static bool catch_up(pto_runtime *rt)
 {
     const ptoi_rings *t = rt->ring;
+    const bool mediums = rt->inlining.trial.mode == PTOI_MODE_ALL;
     const uint64_t since = ptoi_ticks();
     bool longer = false;
     do {
-        (void)ptoi_help(rt, UINT64_MAX, PTOI_LENGTH_SHORT, &longer);
+        (void)ptoi_help(rt, UINT64_MAX, mediums ? PTOI_LENGTH_MEDIUM : PTOI_LENGTH_SHORT, &longer);
         ptoi_retire_completed(rt, rt->level);
-    } while (!longer && t->completed != t->head && ptoi_ticks() - since < CATCH_UP_TICKS);
+    } while (!longer && t->completed != t->head &&
+             ptoi_ticks() - since < (mediums ? PTOI_MEDIUM : 1) * CATCH_UP_TICKS);
     return t->completed == t->head;
 }
 

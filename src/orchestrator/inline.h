@@ -3,8 +3,9 @@
  * Offloading a task moves a few cache lines to another core and back. That takes as long as a
  * kernel of 50 ns, or of 200 ns if the two cores are far apart. So kernels are timed now and then
  * (worker/kernel_time.c). A task with a short kernel (config.inline_ns) runs inside submit if it
- * waits for no other task. A task with a medium kernel does so only while the workers have enough
- * to do: the orchestrating thread has nothing better to do then, and saves the cost of offloading.
+ * waits for no other task. Where tasks with medium kernels run is found out by trial
+ * (inline_trial.c): in submit, like short ones; on workers; or in submit while workers have enough to claim,
+ * since the orchestrating thread has nothing better to do then.
  */
 #ifndef PTOI_INLINE_H
 #define PTOI_INLINE_H
@@ -36,12 +37,25 @@ static inline bool ptoi_inline_is_ahead(pto_runtime *rt)
     return head - rt->inlining.claimed >= enough;
 }
 
+/* A trial may have to end, or begin. */
+void ptoi_inline_look(pto_runtime *rt);
+
 static inline ptoi_inline_wish ptoi_inline_wanted(pto_runtime *rt, uint32_t kernel)
 {
     const uint32_t length = ptoi_get32(&rt->view.times[kernel].length);
-    return ptoi_is_short(length)                                      ? PTOI_INLINE_SHORT
-           : length == PTOI_LENGTH_MEDIUM && ptoi_inline_is_ahead(rt) ? PTOI_INLINE_MEDIUM
-                                                                      : PTOI_INLINE_NO;
+    if (ptoi_is_short(length)) {
+        return PTOI_INLINE_SHORT;
+    }
+    if (length != PTOI_LENGTH_MEDIUM) {
+        return PTOI_INLINE_NO;
+    }
+    if (PTOI_UNLIKELY(rt->order >= rt->inlining.trial.at)) {
+        ptoi_inline_look(rt);
+    }
+    const uint32_t mode = rt->inlining.trial.mode;
+    return mode == PTOI_MODE_ALL                                 ? PTOI_INLINE_SHORT
+           : mode == PTOI_MODE_MIXED && ptoi_inline_is_ahead(rt) ? PTOI_INLINE_MEDIUM
+                                                                 : PTOI_INLINE_NO;
 }
 
 /* A task that submit wanted to run inline waits for others. Runs some of them. True: rings and map

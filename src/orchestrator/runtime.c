@@ -271,6 +271,7 @@ static void create_inline(pto_runtime *rt)
     rt->inlining.ahead = workers ? AHEAD * (workers + 1) : 0;
     rt->inlining.least = rt->inlining.patience = everything ? 1 : 64;
     rt->inlining.most = everything ? 1 : 1 << 16;
+    rt->inlining.trial.at = workers ? 0 : UINT64_MAX; /* without workers there is no choice */
     if (rt->settings.config.place == PTO_PLACE_INLINE && inline_ns && !rt->guarded) {
         rt->inlining.types = rt->settings.caller_types;
     }
