@@ -188,6 +188,7 @@ pto_test(tools.errors "${PROJECT_SOURCE_DIR}/tests/tools/errors.sh" $<TARGET_FIL
 if(NOT PTO_SANITIZE MATCHES "thread")
     pto_test(python.suite "${PROJECT_SOURCE_DIR}/tests/python/run.sh" "${PROJECT_SOURCE_DIR}"
         "${PROJECT_BINARY_DIR}" "${CMAKE_BUILD_TYPE}" ${PTO_SANITIZE})
+    set_tests_properties(python.suite PROPERTIES TIMEOUT 900) # many processes, each of which loads NumPy
 endif()
 
 # Sanitizers add calls that the library does not make, and are built without OpenBLAS.

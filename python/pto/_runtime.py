@@ -30,7 +30,8 @@ class Runtime(_pto.Runtime):
         heap_bytes  memory for managed tensors, for each level of scopes
         ring_tasks  tasks that can be alive at a time, for each level
         guard       1: finds kernels that write beyond a managed tensor; 2: on the host only
-        levels, deps, arg_bytes, map_entries, buffers, spin, inline_ns, overlap_budget, trace_limit, place,
+        inline_ns   a kernel that takes less is run by rt.submit itself (default: 1000); 0: none is
+        levels, deps, arg_bytes, map_entries, buffers, spin, overlap_budget, trace_limit, place,
         crash_report, map_twice, device_heap_bytes
                     as in pto/config.h; the environment variables of the C library work as well
     """

@@ -1,5 +1,6 @@
 /* config.c - the options of pto.Runtime(...). */
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "binding.h"
@@ -34,6 +35,10 @@ static const Option options[] = {
     OPTION(crash_report, true),
     OPTION(map_twice, false),
 };
+
+/* A kernel in Python takes half a microsecond, and a submit as long: to hand such a task to a worker would take
+ * both threads longer, since the GIL goes there and back. */
+#define INLINE_NS 1000
 
 static bool set_number(pto_config *config, const Option *o, PyObject *value)
 {
@@ -111,6 +116,9 @@ bool config_read(PyObject *given, pto_config *config, bool *explains)
         if (!set_option(config, explains, key, value)) {
             return false;
         }
+    }
+    if (!config->inline_ns && !getenv("PTO_INLINE_NS")) {
+        config->inline_ns = INLINE_NS;
     }
     return true;
 }

@@ -35,7 +35,7 @@ def rt():
 @pytest.fixture
 def run_python(tmp_path):
     """Runs a program in a process of its own, and returns what it did."""
-    def run(text, *arguments, code=0, timeout=60, **options):
+    def run(text, *arguments, code=0, timeout=300, **options):
         file = tmp_path / "program.py"
         file.write_text(textwrap.dedent(text))
         done = subprocess.run([sys.executable, "-X", "faulthandler", str(file), *arguments], timeout=timeout,

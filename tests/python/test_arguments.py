@@ -62,7 +62,7 @@ def test_a_resized_buffer_is_refused(rt):
 
     @pto.kernel
     def hold(x: pto.InOut[np.ndarray]):
-        gate.wait(10)
+        gate.wait(100)
 
     memory, ints = bytearray(8), array.array("i", [1, 2])
     rt.submit(hold, memory)
@@ -87,7 +87,7 @@ def test_arrays_live_until_their_tasks_are_complete(rt):
 
     @pto.kernel
     def hold(x: pto.InOut[np.ndarray]):
-        gate.wait(10)
+        gate.wait(100)
         x[...] = 7
 
     class Array(np.ndarray):

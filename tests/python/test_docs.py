@@ -37,7 +37,7 @@ def test_tutorial(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name, arguments", [("heat", ["130", "6"]), ("cholesky", ["300", "64"]), ("decoder", ["6"])])
 def test_example(name, arguments):
     done = subprocess.run([sys.executable, str(root / "examples/python" / f"{name}.py"), *arguments], text=True,
-                          capture_output=True, timeout=60)
+                          capture_output=True, timeout=300)
     if "needs OpenBLAS" in done.stderr:
         pytest.skip("no OpenBLAS")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -48,10 +48,10 @@ def test_an_exception_cancels():
     with pytest.raises(KeyError):
         with pto.Runtime(workers=1) as rt:
             with rt.scope():
-                for _ in range(100):
+                for _ in range(1000):
                     rt.submit(slow, x, .1)
                 raise KeyError("stop")
-    assert x[0] < 90
+    assert x[0] < 1000
 
 
 def test_close_with_open_scope():
@@ -232,25 +232,32 @@ def test_kernels_that_release_the_gil_run_in_parallel():
         rt.submit(meet, x[1:])
 
 
-def test_python_runs_while_the_library_waits():
-    """The GIL is released in wait, read, sync and submit."""
-    ticks = []
-    stop = threading.Event()
+@pytest.mark.parametrize("call", ["rt.wait()", "rt.wait(task)", "rt.sync(x)", "rt.read(x)", "rt.close()", "rt.clear_error()",
+                                  "[rt.submit(held, x) for _ in range(40)]"])
+def test_python_runs_while_the_library_waits(run_python, call):
+    """Another thread of the program ends the wait. It cannot if the call keeps the GIL."""
+    run_python(f"""
+        import threading, time
+        import numpy as np, pto
 
-    def tick():
-        while not stop.is_set():
-            ticks.append(1)
-            time.sleep(.005)
+        @pto.kernel
+        def held(b: pto.InOut[np.ndarray]):
+            started.set()
+            gate.wait()
 
-    thread = threading.Thread(target=tick)
-    with pto.Runtime(workers=1) as rt:
-        x = np.zeros(1)
-        rt.submit(slow, x, .2)
-        thread.start()
-        rt.wait()
-        stop.set()
-        thread.join()
-    assert len(ticks) > 10
+        def other():
+            started.wait()
+            for _ in range(20):
+                time.sleep(.001)
+            gate.set()
+
+        x, started, gate = np.zeros(1), threading.Event(), threading.Event()
+        threading.Thread(target=other).start()
+        rt = pto.Runtime(workers=1, ring_tasks=16)
+        task = rt.submit(held, x)
+        {call}
+        rt.close()
+    """)
 
 
 def test_collected_with_tasks_running():
@@ -347,7 +354,8 @@ def test_many_runtimes_leave_nothing():
                                   "[rt.submit(slow, x) for _ in range(10000)]"])
 def test_ctrl_c(tmp_path, call):
     file = tmp_path / "program.py"
-    file.write_text(f"""
+    ring = 16 if "submit" in call else 2048
+    text = f"""
 import signal, sys, time
 import numpy as np, pto
 
@@ -359,23 +367,24 @@ def slow(b: pto.InOut[np.ndarray]):
 signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run in the background
 x = np.zeros(2)
 try:
-    with pto.Runtime(workers=1, ring_tasks=16) as rt:
-        for _ in range(10):
+    with pto.Runtime(workers=1, ring_tasks={ring}) as rt:
+        for _ in range(1000 if {ring} > 1000 else 10):
             rt.submit(slow, x)
         print("ready", flush=True)
-        for _ in range(1000):
-            rt.submit(slow, x)
         {call}
 finally:
     print(int(x[0]))
-""")
+"""
+    file.write_text(text)
     process = subprocess.Popen([sys.executable, str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
     time.sleep(.2)
     process.send_signal(signal.SIGINT)
-    ran, errors = process.communicate(timeout=60)
+    ran, errors = process.communicate(timeout=300)
+    line = 1 + text[:text.index(call)].count("\n")  # on a busy machine it may not have come that far
+    assert f"line {line}" in errors or f"line {line - 1}" in errors, errors
     assert "KeyboardInterrupt" in errors and process.returncode != 0, errors
-    assert int(ran) < 900
+    assert int(ran) < 1000
 
 
 @pytest.mark.parametrize("workers, call", [
@@ -415,7 +424,7 @@ except KeyboardInterrupt:
     assert process.stdout.readline() == "ready\n"
     time.sleep(.1)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=300)
     assert output == "interrupted True True\n" and process.returncode == 0, output + errors
 
 
@@ -541,13 +550,26 @@ def test_interrupted_and_continued(rt):
 
 
 def test_cancel(rt):
+    started = threading.Event()
+
+    @pto.kernel
+    def first(b: pto.InOut[np.ndarray]):
+        started.set()
+
+    def cancel():
+        started.wait()
+        rt.cancel()
+
     x = np.zeros(1)
-    for _ in range(100):
-        rt.submit(slow, x, .02)
-    threading.Timer(.05, rt.cancel).start()
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    rt.submit(first, x)
     with pytest.raises(pto.Error) as caught:
+        for _ in range(1000):
+            rt.submit(slow, x, .1)
         rt.wait()
-    assert caught.value.status is pto.Status.CANCELLED and x[0] < 60
+    thread.join()
+    assert caught.value.status is pto.Status.CANCELLED and x[0] < 1000
     rt.clear_error()
     rt.submit(put, x, 5)
     rt.sync(x)

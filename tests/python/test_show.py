@@ -181,7 +181,7 @@ def test_the_first_failure_is_the_last_to_happen(rt):
     @pto.kernel
     def slow(a: pto.Out[np.ndarray]):
         for _ in range(1100):
-            if not others.acquire(timeout=5):
+            if not others.acquire(timeout=1):
                 break  # the thread that submits runs it
         raise KeyError("first")
 
