@@ -38,7 +38,7 @@ static __attribute__((noinline)) bool pass_look_closer(world *w, const pto_tenso
 /* A task that is none of our business, in tiles that are known: only its hash and versions count. Returns
  * false, and has done nothing, if it may be more than that. */
 static inline bool pass_by(world *w, int rank, pto_kernel kernel, const pto_param *params, size_t n,
-                           const char *file, int line)
+                           const char *file, int line, const bool inside)
 {
     uint64_t *written[PASS_MOST];
     uint32_t n_written = 0;
@@ -61,6 +61,11 @@ static inline bool pass_by(world *w, int rank, pto_kernel kernel, const pto_para
         }
         if (__builtin_expect(q->tensor && whole_tile(&w->whole, q->tensor, &tile), 1)) {
             s = (seen){w->whole.home[tile], tile_hash(&w->whole, tile), &w->whole.version[tile]};
+            if (inside && (!w->whole.mark || !only_allows(w, w->whole.mark[tile], q))) {
+                return false; /* refused, as submit_here will say */
+            }
+        } else if (inside) {
+            return false;
         } else {
             seen found; /* `s` itself stays in registers */
             if (!pass_look_closer(w, q->tensor, &found)) {
@@ -85,6 +90,15 @@ static inline bool pass_by(world *w, int rank, pto_kernel kernel, const pto_para
         *written[i] = step;
     }
     return true;
+}
+
+/* Inside of a range of pto_mpi_only: tiles must have been declared. */
+static __attribute__((noinline)) bool pass_by_inside(world *w, int rank, pto_kernel kernel,
+                                                     const pto_param *params, size_t n,
+                                                     const char *file, int line)
+{
+    return rank == PTO_MPI_OWNER && (w->history.step & STEP_INSIDE) < STEP_INSIDE - 2 &&
+           pass_by(w, rank, kernel, params, n, file, line, true);
 }
 
 #endif /* PTO_MPI_PASS_H */

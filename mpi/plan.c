@@ -94,7 +94,14 @@ int plan_place(const plan *p)
             fresh = v;
         }
     }
-    return fresh ? (int)(fresh->o->id % (uint64_t)p->w->ranks) : 0;
+    if (!fresh) {
+        return 0;
+    }
+    int place = (int)(fresh->o->id % (uint64_t)p->w->ranks);
+    while (!only_walks(p->w, place)) {
+        place = (place + 1) % p->w->ranks;
+    }
+    return place;
 }
 
 bool plan_concerns_us(const plan *p)

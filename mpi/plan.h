@@ -98,6 +98,15 @@ static inline uint64_t hash_call(const world *w, pto_kernel kernel, int rank)
     return (kernel ^ w->send) << 32 ^ (uint64_t)(rank + 1);
 }
 
+/* Whether a tile with this mark may be used by a parameter in the open range. */
+static inline bool only_allows(const world *w, uint32_t mark, const pto_param *p)
+{
+    return mark >> 1 == w->only.serial && (mark & 1 || !writes(p));
+}
+
+/* only.c. Whether a task may be submitted inside of the open range. */
+pto_status only_check(const plan *p, int rank, uint32_t distributed);
+
 /* plan.c. Calls do not nest, so one plan is enough. NULL: no memory. */
 plan *plan_of(world *w, const char *file, int line);
 /* Resolves the parameters and hashes them. */

@@ -156,8 +156,7 @@ static void look_around(world *w, pacing *p)
     } else if (t - p->still > 0.33 && !atomic_load(&w->broken)) {
         report r = {0};
         p->still = t; /* and again, if it lasts */
-        const uint64_t step = atomic_load_explicit(&w->history.step, memory_order_acquire);
-        history_report(w, step > MPI_TOLD ? step - MPI_TOLD : 0, step, &r);
+        history_report_last(w, &r);
         tell_all(w, TAG_BLOCKED, &r);
     }
     pthread_mutex_unlock(&w->lock);

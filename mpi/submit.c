@@ -51,14 +51,17 @@ static pto_status submit_plan(plan *p, int rank, uint32_t distributed, pto_kerne
                               pto_worker_type type)
 {
     world *w = p->w;
+    pto_status status = only_check(p, rank, distributed);
+    if (status != PTO_OK) {
+        return world_refused(w, status);
+    }
     if (!distributed) {
-        const pto_status status = pto_submit_task_at(w->rt, kernel, type, p->params, p->n, NULL,
-                                                     p->file, p->line);
+        status = pto_submit_task_at(w->rt, kernel, type, p->params, p->n, NULL, p->file, p->line);
         submit_remember_order(w);
         w->stats.tasks++;
         return status == PTO_OK ? PTO_OK : world_refused(w, status);
     }
-    pto_status status = plan_check_kinds(p);
+    status = plan_check_kinds(p);
     if (status != PTO_OK) {
         return world_refused(w, status);
     }
@@ -135,7 +138,8 @@ pto_status pto_mpi_submit_task_at(pto_runtime *rt, int rank, pto_kernel kernel,
                         w ? "params is NULL" : "the runtime is in no world");
     }
     PTO_TRY(world_check(w));
-    if (pass_by(w, rank, kernel, params, n_params, file, line)) {
+    if (w->only.open ? pass_by_inside(w, rank, kernel, params, n_params, file, line)
+                     : pass_by(w, rank, kernel, params, n_params, file, line, false)) {
         return PTO_OK;
     }
     return submit_here(w, rank, kernel, type, params, n_params, file, line);

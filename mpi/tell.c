@@ -79,10 +79,11 @@ static void compare(world *w, const report *r)
 {
     char text[MPI_TEXT];
     uint64_t low, high;
-    if (!history_differs(w, r, &low, &high, text, sizeof text)) {
+    bool next;
+    if (!history_differs(w, r, &low, &high, &next, text, sizeof text)) {
         return;
     }
-    if (high == low + 1) {
+    if (next) {
         break_and_tell(w, PTO_MISMATCH, text);
         return;
     }
@@ -112,4 +113,12 @@ void tell_listen(world *w)
         }
     }
     free(r);
+}
+
+void tell_everything(world *w)
+{
+    report r = {0};
+    for (uint64_t item = 0; (item = history_report_next(w, item, &r)) != 0;) {
+        tell_all(w, TAG_BLOCKED, &r);
+    }
 }

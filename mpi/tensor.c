@@ -47,6 +47,7 @@ static void free_object(object *o)
         free(o->home);
         free(o->version);
         free(o->at);
+        free(o->mark);
         free(o);
     }
 }
@@ -279,6 +280,9 @@ static pto_status make_tensor(world *w, const pto_mpi_layout *layout, object *o,
     PTO_TRY(check_layout(w, layout, o, grid));
     PTO_TRY(grow_table(w));
     PTO_TRY(place_tiles(w, layout, grid, o, hash));
+    if (!layout->owner) {
+        memcpy(o->grid, grid, sizeof o->grid);
+    }
     PTO_TRY(reserve(w, o));
     uint64_t bytes = o->element;
     for (int32_t d = o->ndim - 1; d >= 0; d--) {
@@ -325,6 +329,7 @@ pto_status pto_mpi_tensor_at(pto_runtime *rt, pto_dtype dtype, int32_t ndim, con
                         w ? "shape, layout or t is NULL" : "the runtime is in no world");
     }
     PTO_TRY(world_check(w));
+    PTO_TRY(only_refuses(w, "mpi_tensor"));
     if (ndim < 0 || ndim > PTO_MAX_DIMS) {
         return world_refuse(w, PTO_BAD_NDIM, "mpi_tensor: %d dims", ndim);
     }
@@ -378,6 +383,11 @@ pto_status pto_mpi_temp_at(pto_runtime *rt, pto_dtype dtype, int32_t ndim, const
     }
     o->n_tiles = 1;
     o->temp = true;
+    if (w->only.open) { /* not all ranks count it */
+        w->next_id--;
+        o->id = UINT64_C(1) << 62 | w->history.step;
+        o->born = w->only.step;
+    }
     o->key = (uint32_t)t->owner;
     o->owner = t->owner;
     o->generation = t->generation;

@@ -134,6 +134,7 @@ pto_status pto_mpi_read_at(pto_runtime *rt, const pto_tensor *t, void *to, uint6
         return pto_fail(PTO_NULL_ARGUMENT, "mpi_read: the runtime is in no world");
     }
     PTO_TRY(world_check(w));
+    PTO_TRY(only_refuses(w, "mpi_read"));
     if (t && !object_find(w, t)) {
         history_step(w, 31, file, line);
         return pto_read_at(rt, t, to, bytes, file, line);
@@ -150,6 +151,7 @@ pto_status pto_mpi_gather_at(pto_runtime *rt, const pto_tensor *t, int root, voi
         return pto_fail(PTO_NULL_ARGUMENT, "mpi_gather: the runtime is in no world");
     }
     PTO_TRY(world_check(w));
+    PTO_TRY(only_refuses(w, "mpi_gather"));
     const transfer x = {"mpi_gather", root < 0 ? w->ranks : root, false, to, bytes};
     return transfer_all(w, t, &x, 33, file, line);
 }
@@ -162,6 +164,7 @@ pto_status pto_mpi_scatter_at(pto_runtime *rt, const pto_tensor *t, int root, co
         return pto_fail(PTO_NULL_ARGUMENT, "mpi_scatter: the runtime is in no world");
     }
     PTO_TRY(world_check(w));
+    PTO_TRY(only_refuses(w, "mpi_scatter"));
     const transfer x = {"mpi_scatter", root < 0 ? w->ranks : root, true, (void *)(uintptr_t)from,
                         bytes};
     return transfer_all(w, t, &x, 34, file, line);

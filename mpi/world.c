@@ -63,7 +63,7 @@ pto_status pto_mpi_get_stats(const pto_runtime *rt, pto_mpi_stats *stats)
                         w ? "stats is NULL" : "the runtime is in no world");
     }
     *stats = w->stats;
-    stats->steps = w->history.step;
+    stats->steps = w->history.step >> STEP_BITS;
     return PTO_OK;
 }
 
@@ -125,6 +125,7 @@ static void describe(world *w, pto_status status, agreement *a)
     bool failed = false;
     *a = (agreement){.step = w->history.step,
                      .hash = w->history.hash,
+                     .inside = w->only.sum,
                      .failed = UINT64_MAX,
                      .status = (int32_t)status};
     snprintf(a->text, sizeof a->text, "%s", status == PTO_OK ? "" : pto_error_detail());
@@ -141,6 +142,9 @@ static void describe(world *w, pto_status status, agreement *a)
         a->failed = 2 * w->history.step;
     }
 }
+
+/* How long ranks that differ look for the line, in naps: seconds. */
+enum { DIFFER_NAPS = 100000 };
 
 static void nap(void)
 {
@@ -174,12 +178,24 @@ static pto_status exchange(world *w, const agreement *mine, agreement *all)
     }
     /* Ranks that came here with different programs: their progress threads find out where that began. */
     bool differ = false;
+    uint64_t inside = 0;
     for (int i = 0; i < w->ranks && passed; i++) {
         differ = differ || all[i].step != mine->step || all[i].hash != mine->hash;
+        inside += all[i].inside;
     }
-    while (differ && !atomic_load(&w->broken)) {
+    if (passed && !differ && inside) {
+        differ = true;
+        pthread_mutex_lock(&w->lock);
+        tell_everything(w);
+        pthread_mutex_unlock(&w->lock);
+    }
+    for (uint32_t naps = 0; differ && !atomic_load(&w->broken); naps++) {
         nap();
+        if (naps == DIFFER_NAPS) { /* it was longer ago than ranks remember */
+            return world_break(w, PTO_MISMATCH, "mpi_wait: the ranks run different programs");
+        }
     }
+    w->only.sum = 0;
     atomic_store(&w->waiting, 0);
     if (code != MPI_SUCCESS) {
         return world_break(w, PTO_SYSTEM, "mpi_wait: MPI_Iallgather failed");
@@ -228,6 +244,7 @@ pto_status pto_mpi_wait_at(pto_runtime *rt, const char *file, int line)
         return pto_fail(PTO_NULL_ARGUMENT, "mpi_wait: the runtime is in no world");
     }
     PTO_TRY(world_check(w));
+    PTO_TRY(only_refuses(w, "mpi_wait"));
     history_step(w, 21, file, line);
     return wait_and_agree(w);
 }
@@ -239,6 +256,7 @@ pto_status pto_mpi_clear_error_at(pto_runtime *rt, const char *file, int line)
         return pto_fail(PTO_NULL_ARGUMENT, "mpi_clear_error: the runtime is in no world");
     }
     PTO_TRY(world_check(w));
+    PTO_TRY(only_refuses(w, "mpi_clear_error"));
     history_step(w, 22, file, line);
     PTO_TRY(pto_clear_error(rt));
     PTO_TRY(world_check(w));
@@ -436,6 +454,7 @@ pto_status pto_mpi_create(pto_runtime *rt, const pto_mpi_config *config)
     }
     const uint64_t usual = UINT64_C(64) << 20;
     w->rt = rt;
+    w->history.stride = STEP_CALL;
     w->cache_bytes = config && config->cache_bytes ? config->cache_bytes : usual;
     w->scratch.bytes = config && config->scratch_bytes ? config->scratch_bytes : usual;
     w->scratch.capacity = 16;
@@ -472,6 +491,7 @@ pto_status pto_mpi_destroy_at(pto_runtime *rt, const char *file, int line)
     if (!w) {
         return pto_fail(PTO_NULL_ARGUMENT, "mpi_destroy: the runtime is in no world");
     }
+    pto_mpi_only_end_at(rt, file, line);
     history_step(w, 23, file, line);
     pto_status status = world_check(w);
     char why[MPI_TEXT];

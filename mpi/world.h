@@ -12,6 +12,7 @@
  *     carry.c     a rank's part of a plan: messages, copies, the task                    M4
  *     submit.c    submitting a task
  *     pass.h      tasks of other ranks, cheaply
+ *     only.c      ranges of calls that concern some ranks only
  *     transfer.c  read, gather, scatter
  *     history.c   the rolling hash, and what blocked ranks tell each other
  *     world.c     life, agreement between all ranks, failures
@@ -65,6 +66,7 @@ typedef struct tile_view {
     /* Of each tile, as in the object. */
     const int32_t *home;
     uint64_t *version;
+    const uint32_t *mark;
 } tile_view;
 
 typedef struct object {
@@ -83,8 +85,11 @@ typedef struct object {
     tile_view whole;
     int32_t *home;     /* M1, of each tile; -1: a temporary that was not written */
     uint64_t *version; /* M3, of each tile */
-    int64_t *at;       /* of each tile: offset in `memory`, or -1 */
-    char *memory;      /* of the own tiles */
+    uint32_t *mark;    /* of each tile: in which range it may be used, see only.c; NULL: none yet */
+    uint64_t born;     /* of a temporary: the range in which it was made; 0: none */
+    int32_t grid[PTO_MAX_DIMS]; /* block-cyclic over these ranks; zero: owners are listed */
+    int64_t *at;                /* of each tile: offset in `memory`, or -1 */
+    char *memory;               /* of the own tiles */
     uint64_t bytes;
 } object;
 
@@ -170,6 +175,28 @@ static inline uint64_t tile_hash(const tile_view *w, uint64_t tile)
 {
     return w->hash + tile;
 }
+
+/* ---- Ranges (pto_mpi_only) ------------------------------------------------------------------------ */
+
+enum { ONLY_MOST = 8 }; /* views that a range declares */
+
+/* Tiles from <= index < to. */
+typedef struct tile_box {
+    object *o;
+    int64_t from[PTO_MAX_DIMS], to[PTO_MAX_DIMS];
+    uint32_t writes; /* 0 or 1 */
+} tile_box;
+
+typedef struct range {
+    bool open;
+    uint32_t n;
+    tile_box boxes[ONLY_MOST];
+    uint32_t serial; /* of 31 bits */
+    uint64_t step, hash;
+    const char *file;
+    int line;
+    uint64_t sum; /* of what the ranks of all ranges since the last wait did: see add_to_sum */
+} range;
 
 /* ---- Shares (M5) --------------------------------------------------------------------------------- */
 
@@ -280,19 +307,34 @@ typedef struct kept {
 /* What all ranks tell each other in a wait. */
 typedef struct agreement {
     uint64_t step, hash; /* of the call */
+    uint64_t inside;     /* range.sum: zero, summed over all ranks */
     uint64_t failed;     /* order of the first failure or refusal of the rank, or UINT64_MAX */
     int32_t status;      /* its status */
     char text[MPI_TEXT];
 } agreement;
 
-/* Written by the orchestrating thread alone: an item, then `step` with release. The progress thread
- * reads `step` with acquire, an item, and `step` again: an item that is MPI_HISTORY steps old may have
- * been replaced meanwhile. */
+/* Steps have numbers of two parts: calls, and within a range of pto_mpi_only the calls that its ranks make.
+ * Ranks that do not walk through the range have no such calls, and the next call has the same number
+ * everywhere.
+ *
+ *     call 7          7 << STEP_BITS
+ *     inside of 7     7 << STEP_BITS | 1, 2 ...; the end of the range is the last of them
+ *     call 8          8 << STEP_BITS
+ */
+enum { STEP_BITS = 24 };
+#define STEP_CALL (UINT64_C(1) << STEP_BITS)
+#define STEP_INSIDE (STEP_CALL - 1)
+
+/* The last steps. Written by the orchestrating thread alone: an item, then `count` with release. The progress
+ * thread reads `count` with acquire, an item, and `count` again: an item that is MPI_HISTORY items old may
+ * have been replaced meanwhile. Item n is of[n & (MPI_HISTORY - 1)]; their steps rise. */
 typedef struct history {
-    atomic_uint_fast64_t step; /* calls so far */
-    uint64_t hash;             /* of all of them; the orchestrating thread's own copy */
+    atomic_uint_fast64_t count;
+    uint64_t step;   /* the last one; this and the rest is the orchestrating thread's own */
+    uint64_t stride; /* from one to the next: STEP_CALL, or 1 inside of a range */
+    uint64_t hash;   /* of all steps; inside of a range: of the steps since it began, too */
     struct {
-        atomic_uint_fast64_t hash;
+        atomic_uint_fast64_t step, hash;
         _Atomic(const char *) file;
         atomic_int line;
     } of[MPI_HISTORY];
@@ -322,8 +364,9 @@ struct world {
     object **table;
     uint32_t buckets, n_objects;
     uint64_t next_id;
-    object *last;      /* found last; NULL: none */
-    tile_view whole;   /* of the matrix found last */
+    object *last;    /* found last; NULL: none */
+    tile_view whole; /* of the matrix found last */
+    range only;
     memo *memo;        /* MPI_MEMO items, by storage and offset; NULL: none yet */
     struct plan *plan; /* of the call that is being made */
     agreement *told;   /* of a wait in which the world broke; never freed */
@@ -413,6 +456,8 @@ enum { TAG_BLOCKED = 1, TAG_BROKEN = 2 };
 void tell_all(world *w, int tag, const report *r);
 /* Reads what other ranks say about themselves. */
 void tell_listen(world *w);
+/* Tells all ranks all steps that this one remembers: something differs, and nobody knows where. */
+void tell_everything(world *w);
 
 /* world.c */
 world *world_search(const pto_runtime *rt);
@@ -439,12 +484,15 @@ pto_status world_is_broken(world *w); /* the error */
 /* Reserves memory that costs nothing until it is used. */
 char *world_reserve(uint64_t bytes);
 
-/* history.c. Describes up to MPI_TOLD steps after `low`, up to and with `high`. */
+/* history.c. Describes the last steps; or some from step `low` to step `high`, with both. */
+void history_report_last(const world *w, report *r);
+/* Up to MPI_TOLD steps behind `item`, without gaps; returns the last one. 0: there is no more. */
+uint64_t history_report_next(const world *w, uint64_t item, report *r);
 void history_report(const world *w, uint64_t low, uint64_t high, report *r);
-/* Whether another rank made different calls. They differ from a step after *low on, and at *high. The
- * text names both lines of *high. */
-bool history_differs(const world *w, const report *other, uint64_t *low, uint64_t *high, char *text,
-                     size_t bytes);
+/* Whether another rank made different calls. The two agreed at *low and differ at *high. *next: this rank
+ * made no call in between. The text names both lines of *high. */
+bool history_differs(const world *w, const report *other, uint64_t *low, uint64_t *high, bool *next,
+                     char *text, size_t bytes);
 
 static inline uint64_t hash_mix(uint64_t h, uint64_t value)
 {
@@ -456,15 +504,23 @@ static inline uint64_t hash_mix(uint64_t h, uint64_t value)
 static inline uint64_t history_step(world *w, uint64_t hash, const char *file, int line)
 {
     history *h = &w->history;
-    const uint64_t step = atomic_load_explicit(&h->step, memory_order_relaxed) + 1;
-    const size_t i = step & (MPI_HISTORY - 1);
+    const uint64_t n = atomic_load_explicit(&h->count, memory_order_relaxed) + 1;
+    const uint64_t step = h->step + h->stride;
+    const size_t i = n & (MPI_HISTORY - 1);
+    h->step = step;
     h->hash = hash_mix(h->hash, hash);
+    atomic_store_explicit(&h->of[i].step, step, memory_order_relaxed);
     atomic_store_explicit(&h->of[i].hash, h->hash, memory_order_relaxed);
     atomic_store_explicit(&h->of[i].file, file, memory_order_relaxed);
     atomic_store_explicit(&h->of[i].line, line, memory_order_relaxed);
-    atomic_store_explicit(&h->step, step, memory_order_release);
+    atomic_store_explicit(&h->count, n, memory_order_release);
     return step;
 }
+
+/* only.c. Refuses a call that all ranks must make, inside of a range. */
+pto_status only_refuses(world *w, const char *who);
+/* Whether a rank walks through the open range. True if there is none. */
+bool only_walks(const world *w, int rank);
 
 /* submit.c */
 void submit_remember_order(world *w);

@@ -23,7 +23,7 @@
     } while (0)
 
 static pto_runtime *rt;
-static pto_kernel add, fail_if;
+static pto_kernel add, copy, fail_if;
 static pto_tensor line; /* one tile of 4 numbers for each rank */
 
 static pto_status add_kernel(const pto_call *call)
@@ -32,6 +32,16 @@ static pto_status add_kernel(const pto_call *call)
     for (int64_t i = 0; i < to->shape[0]; i++) {
         ((int32_t *)to->data)[i * to->strides[0]] +=
             ((const int32_t *)from->data)[i * from->strides[0]] + 1;
+    }
+    return PTO_OK;
+}
+
+static pto_status copy_kernel(const pto_call *call)
+{
+    const pto_arg *from = &call->args[0], *to = &call->args[1];
+    for (int64_t i = 0; i < to->shape[0]; i++) {
+        ((int32_t *)to->data)[i * to->strides[0]] =
+            ((const int32_t *)from->data)[i * from->strides[0]];
     }
     return PTO_OK;
 }
@@ -58,6 +68,7 @@ static void begin(const pto_mpi_config *config)
     CHECK(pto_mpi_create(rt, config) == PTO_OK);
     const int64_t n = pto_mpi_ranks(rt) * 4;
     CHECK(pto_kernel_register(rt, "add", PTO_VECTOR, add_kernel, NULL, &add) == PTO_OK);
+    CHECK(pto_kernel_register(rt, "copy", PTO_VECTOR, copy_kernel, NULL, &copy) == PTO_OK);
     CHECK(pto_kernel_register(rt, "fail_if", PTO_VECTOR, fail_kernel, NULL, &fail_if) == PTO_OK);
     CHECK(pto_mpi_tensor(rt, PTO_INT32, 1, &n, &(pto_mpi_layout){.tile = {4}}, &line) == PTO_OK);
 }
@@ -170,6 +181,82 @@ static int diverge(void)
     return say(status);
 }
 
+/* Ranges: who walks through them, and what is refused there. Three ranks. */
+static int ranges(void)
+{
+    begin(NULL);
+    const int rank = pto_mpi_rank(rt);
+    int32_t plain[4] = {0}, got[64];
+    pto_tensor t0 = tile(0), t1 = tile(1), t2 = tile(2), p, temp;
+    pto_mpi_stats s;
+    int walked = 0;
+    CHECK(pto_external_tensor(rt, plain, PTO_INT32, 1, (int64_t[]){4}, &p) == PTO_OK);
+    for (int i = 0; i < 5; i++) {
+        pto_mpi_only(rt, pto_input(&t0), pto_inout(&t1))
+        {
+            walked++;
+            PTO_SCOPE(rt) {
+                CHECK(pto_mpi_temp(rt, PTO_INT32, 1, (int64_t[]){4}, &temp) == PTO_OK);
+                CHECK(pto_mpi_submit(rt, add, pto_input(&t0), pto_inout(&t1)) == PTO_OK);
+                CHECK(pto_mpi_submit(rt, copy, pto_input(&t0), pto_output(&temp)) == PTO_OK);
+                CHECK(pto_mpi_submit(rt, add, pto_input(&temp), pto_inout(&t1)) == PTO_OK);
+            }
+        }
+        /* A rank that skipped the range reads what was written there, and its copy is of that version. */
+        CHECK(pto_mpi_submit(rt, add, pto_input(&t1), pto_inout(&t2)) == PTO_OK);
+        CHECK(pto_mpi_submit(rt, add, pto_input(&t1), pto_inout(&t2)) == PTO_OK);
+    }
+    CHECK(walked == (rank == 2 ? 0 : 5));
+    CHECK(pto_mpi_get_stats(rt, &s) == PTO_OK && s.skipped == (rank == 2 ? 5 : 0));
+    /* Kernel `add` adds one more; t0 is 0. */
+    CHECK(pto_mpi_read(rt, &line, got, sizeof got) == PTO_OK);
+    CHECK(got[4] == 10 && got[8] == 2 * (2 + 4 + 6 + 8 + 10) + 10);
+    pto_mpi_only(rt, pto_input(&t0), pto_inout(&t1))
+    {
+        CHECK(pto_mpi_submit(rt, add, pto_input(&t2), pto_inout(&t1)) == PTO_BAD_PARAM);
+        CHECK(strstr(pto_error_detail(), "parameter 0 is not declared in the range"));
+        CHECK(pto_mpi_submit(rt, add, pto_input(&t1), pto_inout(&t0)) == PTO_BAD_PARAM);
+        CHECK(strstr(pto_error_detail(), "parameter 1 is not declared as written"));
+        CHECK(pto_mpi_submit_on(rt, 2, add, pto_input(&t0), pto_inout(&t1)) == PTO_BAD_PARAM);
+        CHECK(pto_mpi_submit(rt, add, pto_input(&p), pto_inout(&p)) == PTO_BAD_PARAM);
+        CHECK(pto_mpi_wait(rt) == PTO_BAD_SCOPE);
+        CHECK(pto_mpi_read(rt, &t1, got, sizeof got) == PTO_BAD_SCOPE);
+        pto_mpi_only(rt, pto_input(&t0))
+        {
+            CHECK(false); /* they do not nest */
+        }
+    }
+    pto_mpi_only(rt, pto_input(&p))
+    {
+        CHECK(false);
+    }
+    CHECK(pto_mpi_wait(rt) == PTO_REFUSED);
+    pto_mpi_refused(rt);
+    CHECK(pto_mpi_read(rt, &line, got, sizeof got) == PTO_OK && got[4] == 10);
+    return end();
+}
+
+/* One of two ranks that walk through a range submits something else there. */
+static int diverge_inside(void)
+{
+    begin(NULL);
+    pto_tensor t0 = tile(0), t1 = tile(1);
+    pto_status status = PTO_OK;
+    for (int i = 0; i < 20 && status == PTO_OK; i++) {
+        pto_mpi_only(rt, pto_inout(&t0), pto_inout(&t1))
+        {
+            status = pto_mpi_submit(rt, add, pto_input(&t0), pto_inout(&t1));
+            if (i == 10 && pto_mpi_rank(rt) == 1) {
+                status = pto_mpi_submit(rt, add, pto_input(&t1), pto_inout(&t1)); /* line C */
+            }
+            status = pto_mpi_submit(rt, add, pto_input(&t1), pto_inout(&t0)); /* line D */
+        }
+    }
+    status = status == PTO_OK ? pto_mpi_wait(rt) : status;
+    CHECK(status == PTO_MISMATCH);
+    return say(status);
+}
+
 /* One rank waits where the others submit. */
 static int leave_early(void)
 {
@@ -237,6 +324,8 @@ static int run(const char *name)
     return !strcmp(name, "refusals")            ? refusals()
            : !strcmp(name, "failures")          ? failures()
            : !strcmp(name, "diverge")           ? diverge()
+           : !strcmp(name, "ranges")            ? ranges()
+           : !strcmp(name, "diverge_inside")    ? diverge_inside()
            : !strcmp(name, "leave_early")       ? leave_early()
            : !strcmp(name, "one_cannot")        ? one_cannot()
            : !strcmp(name, "different_configs") ? different_configs()

@@ -3,7 +3,7 @@
  *     mpirun -n 4 programs SEED COUNT
  *
  * Tensors of one to three dims with random tiles and owners, caches that hold a few pieces, small rings,
- * views that cross tiles, temporaries, kernels that fail, reads that decide what comes next. Everything
+ * views that cross tiles, temporaries, ranges that some ranks skip, kernels that fail, reads that decide what comes next. Everything
  * is integers, and must be equal. Calls of MPI are delayed and their completions reordered at random
  * (the functions named MPI_ below replace those of MPI for the library).
  *
@@ -337,6 +337,32 @@ static bool share_elements(const pto_tensor *a, const pto_tensor *b)
     return pto_tensor_overlaps(a, b);
 }
 
+/* A range of pto_mpi_only: which views its tasks may use. */
+static struct {
+    bool open, mine;
+    uint64_t n;
+    const thing *of[3];
+    pto_tensor view[3];
+    bool writes[3];
+} range;
+
+/* A part of a view. */
+static pto_tensor part_of(test_rng *rng, const pto_tensor *whole)
+{
+    pto_tensor t = *whole;
+    for (int32_t d = 0; d < t.ndim && below(rng, 2); d++) {
+        const int64_t from = (int64_t)below(rng, (uint64_t)t.shape[d]);
+        const int64_t to = from + 1 + (int64_t)below(rng, (uint64_t)(t.shape[d] - from));
+        CHECK(pto_tensor_slice(&t, d, from, to, 1, &t) == PTO_OK, "part");
+    }
+    while (pto_tensor_numel(&t) > MOST_VIEW) {
+        for (int32_t d = 0; d < t.ndim; d++) {
+            CHECK(pto_tensor_slice(&t, d, 0, (t.shape[d] + 1) / 2, 1, &t) == PTO_OK, "halve");
+        }
+    }
+    return t;
+}
+
 /* Submits a random task, and runs it in the model. */
 static void task(test_rng *rng, pto_runtime *rt, pto_kernel kernel, uint64_t number)
 {
@@ -350,12 +376,16 @@ static void task(test_rng *rng, pto_runtime *rt, pto_kernel kernel, uint64_t num
     bool skipped = false, writes = false;
     const uint32_t want = 1 + (uint32_t)below(rng, MOST);
     for (uint32_t i = 0; i < want; i++) {
-        const thing *o = &things[below(rng, (uint64_t)n_things)];
+        const uint64_t declared = below(rng, range.open ? range.n : 1);
+        const thing *o = range.open ? range.of[declared] : &things[below(rng, (uint64_t)n_things)];
         pto_param_kind kind = (pto_param_kind)(PTO_PARAM_INPUT + below(rng, 3));
         kind = !writes && i + 1 == want ? PTO_PARAM_OUTPUT : kind;
+        kind = range.open && !range.writes[declared] ? PTO_PARAM_INPUT : kind;
         const bool fresh = o->temp && !o->written;
         kind = fresh ? PTO_PARAM_OUTPUT : kind;
-        views[n] = fresh ? o->t : random_view(rng, o);
+        views[n] = fresh        ? o->t
+                   : range.open ? part_of(rng, &range.view[declared])
+                                : random_view(rng, o);
         bool meets = false;
         for (uint32_t k = 0; k < n; k++) {
             meets = meets ||
@@ -380,8 +410,10 @@ static void task(test_rng *rng, pto_runtime *rt, pto_kernel kernel, uint64_t num
     kinds |= fails ? UINT64_C(1) << 63 : 0;
     params[0] = pto_scalar_u64(number);
     params[1] = pto_scalar_u64(kinds);
-    const int where = below(rng, 4) ? PTO_MPI_OWNER : (int)below(rng, (uint64_t)ranks);
-    CHECK(pto_mpi_submit_task(rt, where, kernel, PTO_KERNEL_TYPE, params, n + 2) == PTO_OK,
+    const int where = below(rng, 4) || range.open ? PTO_MPI_OWNER
+                                                  : (int)below(rng, (uint64_t)ranks);
+    CHECK((range.open && !range.mine) ||
+              pto_mpi_submit_task(rt, where, kernel, PTO_KERNEL_TYPE, params, n + 2) == PTO_OK,
           "submit of task %" PRIu64, number);
     if (fails && !skipped && !failed) {
         failed = true;
@@ -399,6 +431,36 @@ static void task(test_rng *rng, pto_runtime *rt, pto_kernel kernel, uint64_t num
             ((thing *)(uintptr_t)of[i])->written = true;
         }
     }
+}
+
+/* Some tasks that only the ranks submit which own something of some views. */
+static void tasks_in_range(test_rng *rng, pto_runtime *rt, pto_kernel kernel, uint64_t *number)
+{
+    pto_param params[3];
+    const uint64_t want = 1 + below(rng, 3);
+    range.n = 0;
+    for (uint64_t i = 0; i < want; i++) {
+        const thing *o = &things[below(rng, (uint64_t)n_things)];
+        if (o->temp && !o->written) {
+            continue;
+        }
+        range.of[range.n] = o;
+        range.view[range.n] = below(rng, 4) ? random_view(rng, o) : o->t;
+        range.writes[range.n] = below(rng, 3);
+        pto_tensor *t = &range.view[range.n];
+        params[range.n] = range.writes[range.n] ? pto_inout(t) : pto_input(t);
+        range.n++;
+    }
+    if (!range.n) {
+        return;
+    }
+    range.mine = pto_mpi_only_begin_at(rt, params, range.n, __FILE__, __LINE__);
+    range.open = true;
+    for (uint64_t n = below(rng, 12); n > 0; n--) {
+        task(rng, rt, kernel, ++*number);
+    }
+    range.open = false;
+    pto_mpi_only_end(rt); /* nothing, on ranks that did not walk through it */
 }
 
 static void compare(const thing *o, const pto_tensor *t, const uint32_t *got, const char *what)
@@ -540,6 +602,12 @@ static void program(uint64_t number)
                     break;
                 case 4:
                     wait_all(rt, false);
+                    break;
+                case 7:
+                case 8:
+                case 9:
+                case 10:
+                    tasks_in_range(&rng, rt, kernel, &tasks);
                     break;
                 case 5:
                 case 6:

@@ -83,7 +83,7 @@ single_cases() {
         fail "names prints something else"
 
     # One world after the other in the same processes.
-    ranks 3 "$programs/cases" different_configs refusals failures
+    ranks 3 "$programs/cases" different_configs refusals failures ranges
     [ $status -eq 0 ] || fail "a case ends with status $status"
 
     # All ranks end with the same error, which names both lines.
@@ -94,6 +94,12 @@ single_cases() {
     broke diverge
     said 1 "cases.c:$a on rank 1"
     said 1 "cases.c:$b on rank [02]"
+    c=$(grep -n 'line C' "$cases" | cut -d: -f1)
+    d=$(grep -n 'line D' "$cases" | cut -d: -f1)
+    ranks 3 "$programs/cases" diverge_inside
+    broke diverge_inside
+    said 1 "cases.c:$c on rank 1"
+    said 1 "cases.c:$d on rank 0"
     ranks 2 "$programs/cases" leave_early
     broke leave_early
     said 1 "different programs: they differ from call 2 on"

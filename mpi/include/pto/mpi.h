@@ -78,6 +78,7 @@ typedef struct pto_mpi_stats {
     uint64_t steps;          /* calls so far, the same number on all ranks */
     uint64_t tasks;          /* of these: tasks that ran here */
     uint64_t others;         /* of these: tasks that were none of this rank's business */
+    uint64_t skipped;        /* ranges of pto_mpi_only that this rank did not walk through */
     uint64_t sent, received; /* messages */
     uint64_t bytes_sent;     /* in these messages */
     uint64_t hits;           /* remote inputs that were in the cache */
@@ -154,6 +155,64 @@ PTO_API PTO_MUST_CHECK pto_status pto_mpi_submit_task_at(pto_runtime *rt, int ra
                            PTO_PARAMS_OF_(__VA_ARGS__, ),                                          \
                            sizeof(PTO_PARAMS_OF_(__VA_ARGS__, )) / sizeof(pto_param) - 1,          \
                            __FILE__, __LINE__)
+#endif
+
+/* ---- Ranges -------------------------------------------------------------------------------------- */
+
+/* A range of calls that only some ranks make: those that own a tile of one of the views that it declares, up
+ * to eight of them. For all others the block is skipped, and costs next to nothing however many tasks it
+ * submits. So a program scales further than its number of tasks:
+ *
+ *     for (int j = k + 1; j < n; j++) {
+ *         // column k of tiles below row j, and column j, which the tasks update
+ *         pto_mpi_only(rt, pto_input(&below[k][j]), pto_inout(&below[j][j])) {
+ *             for (int i = j; i < n; i++) {
+ *                 PTO_TRY(pto_mpi_submit(rt, update, pto_input(&a[i][k]), pto_input(&a[j][k]),
+ *                                        pto_inout(&a[i][j])));
+ *             }
+ *         }
+ *     }
+ *
+ * Every rank comes to the range with the same arguments. Inside, tasks use tiles of the declared views only,
+ * write only those that were declared as output or inout, and run on ranks that walk through it
+ * (PTO_BAD_PARAM). Temporaries may be made there for use there. Calls that all ranks must make, such as
+ * pto_mpi_wait and pto_mpi_read, and tasks with plain tensors only, are refused (PTO_BAD_SCOPE,
+ * PTO_BAD_PARAM), and ranges do not nest. All tiles of outputs count as written. If the range itself is
+ * refused, the block is skipped on all ranks, and pto_mpi_wait says so. The range ends with its block, however that is left. */
+PTO_API bool pto_mpi_only_begin_at(pto_runtime *rt, const pto_param *params, size_t n_params,
+                                   const char *file, int line);
+PTO_API void pto_mpi_only_end_at(pto_runtime *rt, const char *file, int line);
+
+/* Used by pto_mpi_only. */
+typedef struct pto_mpi_only_guard {
+    pto_runtime *rt; /* NULL: this rank does not walk through the range */
+    const char *file;
+    int line;
+} pto_mpi_only_guard;
+
+static inline void pto_mpi_only_leave_(const pto_mpi_only_guard *guard)
+{
+    if (guard->rt) {
+        pto_mpi_only_end_at(guard->rt, guard->file, guard->line);
+    }
+}
+
+#ifndef __cplusplus
+#define pto_mpi_only_begin(rt, ...)                                                                \
+    pto_mpi_only_begin_at((rt), (const pto_param[]){__VA_ARGS__},                                  \
+                          sizeof((const pto_param[]){__VA_ARGS__}) / sizeof(pto_param), __FILE__,  \
+                          __LINE__)
+#define pto_mpi_only_end(rt) pto_mpi_only_end_at((rt), __FILE__, __LINE__)
+#define PTO_MPI_ONLY_AS_(guard, once, rt, ...)                                                     \
+    for (pto_mpi_only_guard guard __attribute__((                                                  \
+             cleanup(pto_mpi_only_leave_))) = {pto_mpi_only_begin(rt, __VA_ARGS__) ? (rt) : NULL,  \
+                                               __FILE__, __LINE__},                                \
+           *once = &guard;                                                                         \
+         once && guard.rt; once = NULL)
+#define PTO_MPI_ONLY_NAMED_(line, rt, ...)                                                         \
+    PTO_MPI_ONLY_AS_(pto_only_##line, pto_once_##line, rt, __VA_ARGS__)
+#define PTO_MPI_ONLY_AT_(line, rt, ...) PTO_MPI_ONLY_NAMED_(line, rt, __VA_ARGS__)
+#define pto_mpi_only(rt, ...) PTO_MPI_ONLY_AT_(__LINE__, rt, __VA_ARGS__)
 #endif
 
 /* ---- Waiting, reading, failures ------------------------------------------------------------------ */
