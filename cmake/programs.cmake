@@ -52,7 +52,8 @@ if(PTO_BUILD_BENCH AND PTO_MPIS)
     pto_mpi_flags("${PTO_MPICC_${name}}")
     pto_program(bench_mpi "${PROJECT_SOURCE_DIR}/bench/mpi/bench_mpi.c" bench pto_mpi_${name} pto_static ${mpi_link})
     target_include_directories(bench_mpi SYSTEM PRIVATE ${mpi_includes})
-    set_target_properties(bench_mpi PROPERTIES EXCLUDE_FROM_ALL TRUE)
+    pto_program(mpi_scale "${PROJECT_SOURCE_DIR}/bench/mpi/scale.c" bench pto_mpi_${name} pto_static ${mpi_link})
+    set_target_properties(bench_mpi mpi_scale PROPERTIES EXCLUDE_FROM_ALL TRUE)
 endif()
 
 # For `./dev gpu bench`.

@@ -62,6 +62,10 @@ pto_status carry_piece(plan *p, const view *v, const piece *q, char *copy, bool 
         part = piece_part(v, q, copy);
     }
     if (place && own) {
+        w->stats.copies++;
+        if (w->counting) {
+            return PTO_OK;
+        }
         return home ? pto_copy_at(w->rt, &tile, &part, p->file, p->line)
                     : pto_copy_at(w->rt, &part, &tile, p->file, p->line);
     }
@@ -101,7 +105,22 @@ static pto_status run_here(plan *p, pto_kernel kernel, pto_worker_type type, pto
             params[i].nodep = 0;
         }
     }
+    if (p->w->counting) {
+        return PTO_OK;
+    }
     return pto_submit_task_at(p->w->rt, kernel, type, params, p->n, NULL, p->file, p->line);
+}
+
+/* Whether no earlier parameter is a cached input of the same rank. */
+static bool is_first_of(const plan *p, uint32_t i)
+{
+    for (uint32_t k = 0; k < i; k++) {
+        if (way_of(p, k) == WAY_CACHED &&
+            piece_home(p->views[k].pieces) == piece_home(p->views[i].pieces)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 pto_status carry_out(plan *p, pto_kernel kernel, pto_worker_type type)
@@ -111,9 +130,9 @@ pto_status carry_out(plan *p, pto_kernel kernel, pto_worker_type type)
     pto_tensor args[MPI_MOST_PARAMS];
     char *block = NULL;
     if (here) {
-        for (int from = 0; from < w->ranks; from++) {
-            if (from != w->rank) {
-                PTO_TRY(move_cached(p, from, w->rank, args));
+        for (uint32_t i = 0; i < p->n; i++) { /* each rank once, by its first parameter */
+            if (way_of(p, i) == WAY_CACHED && is_first_of(p, i)) {
+                PTO_TRY(move_cached(p, piece_home(p->views[i].pieces), w->rank, args));
             }
         }
     } else {

@@ -79,6 +79,7 @@ pto_status scratch_take(plan *p, char **memory)
     *block_at(s, s->end++) = (scratch_block){s->head, bytes, what};
     *memory = s->memory + s->head;
     s->head += bytes;
+    s->peak = s->head > s->peak ? s->head : s->peak;
     PTO_TRY(scratch_heal(p, &behind, s->memory));
     return scratch_heal(p, &here, s->memory);
 }

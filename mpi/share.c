@@ -181,6 +181,7 @@ static bool place(share *s, const piece *p, uint64_t step, share_find *f, uint64
     memcpy(e->strides, p->strides, (size_t)p->ndim * sizeof *p->strides);
     link_entry(s, s->end++);
     s->head += padded(bytes);
+    s->peak = s->head > s->peak ? s->head : s->peak;
     return true;
 }
 

@@ -5,6 +5,9 @@
 /* Which step the tasks belong to that were submitted since the last call. */
 void submit_remember_order(world *w)
 {
+    if (w->counting) {
+        return;
+    }
     uint64_t submitted;
     const uint64_t complete = pto_watermark(w->rt, &submitted);
     pto_failure failure;
@@ -38,7 +41,7 @@ pto_status submit_finish(world *w, pto_status status, const char *who, const cha
     submit_remember_order(w);
     if (status == PTO_OK) {
         /* While this thread submits it does not wait, and there may be no core for another one. */
-        if (w->cores <= 0 && ++w->poll.submits % 16 == 0) {
+        if (!w->counting && w->cores <= 0 && ++w->poll.submits % 16 == 0) {
             (void)progress_poll(w);
         }
         return PTO_OK;
@@ -56,9 +59,12 @@ static pto_status submit_plan(plan *p, int rank, uint32_t distributed, pto_kerne
         return world_refused(w, status);
     }
     if (!distributed) {
+        w->stats.tasks++;
+        if (w->counting) {
+            return PTO_OK;
+        }
         status = pto_submit_task_at(w->rt, kernel, type, p->params, p->n, NULL, p->file, p->line);
         submit_remember_order(w);
-        w->stats.tasks++;
         return status == PTO_OK ? PTO_OK : world_refused(w, status);
     }
     status = plan_check_kinds(p);

@@ -24,7 +24,7 @@ static void tell(world *w, int to, int tag, const report *r)
 
 void tell_all(world *w, int tag, const report *r)
 {
-    for (int i = 0; i < w->ranks; i++) {
+    for (int i = 0; i < w->ranks && !w->counting; i++) {
         if (i != w->rank) {
             tell(w, i, tag, r);
         }

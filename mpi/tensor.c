@@ -351,6 +351,9 @@ pto_status pto_mpi_tensor_at(pto_runtime *rt, pto_dtype dtype, int32_t ndim, con
         return status == PTO_OUT_OF_MEMORY ? world_break(w, status, "%s", why)
                                            : world_refuse(w, status, "%s", why);
     }
+    w->stats.bytes_tiles += o->bytes;
+    w->stats.bytes_tables += (uint64_t)o->n_tiles *
+                             (sizeof *o->home + sizeof *o->version + sizeof *o->at);
     add_object(w, o);
     *t = made;
     return PTO_OK;

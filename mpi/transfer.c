@@ -34,7 +34,7 @@ static pto_status check_transfer(const world *w, const transfer *x, const view *
 /* What only the rank finds that has the memory: the others have begun to send. */
 static pto_status check_memory(const world *w, const transfer *x, const view *v)
 {
-    const bool here = x->root < 0 || x->root == w->rank;
+    const bool here = (x->root < 0 || x->root == w->rank) && !w->counting;
     if (here && v->bytes && (!x->memory || x->bytes < v->bytes)) {
         return pto_fail(x->memory ? PTO_BUFFER_TOO_SMALL : PTO_NULL_ARGUMENT,
                         "%s: %" PRIu64 " bytes of memory, and the tensor has %" PRIu64, x->who,
@@ -66,7 +66,7 @@ static pto_status transfer_piece(plan *p, const transfer *x, const view *v, cons
 static pto_status wait_memory(plan *p, const transfer *x, const view *v)
 {
     world *w = p->w;
-    if ((x->root >= 0 && x->root != w->rank) || !v->n) {
+    if ((x->root >= 0 && x->root != w->rank) || !v->n || w->counting) {
         return PTO_OK;
     }
     const pto_tensor all = {.storage = x->memory,
@@ -138,6 +138,10 @@ pto_status pto_mpi_read_at(pto_runtime *rt, const pto_tensor *t, void *to, uint6
     if (t && !object_find(w, t)) {
         history_step(w, 31, file, line);
         return pto_read_at(rt, t, to, bytes, file, line);
+    }
+    if (w->counting) {
+        return world_refuse(w, PTO_BAD_CONFIG,
+                            "mpi_read: there is no data while ranks are counted");
     }
     const transfer x = {"mpi_read", -1, false, to, bytes};
     return transfer_all(w, t, &x, 32, file, line);

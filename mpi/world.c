@@ -63,6 +63,13 @@ pto_status pto_mpi_get_stats(const pto_runtime *rt, pto_mpi_stats *stats)
                         w ? "stats is NULL" : "the runtime is in no world");
     }
     *stats = w->stats;
+    stats->bytes_scratch = w->scratch.peak;
+    for (int i = 0; i < w->ranks; i++) {
+        stats->bytes_cache += w->peers[i].in.peak;
+        stats->bytes_tables += (w->peers[i].in.capacity + (uint64_t)w->peers[i].out.capacity) *
+                               (sizeof(share_entry) + sizeof(uint32_t));
+    }
+    stats->bytes_tables += sizeof *w + (uint64_t)w->ranks * sizeof *w->peers;
     stats->steps = w->history.step >> STEP_BITS;
     return PTO_OK;
 }
@@ -214,7 +221,13 @@ static pto_status wait_and_agree(world *w)
     pto_status status = world_check(w);
     if (status == PTO_OK) {
         describe(w, own, &mine);
-        status = exchange(w, &mine, all);
+        if (w->counting) { /* nobody else */
+            for (int i = 0; i < w->ranks; i++) {
+                all[i] = mine;
+            }
+        } else {
+            status = exchange(w, &mine, all);
+        }
     }
     if (status != PTO_OK) {
         w->told = all; /* MPI may still write there: a broken world leaves its memory alone */
@@ -293,6 +306,9 @@ static void at_end(void)
     bool broken = false;
     MPI_Finalized(&finalized);
     for (const world *w = atomic_load(&worlds); w; w = w->next) {
+        if (w->counting) {
+            continue;
+        }
         broken = broken || atomic_load(&w->broken);
         alive = w->rt && !atomic_load(&w->broken) ? w : alive;
     }
@@ -447,7 +463,14 @@ pto_status pto_mpi_create(pto_runtime *rt, const pto_mpi_config *config)
     if (world_of(rt)) {
         return pto_fail(PTO_BAD_CONFIG, "mpi_create: the runtime is in a world already");
     }
-    PTO_TRY(start_mpi());
+    const bool counting = config && config->count_ranks;
+    if (counting && (config->count_rank < 0 || config->count_rank >= config->count_ranks)) {
+        return pto_fail(PTO_BAD_CONFIG, "mpi_create: rank %d of %d", config->count_rank,
+                        config->count_ranks);
+    }
+    if (!counting) {
+        PTO_TRY(start_mpi());
+    }
     world *w = calloc(1, sizeof *w);
     if (!w) {
         return pto_fail(PTO_OUT_OF_MEMORY, "mpi_create: no memory");
@@ -459,21 +482,26 @@ pto_status pto_mpi_create(pto_runtime *rt, const pto_mpi_config *config)
     w->scratch.bytes = config && config->scratch_bytes ? config->scratch_bytes : usual;
     w->scratch.capacity = 16;
     w->scratch.blocks = malloc(w->scratch.capacity * sizeof *w->scratch.blocks);
-    pto_status status = connect(w, config);
+    w->counting = counting;
+    w->rank = counting ? config->count_rank : 0;
+    w->ranks = counting ? config->count_ranks : 0;
+    pto_status status = counting ? PTO_OK : connect(w, config);
     w->peers = calloc((size_t)w->ranks, sizeof *w->peers);
     if (status == PTO_OK && (!w->peers || !w->scratch.blocks)) {
         status = pto_fail(PTO_OUT_OF_MEMORY, "mpi_create: no memory");
     }
     if (status == PTO_OK) {
-        status = message_start(w);
-    }
-    if (status == PTO_OK) {
         status = pto_set_wait_hooks(rt, wait_begins, wait_ends, w);
     }
-    if (status == PTO_OK) {
+    if (status == PTO_OK && !counting) {
         status = pto_set_poll(rt, progress_poll, w);
     }
+    if (status == PTO_OK) {
+        status = message_start(w);
+    }
     if (status != PTO_OK) {
+        PTO_IGNORE(pto_set_wait_hooks(rt, NULL, NULL, NULL));
+        PTO_IGNORE(pto_set_poll(rt, NULL, NULL));
         free_world(w);
         free(w);
         return status;
@@ -507,8 +535,10 @@ pto_status pto_mpi_destroy_at(pto_runtime *rt, const char *file, int line)
     PTO_IGNORE(pto_set_wait_hooks(rt, NULL, NULL, NULL));
     PTO_IGNORE(pto_set_poll(rt, NULL, NULL));
     if (!broken) {
-        MPI_Comm_free(&w->data);
-        MPI_Comm_free(&w->control);
+        if (!w->counting) {
+            MPI_Comm_free(&w->data);
+            MPI_Comm_free(&w->control);
+        }
         free_world(w);
     }
     /* The world itself stays in the list, since world_of may remember it; it belongs to nobody now. */

@@ -216,6 +216,7 @@ typedef struct share_entry {
 typedef struct share {
     uint64_t bytes;      /* of the share */
     uint64_t head;       /* where the next piece goes */
+    uint64_t peak;       /* bytes that were ever used */
     uint64_t first, end; /* numbers of the oldest entry, and of the next one */
     uint32_t capacity;   /* of entries; a power of two */
     share_entry *entries;
@@ -275,7 +276,7 @@ typedef struct scratch_block {
 } scratch_block;
 
 typedef struct scratch {
-    uint64_t bytes, head;
+    uint64_t bytes, head, peak;
     uint64_t first, end; /* numbers of the oldest block, and of the next one */
     uint32_t capacity;   /* a power of two */
     scratch_block *blocks;
@@ -352,6 +353,7 @@ struct world {
     /* NULL: the world has ended. Written by its orchestrating thread; others read it in world_of. */
     _Atomic(pto_runtime *) rt;
     int rank, ranks;
+    bool counting; /* no MPI, no kernels: what rank `rank` would do is counted */
     uint32_t spin; /* polls without a message before the orchestrating thread may sleep */
     int cores;     /* for each rank of this machine, beside its threads; negative: too few */
     uint64_t cache_bytes;

@@ -23,7 +23,7 @@
     } while (0)
 
 static pto_runtime *rt;
-static pto_kernel add, copy, fail_if;
+static pto_kernel add, copy, touch, fail_if;
 static pto_tensor line; /* one tile of 4 numbers for each rank */
 
 static pto_status add_kernel(const pto_call *call)
@@ -43,6 +43,12 @@ static pto_status copy_kernel(const pto_call *call)
         ((int32_t *)to->data)[i * to->strides[0]] =
             ((const int32_t *)from->data)[i * from->strides[0]];
     }
+    return PTO_OK;
+}
+
+static pto_status touch_kernel(const pto_call *call)
+{
+    (void)call;
     return PTO_OK;
 }
 
@@ -69,6 +75,7 @@ static void begin(const pto_mpi_config *config)
     const int64_t n = pto_mpi_ranks(rt) * 4;
     CHECK(pto_kernel_register(rt, "add", PTO_VECTOR, add_kernel, NULL, &add) == PTO_OK);
     CHECK(pto_kernel_register(rt, "copy", PTO_VECTOR, copy_kernel, NULL, &copy) == PTO_OK);
+    CHECK(pto_kernel_register(rt, "touch", PTO_VECTOR, touch_kernel, NULL, &touch) == PTO_OK);
     CHECK(pto_kernel_register(rt, "fail_if", PTO_VECTOR, fail_kernel, NULL, &fail_if) == PTO_OK);
     CHECK(pto_mpi_tensor(rt, PTO_INT32, 1, &n, &(pto_mpi_layout){.tile = {4}}, &line) == PTO_OK);
 }
@@ -236,6 +243,60 @@ static int ranges(void)
     return end();
 }
 
+/* What a rank does, and what it is said to do without the others. */
+static void count_here(pto_mpi_stats *s)
+{
+    pto_tensor a, tiles[6][6], row;
+    const int64_t n = 24;
+    CHECK(pto_mpi_tensor(rt, PTO_INT32, 2, (int64_t[]){n, n}, &(pto_mpi_layout){.tile = {4, 4}},
+                         &a) == PTO_OK);
+    for (int i = 0; i < 36; i++) {
+        CHECK(pto_tensor_view(&a, (int64_t[]){i / 6 * 4, i % 6 * 4}, (int64_t[]){4, 4},
+                              &tiles[i / 6][i % 6]) == PTO_OK);
+    }
+    for (int k = 0; k < 6; k++) {
+        CHECK(pto_tensor_view(&a, (int64_t[]){k * 4, 0}, (int64_t[]){4, 24}, &row) == PTO_OK);
+        CHECK(pto_mpi_submit(rt, touch, pto_inout(&row)) == PTO_OK); /* crosses tiles */
+        for (int i = k; i < 6; i++) {
+            pto_mpi_only(rt, pto_inout(&tiles[i][k]), pto_inout(&tiles[k][i]))
+            {
+                CHECK(pto_mpi_submit(rt, touch, pto_input(&tiles[i][k]), pto_inout(&tiles[k][i])) ==
+                      PTO_OK);
+            }
+            CHECK(pto_mpi_submit(rt, touch, pto_input(&tiles[k][k]), pto_inout(&tiles[i][5])) ==
+                  PTO_OK);
+        }
+    }
+    CHECK(pto_mpi_wait(rt) == PTO_OK);
+    CHECK(pto_mpi_get_stats(rt, s) == PTO_OK);
+}
+
+static int counted(void)
+{
+    pto_mpi_stats real, said;
+    begin(&(pto_mpi_config){.size = sizeof(pto_mpi_config), .cache_bytes = 192});
+    const int rank = pto_mpi_rank(rt), ranks = pto_mpi_ranks(rt);
+    count_here(&real);
+    CHECK(end() == 0);
+    begin(&(pto_mpi_config){.size = sizeof(pto_mpi_config),
+                            .cache_bytes = 192,
+                            .count_rank = rank,
+                            .count_ranks = ranks});
+    CHECK(pto_mpi_rank(rt) == rank && pto_mpi_ranks(rt) == ranks);
+    count_here(&said);
+    CHECK(real.tasks && real.sent && real.received && (rank || real.copies));
+    CHECK(real.steps == said.steps && real.tasks == said.tasks && real.others == said.others);
+    CHECK(real.skipped == said.skipped && real.hits == said.hits && real.dropped == said.dropped);
+    CHECK(real.sent == said.sent && real.received == said.received && real.copies == said.copies);
+    CHECK(real.bytes_sent == said.bytes_sent && real.bytes_received == said.bytes_received);
+    CHECK(real.bytes_cache == said.bytes_cache && real.bytes_scratch == said.bytes_scratch);
+    CHECK(real.bytes_tiles == said.bytes_tiles && real.bytes_tables == said.bytes_tables);
+    int32_t got[64];
+    CHECK(pto_mpi_read(rt, &line, got, sizeof got) == PTO_BAD_CONFIG);
+    pto_mpi_refused(rt);
+    return end();
+}
+
 /* One of two ranks that walk through a range submits something else there. */
 static int diverge_inside(void)
 {
@@ -325,6 +386,7 @@ static int run(const char *name)
            : !strcmp(name, "failures")          ? failures()
            : !strcmp(name, "diverge")           ? diverge()
            : !strcmp(name, "ranges")            ? ranges()
+           : !strcmp(name, "counted")           ? counted()
            : !strcmp(name, "diverge_inside")    ? diverge_inside()
            : !strcmp(name, "leave_early")       ? leave_early()
            : !strcmp(name, "one_cannot")        ? one_cannot()

@@ -50,6 +50,10 @@ typedef struct pto_mpi_config {
     /* Polls without a message before a waiting thread may sleep (0: 20000 if the machine has a core for
      * every thread of its ranks, else 2000). */
     uint32_t spin;
+    /* With count_ranks, there is no MPI: the process makes the calls of rank `count_rank` of that many. Nothing
+     * runs and nothing is sent; pto_mpi_get_stats has what the rank would do, and how much memory that takes.
+     * For programs whose control flow does not depend on data: pto_mpi_read is refused. */
+    int32_t count_rank, count_ranks;
 } pto_mpi_config;
 
 /* Makes a runtime one rank of a world; collective. MPI is initialized if it is not, and is then
@@ -80,9 +84,12 @@ typedef struct pto_mpi_stats {
     uint64_t others;         /* of these: tasks that were none of this rank's business */
     uint64_t skipped;        /* ranges of pto_mpi_only that this rank did not walk through */
     uint64_t sent, received; /* messages */
-    uint64_t bytes_sent;     /* in these messages */
-    uint64_t hits;           /* remote inputs that were in the cache */
-    uint64_t dropped;        /* copies that made room for others */
+    uint64_t bytes_sent, bytes_received;
+    uint64_t copies;  /* of pieces into scratch memory and back, on this rank */
+    uint64_t hits;    /* remote inputs that were in the cache */
+    uint64_t dropped; /* copies that made room for others */
+    /* Memory: own tiles, copies of those of other ranks, scratch, and tables of tiles and copies. */
+    uint64_t bytes_tiles, bytes_cache, bytes_scratch, bytes_tables;
 } pto_mpi_stats;
 
 PTO_API PTO_MUST_CHECK pto_status pto_mpi_get_stats(const pto_runtime *rt, pto_mpi_stats *stats);
@@ -203,9 +210,9 @@ static inline void pto_mpi_only_leave_(const pto_mpi_only_guard *guard)
                           sizeof((const pto_param[]){__VA_ARGS__}) / sizeof(pto_param), __FILE__,  \
                           __LINE__)
 #define pto_mpi_only_end(rt) pto_mpi_only_end_at((rt), __FILE__, __LINE__)
-#define PTO_MPI_ONLY_AS_(guard, once, rt, ...)                                                     \
+#define PTO_MPI_ONLY_AS_(guard, once, of, ...)                                                     \
     for (pto_mpi_only_guard guard __attribute__((                                                  \
-             cleanup(pto_mpi_only_leave_))) = {pto_mpi_only_begin(rt, __VA_ARGS__) ? (rt) : NULL,  \
+             cleanup(pto_mpi_only_leave_))) = {pto_mpi_only_begin(of, __VA_ARGS__) ? (of) : NULL,  \
                                                __FILE__, __LINE__},                                \
            *once = &guard;                                                                         \
          once && guard.rt; once = NULL)
