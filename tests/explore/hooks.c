@@ -290,6 +290,22 @@ const char *ptoi_os_program(void)
     return "explore";
 }
 
+/* No set of cores is known, so no worker is pinned. */
+bool ptoi_os_affinity(uint64_t *set, size_t bytes)
+{
+    (void)set;
+    (void)bytes;
+    return false;
+}
+
+bool ptoi_os_pin(uint64_t *set, size_t bytes, uint32_t cpu)
+{
+    (void)set;
+    (void)bytes;
+    (void)cpu;
+    return false;
+}
+
 uint64_t ptoi_os_cores(void)
 {
     return 2;
