@@ -114,7 +114,8 @@ def resolve(what):
     """The Kernel that rt.submit(what, ...) means. Called once for each function and runtime."""
     made = getattr(what, "__pto_kernel__", None)
     if isinstance(made, Kernel):
-        return made
+        # Methods and what functools.wraps made have the attribute of another function.
+        return made if made._function is what else _python_kernel(what)
     if what is None:
         raise TypeError("submit: the first argument is None, not a kernel: write rt.submit(f, x, y), not "
                         "rt.submit(f(x, y)), which calls f at once")
@@ -177,6 +178,8 @@ def _c_parameter(text, whole):
     if not dims and not pointer:
         if access:
             raise _bad(whole, f"{given!r} is a number, so it has no {access[0]!r}")
+        if dtype == "float16":
+            raise _bad(whole, f"{given!r} is passed in a way of its own: use float")
         return "s", dtype, -1, False
     if const and access and access[0] != "in":
         raise _bad(whole, f"{given!r} is const and {access[0]!r}")

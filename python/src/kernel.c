@@ -128,6 +128,13 @@ static PyObject *get_name(PyObject *self, void *unused)
     return PyUnicode_FromString(((Kernel *)(void *)self)->name);
 }
 
+static PyObject *get_function(PyObject *self, void *unused)
+{
+    PyObject *function = ((Kernel *)(void *)self)->callable;
+    (void)unused;
+    return Py_NewRef(function ? function : Py_None);
+}
+
 static bool same_parameters(const Kernel *a, const Kernel *b)
 {
     bool same = a->count == b->count && a->least == b->least && a->variadic == b->variadic;
@@ -191,6 +198,7 @@ static PyMethodDef kernel_methods[] = {
 
 static PyGetSetDef kernel_getset[] = {
     {"name", get_name, NULL, "Name of the kernel in reports and traces.", NULL},
+    {"_function", get_function, NULL, "The Python function.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -1,4 +1,5 @@
 /* submit.c - rt.submit: arguments become parameters, and these a task. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,14 @@
 #define FEW 16 /* parameters that need no allocation */
 
 /* ---- Parameters ---- */
+
+/* Whether a C function that takes this type gets the number, and not some of its bits. */
+static bool fits(long long value, const Dtype *d)
+{
+    const int bits = d->format == '?' ? 1 : 8 * d->bytes - (strchr("bhiq", d->format) != NULL);
+    const long long high = bits >= 63 ? LLONG_MAX : (1LL << bits) - 1;
+    return value <= high && value >= (bits == 8 * d->bytes || d->format == '?' ? 0 : -high - 1);
+}
 
 static bool read_scalar(PyObject *object, const Parameter *p, pto_param *out, const char *who,
                         Py_ssize_t index)
@@ -17,21 +26,25 @@ static bool read_scalar(PyObject *object, const Parameter *p, pto_param *out, co
         *out = pto_scalar_f64(PyFloat_AsDouble(object));
         return true;
     }
-    if (!wants_float && (PyLong_Check(object) || PyIndex_Check(object))) {
+    if (!wants_float &&
+        (PyLong_Check(object) || (PyIndex_Check(object) && !argument_is_array(object)))) {
         PyObject *whole = PyNumber_Index(object);
         int overflow = 0;
         const long long value = whole ? PyLong_AsLongLongAndOverflow(whole, &overflow) : -1;
+        bool good = whole && !overflow && (!p->dtype || fits(value, p->dtype));
         if (whole && overflow > 0 && (!p->dtype || p->dtype->as == PTO_UINT64)) {
             *out = pto_scalar_u64(PyLong_AsUnsignedLongLong(whole));
-        } else if (whole && overflow) {
-            PyErr_Format(PyExc_OverflowError, "%s: argument %zd does not fit in 64 bits", who,
-                         index);
-        } else {
+            good = !PyErr_Occurred();
+        } else if (good) {
             *out = p->dtype && p->dtype->as == PTO_UINT64 ? pto_scalar_u64((uint64_t)value)
                                                           : pto_scalar_i64(value);
         }
+        if (whole && !good) {
+            PyErr_Format(PyExc_OverflowError, "%s: argument %zd does not fit into %s", who, index,
+                         p->dtype ? p->dtype->name : "64 bits");
+        }
         Py_XDECREF(whole);
-        return !PyErr_Occurred();
+        return good;
     }
     if (!argument_is_array(object) && (wants_float || !p->dtype) && PyNumber_Check(object)) {
         const double value = PyFloat_AsDouble(object);

@@ -93,6 +93,26 @@ def test_all_registers(rt, lib):
     assert out.tolist() == [-3, 65535, -7, 2 ** 40, 1.5, 2.5, 99, 8, 9.5, -10, 1, 2 ** 50, 1, 2, 3, 4, 5]
 
 
+def test_numbers_that_do_not_fit(rt):
+    """A C function would get some of their bits."""
+    function, got = ctypes.CFUNCTYPE(None, ctypes.c_int64), []
+    keep = function(got.append)
+    for name, low, high in (("int8_t", -128, 127), ("uint8_t", 0, 255), ("int16_t", -2 ** 15, 2 ** 15 - 1), ("uint16_t", 0, 2 ** 16 - 1),
+                            ("int", -2 ** 31, 2 ** 31 - 1), ("unsigned", 0, 2 ** 32 - 1), ("int64_t", -2 ** 63, 2 ** 63 - 1),
+                            ("size_t", 0, 2 ** 64 - 1), ("bool", 0, 1)):
+        kernel = pto.cfunc(keep, f"void f({name})")
+        for bad in (low - 1, high + 1, 10 ** 30):
+            with pytest.raises(OverflowError, match="fit"):
+                rt.submit(kernel, bad)
+        for good in (low, high):
+            rt.submit(kernel, good)
+            rt.wait()
+            assert got.pop() & (2 ** 64 - 1) == good & (2 ** 64 - 1)
+    with pytest.raises(TypeError, match="must be an integer"):
+        rt.submit(pto.cfunc(keep, "void f(int)"), np.array(3))  # tasks may still write it
+    rt.submit(pto.cfunc(keep, "void f(int)"), np.int32(3))
+
+
 def test_kernel_signature(rt, lib):
     twice = lib.kernel("in f32[1] x, out f32[1] y, f64 by", name="twice")
     x, y = np.arange(4, dtype="f4"), np.zeros(8, "f4")

@@ -172,6 +172,34 @@ def test_bound_methods(rt):
     assert x[0] == 110
 
 
+def test_what_stands_around_a_kernel_runs_too(rt):
+    """A method, and a function that functools.wraps gave the attributes of a kernel."""
+    class Thing:
+        def __init__(self, n):
+            self.n = n
+
+        @pto.kernel
+        def add(self, b: pto.InOut[np.ndarray]):
+            b += self.n
+
+    @pto.kernel
+    def one(b: pto.InOut[np.ndarray]):
+        b += 1
+
+    @functools.wraps(one)
+    def twice(b):
+        one(b)
+        one(b)
+
+    x = np.zeros(1)
+    for _ in range(3):
+        rt.submit(Thing(10).add, x)
+        rt.submit(twice, x)
+        rt.submit(one, x)
+    rt.sync(x)
+    assert x[0] == 39
+
+
 def test_a_function_for_each_task(rt):
     def add(i, b: pto.InOut[np.ndarray]):
         b += i
