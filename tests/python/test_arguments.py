@@ -371,14 +371,15 @@ def test_an_argument_that_calls_the_runtime():
             self.call()
             return x.__dlpack__()
 
+    class Number:
         def __index__(self):
-            self.call()
+            inner.call()
             return 3
 
     for call in ("rt.close()", "rt.submit(put, x, 1)", "rt.trace('run.html')", "rt.wait()", "rt.__exit__(None, None, None)"):
         with pto.Runtime(workers=1) as rt:
             inner = Calls(lambda: eval(call, {"rt": rt, "put": put, "x": x}))
-            for outer in (lambda: rt.submit(put, inner, 1), lambda: rt.submit(number, inner), lambda: rt.sync(x, inner),
+            for outer in (lambda: rt.submit(put, inner, 1), lambda: rt.submit(number, Number()), lambda: rt.sync(x, inner),
                           lambda: rt.read(inner), lambda: rt.copy(inner, x)):
                 with pytest.raises(pto.Error, match="another call"):
                     outer()
