@@ -120,7 +120,7 @@ fi
 # Without a process: this one alone, or it is in the list of several.
 "$pto" top --once >"$work/said" 2>&1
 grep -q "process $program,\|^ *$program  " "$work/said" || say "pto top: $(cat "$work/said")"
-expect 2 "not a terminal; --once prints" "$pto" top $program
+expect 2 "pto top: not a terminal; --once prints" "$pto" top $program
 
 # ---- a device that schedules for itself ----
 PTO_GPU_WORKERS=2 "$pto" run stencil --device sim:0 --place gpu --small --steps 1000000 --no-check >/dev/null 2>&1 &

@@ -61,7 +61,7 @@ static void take_signals(void)
 bool screen_open(void)
 {
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) != 0) {
-        fprintf(stderr, "not a terminal; --once prints one snapshot as text\n");
+        fprintf(stderr, "pto top: not a terminal; --once prints one snapshot as text\n");
         return false;
     }
     struct termios raw = before;
