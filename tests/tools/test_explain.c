@@ -1,6 +1,8 @@
 /* test_explain.c - `pto explain` of tasks that share memory: which bytes, and why that orders
  * nothing. Programs are recorded here, so that the addresses are known. */
 #define _GNU_SOURCE /* mkdtemp, strdup */
+#include <pto/work.h>
+
 #include "../observe/traces.h"
 #include "commands.h"
 #include "said.h"
@@ -242,6 +244,58 @@ static void test_labels(void **state)
     free(text);
 }
 
+static pto_status start_nothing(void *self, const pto_work_call *call)
+{
+    (void)self;
+    (void)call;
+    return PTO_OK;
+}
+
+static pto_status nothing(const pto_call *call)
+{
+    (void)call;
+    return PTO_OK;
+}
+
+/* A copy and a request with an engine of the program: by operation, and tensors by their lists. The
+ * kernel of the program that is called "work", too, is none. */
+static void test_requests(void **state)
+{
+    enum { MINE = PTO_WORK_USER + 3 };
+    const pto_device sim = {PTO_DEVICE_SIM, 0};
+    const pto_engine engine = {.size = sizeof engine, .start = start_nothing};
+    rig r;
+    char path[128], x[16];
+    pto_kernel own;
+    (void)state;
+    begin(&r, traces_path("requests.ptrace", path));
+    const pto_tensor tx = rig_bytes(&r, x, 16);
+    expect_ok(pto_engine_register(sim, MINE, &engine));
+    expect_ok(pto_kernel_register(r.rt, "work", PTO_VECTOR, nothing, NULL, &own));
+    PTO_SCOPE(r.rt) {
+        pto_tensor there, part;
+        expect_ok(pto_alloc_on(r.rt, sim, tx.dtype, tx.ndim, tx.shape, &there));
+        expect_ok(pto_tensor_slice(&there, 0, 3, 9, 1, &part));
+        expect_ok(pto_copy(r.rt, &there, &tx)); /* 0 */
+        expect_ok(pto_submit_work(
+            r.rt,
+            &((pto_work){
+                .opcode = MINE, .inputs = &tx, .n_inputs = 1, .inouts = &part, .n_inouts = 1}),
+            NULL));                                                          /* 1 */
+        expect_ok(pto_submit(r.rt, own, pto_scalar_u64(1), pto_input(&tx))); /* 2 */
+    }
+    rig_stop(&r);
+
+    char *text = SAID(0, command_explain, "explain", path, "0", "1");
+    EXPECT_SAID(text, ", strided copy) through one edge:\n",
+                ", opcode 1027) depends on task 0 (work@", "0 writes outputs[0]: uint8[16]",
+                "1 updates inouts[0]: uint8[6]", " of the heap of level 0 on sim:0\n");
+    free(text);
+    text = SAID(0, command_explain, "explain", path, "0", "2");
+    EXPECT_SAID(text, "0 reads inputs[0]: uint8[16]", "2 reads argument 1: uint8[16]");
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +304,7 @@ int main(void)
         cmocka_unit_test(test_ordered_through_others),
         cmocka_unit_test(test_waits_order),
         cmocka_unit_test(test_all_reasons),
+        cmocka_unit_test(test_requests),
         cmocka_unit_test(test_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,17 +124,19 @@ static const char *access_of(const ptrace_arg *arg)
 
 static void print_region(const ptoi_ptrace *trace, uint32_t arg, uint32_t task)
 {
-    const ptrace_task *t = &trace->tasks[task];
-    printf("      %" PRIu32 " %s argument %" PRIu32 ": ", task, access_of(&trace->args[arg]),
-           arg - t->first_arg);
+    printf("      %" PRIu32 " %s ", task, access_of(&trace->args[arg]));
+    trace_print_arg_name(stdout, trace, task, arg);
+    fputs(": ", stdout);
     trace_print_arg(stdout, trace, arg);
     putchar('\n');
 }
 
 /* Prints which bytes two arguments share, after `before`. */
-static void print_bytes(const char *before, const ptrace_arg *arg, const shared_bytes *s)
+static void print_bytes(const char *before, const ptoi_ptrace *trace, uint32_t arg,
+                        const shared_bytes *s)
 {
-    const bool user = arg->segment == PTRACE_USER;
+    const bool user = trace->args[arg].segment == PTRACE_USER;
+    const char *device = ptoi_ptrace_device(trace, arg);
     if (s->undecided) {
         printf("%scould not be decided within the budget whether they share bytes; the runtime "
                "assumes so\n",
@@ -149,7 +151,11 @@ static void print_bytes(const char *before, const ptrace_arg *arg, const shared_
     printf(user ? "from 0x%" PRIx64 " to 0x%" PRIx64 : "from byte %" PRIu64 " to %" PRIu64,
            s->first, s->last);
     if (!user) {
-        printf(" of the heap of level %u", arg->segment);
+        printf(" of the heap of level %u", trace->args[arg].segment);
+    }
+    if (strcmp(device, "cpu:0") != 0) {
+        fputs(" on ", stdout);
+        trace_print_text(stdout, device);
     }
     putchar('\n');
 }
@@ -188,7 +194,7 @@ static void print_other_conflicts(const ptoi_ptrace *trace, const ptrace_edge *e
         printf("    also %s\n", ptoi_ptrace_edges[kind]);
         print_region(trace, i, e->from);
         print_region(trace, j, e->to);
-        print_bytes("      ", &trace->args[i], &s);
+        print_bytes("      ", trace, i, &s);
     }
     if (found > MOST) {
         printf("    ... and %" PRIu32 " more such pairs of arguments\n", found - MOST);
@@ -213,7 +219,7 @@ static void print_edge(const ptoi_ptrace *trace, const ptrace_edge *e)
         print_region(trace, e->arg_to, e->to);
         const shared_bytes s = shared_bytes_of(trace, e->arg_from, e->arg_to);
         if (s.any && e->verdict != PTRACE_SAME_REGION) {
-            print_bytes("      ", &trace->args[e->arg_from], &s);
+            print_bytes("      ", trace, e->arg_from, &s);
         }
     }
     print_other_conflicts(trace, e);
@@ -311,7 +317,7 @@ static void print_shared(const ptoi_ptrace *trace, uint32_t a, uint32_t b, order
             }
             print_region(trace, i, a);
             print_region(trace, j, b);
-            print_bytes("  ", &trace->args[i], &s);
+            print_bytes("  ", trace, i, &s);
             print_reason(trace, a, b, i, j, by);
         }
     }

@@ -62,9 +62,12 @@ trace_cell trace_padded(const char *text, size_t width);
 /* Prints a text from a file in full; bytes that are not printable as trace_plain shows them. */
 void trace_print_text(FILE *out, const char *text);
 
-/* Prints a task as "gemm@lu.c:41": its name on the command line, without #n. If it has a label, that
- * follows: "gemm@lu.c:41 'tile 3'". */
+/* Prints a task as "gemm@lu.c:41": its name on the command line, without #n. A work request says its
+ * operation: "work@lu.c:50, strided copy". If a task has a label, that follows: "gemm@lu.c:41 'tile 3'". */
 void trace_print_task(FILE *out, const ptoi_ptrace *trace, uint32_t task);
+
+/* Prints the name of an argument: "argument 2"; of a work request "outputs[0]". */
+void trace_print_arg_name(FILE *out, const ptoi_ptrace *trace, uint32_t task, uint32_t arg);
 
 /* Prints an argument as "float32[4, 8] strides (8, 1) at 0x7f..". */
 void trace_print_arg(FILE *out, const ptoi_ptrace *trace, uint32_t arg);

@@ -6,6 +6,7 @@
 #include <pto/pto.h>
 
 #include "trace.h"
+#include "window/builtin.h"
 
 /* The last part of a path. */
 static const char *base_of(const char *path)
@@ -102,13 +103,35 @@ void trace_print_text(FILE *out, const char *text)
     }
 }
 
+/* The scalars of a work request (pto/work.h) by PTOI_WORK_OPCODE and so on; NULL: it is none. A kernel of
+ * the program may have the same name, but not the same arguments. */
+static const ptrace_arg *request_of(const ptoi_ptrace *trace, const ptrace_task *t)
+{
+    const ptrace_arg *args = &trace->args[t->first_arg];
+    if (t->args < PTOI_WORK_TENSORS || strcmp(ptoi_ptrace_kernel(trace, t), PTOI_KERNEL_WORK)) {
+        return NULL;
+    }
+    for (int i = 0; i < PTOI_WORK_TENSORS; i++) {
+        if (args[i].access != PTO_PARAM_SCALAR || args[i].dtype != PTO_UINT64) {
+            return NULL;
+        }
+    }
+    return args;
+}
+
 void trace_print_task(FILE *out, const ptoi_ptrace *trace, uint32_t task)
 {
     const ptrace_task *t = &trace->tasks[task];
+    const ptrace_arg *request = request_of(trace, t);
     trace_print_text(out, ptoi_ptrace_kernel(trace, t));
     fputc('@', out);
     trace_print_text(out, base_of(ptoi_ptrace_file(trace, t)));
     fprintf(out, ":%" PRId32, ptoi_ptrace_line(trace, t));
+    if (request && request[PTOI_WORK_OPCODE].where < PTO_WORK_USER) {
+        fprintf(out, ", %s", pto_work_opcode_name((uint32_t)request[PTOI_WORK_OPCODE].where));
+    } else if (request) {
+        fprintf(out, ", opcode %" PRIu64, request[PTOI_WORK_OPCODE].where);
+    }
     const char *label = ptoi_ptrace_label(trace, task);
     if (*label) {
         fputs(" '", out);
@@ -124,6 +147,24 @@ static void print_dims(FILE *out, const int64_t *dims, uint32_t n, const char *m
         fprintf(out, "%s%" PRId64, d ? ", " : "", dims[d]);
     }
     fputc(marks[1], out);
+}
+
+void trace_print_arg_name(FILE *out, const ptoi_ptrace *trace, uint32_t task, uint32_t arg)
+{
+    const ptrace_task *t = &trace->tasks[task];
+    const ptrace_arg *request = request_of(trace, t);
+    uint64_t i = arg - t->first_arg;
+    if (!request || i < PTOI_WORK_TENSORS) {
+        fprintf(out, "argument %" PRIu64, i);
+        return;
+    }
+    static const char *const names[] = {"inputs", "outputs", "inouts"};
+    int list = 0;
+    i -= PTOI_WORK_TENSORS;
+    while (list < 2 && i >= request[PTOI_WORK_INPUTS + list].where) {
+        i -= request[PTOI_WORK_INPUTS + list++].where;
+    }
+    fprintf(out, "%s[%" PRIu64 "]", names[list], i);
 }
 
 void trace_print_arg(FILE *out, const ptoi_ptrace *trace, uint32_t arg)
