@@ -527,9 +527,9 @@ static inline pto_param pto_scalar(int v)
 {
     return pto_scalar_i64(v);
 }
-static inline pto_param pto_scalar(unsigned v)
+static inline pto_param pto_scalar(unsigned v) /* it fits, and C chooses the same */
 {
-    return pto_scalar_u64(v);
+    return pto_scalar_i64(v);
 }
 static inline pto_param pto_scalar(long v)
 {
@@ -554,6 +554,10 @@ static inline pto_param pto_scalar(float v)
 static inline pto_param pto_scalar(double v)
 {
     return pto_scalar_f64(v);
+}
+static inline pto_param pto_scalar(long double v)
+{
+    return pto_scalar_f64((double)v);
 }
 
 template <typename... Params>

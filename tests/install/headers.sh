@@ -28,6 +28,28 @@ for header in pto/*.h; do
     twice "$header" "${CXX:-c++}" -x c++ $cxx_flags -I.
     checked=$((checked + 1))
 done
+# pto_scalar chooses the same type in both languages: a declared kernel is picky about it.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cat >"$work/scalar.c" <<'END'
+#include <pto/pto.h>
+int main(void)
+{
+    const pto_param p[] = {pto_scalar(true), pto_scalar('a'), pto_scalar((short)1), pto_scalar(1), pto_scalar(1u),
+                           pto_scalar(1l), pto_scalar(1ul), pto_scalar(1ll), pto_scalar(1ull),
+                           pto_scalar((uint8_t)1), pto_scalar((uint32_t)1), pto_scalar((size_t)1),
+                           pto_scalar(1.0f), pto_scalar(1.0), pto_scalar(1.0l)};
+    for (size_t i = 0; i < sizeof p / sizeof *p; i++) {
+        printf("%d ", p[i].dtype);
+    }
+    return 0;
+}
+END
+cp "$work/scalar.c" "$work/scalar.cc"
+"$cc" -std=c11 -I. "$work/scalar.c" -o "$work/c"
+"${CXX:-c++}" -std=c++17 -I. "$work/scalar.cc" -o "$work/cc"
+echo "pto_scalar: C $("$work/c"), C++ $("$work/cc")"
+[ "$("$work/c")" = "$("$work/cc")" ]
 cd "$source/src"
 for header in */*.h; do
     echo "internal: $header"
