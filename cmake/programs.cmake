@@ -46,14 +46,9 @@ if(PTO_BUILD_BENCH)
     endforeach()
 endif()
 
-# For `./dev bench mpi`: with the first MPI that was found.
+# For `./dev bench mpi`.
 if(PTO_BUILD_BENCH AND PTO_MPIS)
-    list(GET PTO_MPIS 0 name)
-    pto_mpi_flags("${PTO_MPICC_${name}}")
-    pto_program(bench_mpi "${PROJECT_SOURCE_DIR}/bench/mpi/bench_mpi.c" bench pto_mpi_${name} pto_static ${mpi_link})
-    target_include_directories(bench_mpi SYSTEM PRIVATE ${mpi_includes})
-    pto_program(mpi_scale "${PROJECT_SOURCE_DIR}/bench/mpi/scale.c" bench pto_mpi_${name} pto_static ${mpi_link})
-    set_target_properties(bench_mpi mpi_scale PROPERTIES EXCLUDE_FROM_ALL TRUE)
+    include(cmake/mpi_bench.cmake)
 endif()
 
 # For `./dev gpu bench`.

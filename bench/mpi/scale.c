@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { TILE = 256, CELLS = 512, STEPS = 10 };
+enum { TILE = 256, CELLS = 2048, STEPS = 10 };
 
 static pto_status nothing(const pto_call *call)
 {
