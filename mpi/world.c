@@ -178,7 +178,9 @@ static pto_status exchange(world *w, const agreement *mine, agreement *all)
         code = MPI_Test(&request, &passed, MPI_STATUS_IGNORE);
         pthread_mutex_unlock(&w->lock);
         if (!passed && polls < w->spin) {
-            sched_yield();
+            if (w->cores < 0) { /* the others may need this core to get here */
+                sched_yield();
+            }
         } else if (!passed) {
             nap();
         }
