@@ -18,6 +18,7 @@ typedef struct run_info {
     bool quick;
     double *samples; /* ns per unit, one for each run */
     size_t n_samples, room;
+    double walk; /* ns per unit that the same cache lines cost without a runtime; 0: not measured */
 } run_info;
 
 typedef struct row_info {
@@ -149,13 +150,140 @@ static bool is_long_length(const run_info *run)
     return run->size > 1000000;
 }
 
-/* The same number of tasks whatever the side: as many as the largest one has. */
+/* Where the tasks of a factorisation go: to the runtime, or to a walk over as many cache lines. A
+ * walk goes from the fields of a tensor, three lines, to a bucket that a hash chooses, and on to a
+ * record of 320 bytes, of which two lines are read and one is written; and from there to the next
+ * tensor. So it costs what the caches charge whoever looks up something for so many tiles, one after
+ * the other. */
+typedef struct walk_record {
+    _Alignas(64) uint64_t line[5][8];
+} walk_record;
+
+typedef struct walk {
+    walk_record *records;
+    uint32_t *buckets; /* number of the record + 1 */
+    uint32_t used, shift;
+    uint64_t zero; /* always 0, but the compiler does not know */
+} walk;
+
+static uint32_t *walk_bucket(const walk *w, const tile *t)
+{
+    const uint64_t h = ((uint64_t)(uintptr_t)t->storage + (uint64_t)t->offset) *
+                       UINT64_C(0x9E3779B97F4A7C15);
+    return &w->buckets[h >> w->shift];
+}
+
+/* Two buckets for each tile, and the next one if a bucket is taken. */
+static walk walk_make(size_t tiles)
+{
+    walk w = {.shift = 63};
+    __asm__("" : "+r"(w.zero));
+    while (UINT64_C(1) << (64 - w.shift) < 2 * tiles) {
+        w.shift--;
+    }
+    w.records = must_have(aligned_alloc(64, tiles * sizeof *w.records));
+    w.buckets = must_have(calloc((UINT64_C(1) << (64 - w.shift)) + tiles, sizeof *w.buckets));
+    return w;
+}
+
+static void walk_free(walk *w)
+{
+    free(w->records);
+    free(w->buckets);
+}
+
+/* Returns 0, and only after all of it was read: what is added to the next address. */
+static uint64_t walk_tile(walk *w, const tile *t)
+{
+    uint32_t *bucket = walk_bucket(w, t);
+    const uint64_t own = (uint64_t)t->offset + 1;
+    while (*bucket && w->records[*bucket - 1].line[1][0] != own) {
+        bucket++;
+    }
+    if (!*bucket) {
+        *bucket = ++w->used;
+        w->records[*bucket - 1].line[1][0] = own;
+    }
+    walk_record *r = &w->records[*bucket - 1];
+    r->line[0][0] += (uint64_t)t->shape[0] + (uint64_t)t->strides[0] + t->generation;
+    return r->line[0][0] & w->zero;
+}
+
+typedef struct steps {
+    sink *s;
+    walk *w; /* NULL: submits */
+    uint64_t done, tasks;
+    uint64_t at; /* of a walk: always 0, known when its last step is done */
+} steps;
+
+static void step(steps *p, kind which, tile *a, tile *b, tile *w)
+{
+    p->done++;
+    if (p->w) {
+        p->at = walk_tile(p->w, w + p->at);
+        if (a) {
+            p->at = walk_tile(p->w, a + p->at);
+        }
+        if (b) {
+            p->at = walk_tile(p->w, b + p->at);
+        }
+    } else if (b) {
+        task2(p->s, which, a, b, w);
+    } else if (a) {
+        task1(p->s, which, a, w);
+    } else {
+        task0(p->s, which, w);
+    }
+}
+
+/* The factorisation, again and again, until there have been so many tasks. Of the largest matrix
+ * these are the first few columns; each column goes over all tiles right of it. */
+static void run_steps(steps *p, const data *d)
+{
+    const int64_t side = d->side;
+    tile *a = d->tiles;
+    for (int64_t k = 0; p->done < p->tasks; k = k + 1 < side ? k + 1 : 0) {
+        step(p, POTRF, NULL, NULL, &a[k * side + k]);
+        for (int64_t i = k + 1; i < side; i++) {
+            step(p, TRSM, &a[k * side + k], NULL, &a[i * side + k]);
+        }
+        for (int64_t i = k + 1; i < side && p->done < p->tasks; i++) {
+            for (int64_t j = k + 1; j < i; j++) {
+                step(p, UPDATE, &a[i * side + k], &a[j * side + k], &a[i * side + j]);
+            }
+            step(p, SYRK, &a[i * side + k], NULL, &a[i * side + i]);
+        }
+    }
+}
+
+/* The same number of tasks whatever the side. Before the clock starts, three columns make all tiles
+ * known. */
 static void run_tiles(const row_info *row, run_info *run)
 {
+    const uint64_t known = 3 * run->size * run->size / 2;
+    const uint64_t warm = known > WARM_UP ? known : WARM_UP;
     const uint64_t tasks = cholesky_tasks(run->quick ? 100 : 200);
     data d = data_make((size_t)(run->size * run->size), (int64_t)run->size);
-    run_pattern(row, run, &d,
-                tasks > cholesky_tasks(run->size) ? tasks : cholesky_tasks(run->size));
+    pto_runtime *rt = row_runtime(row, run);
+    sink s;
+    sink_init(&s, rt, EMPTY);
+    run_steps(&(steps){.s = &s, .tasks = warm}, &d);
+    must(pto_wait(rt));
+    const uint64_t before = s.tasks;
+    double start = row_now(run);
+    run_steps(&(steps){.s = &s, .tasks = tasks}, &d);
+    must(pto_wait(rt));
+    add_sample(run, (row_now(run) - start) / (double)(s.tasks - before));
+    require_tasks(row, run, rt, s.tasks);
+    must(pto_runtime_destroy(&rt, PTO_WAIT));
+
+    walk w = walk_make(d.n_tiles);
+    run_steps(&(steps){.w = &w, .tasks = warm}, &d);
+    steps timed_steps = {.w = &w, .tasks = tasks};
+    start = row_now(run);
+    run_steps(&timed_steps, &d);
+    run->walk = (row_now(run) - start) / (double)timed_steps.done;
+    walk_free(&w);
     data_free(&d);
 }
 
@@ -395,7 +523,7 @@ static void run_fan_war(const row_info *row, run_info *run)
     .unit = "task", .by = "tasks in all", .sizes = {10000, 100000, 1000000, 10000000, 100000000},  \
     .most = 10000000, .quick_most = 1000000, .run = run_length, .is_long = is_long_length
 #define TILES                                                                                      \
-    .unit = "task", .by = "tiles a side", .sizes = {16, 50, 100, 200}, .most = 200,                \
+    .unit = "task", .by = "tiles a side", .sizes = {16, 50, 100, 200, 1000}, .most = 1000,         \
     .quick_most = 100, .run = run_tiles, .is_long = never_long, .pattern = 4
 #define DEPTHS                                                                                     \
     .unit = "task", .sizes = {1, 4, 16, 64}, .most = 64, .quick_most = 64, .is_long = never_long

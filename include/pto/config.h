@@ -57,7 +57,7 @@ typedef struct pto_config {
     uint64_t heap_bytes;  /* memory for managed tensors, per level */
     uint32_t deps;        /* stored edges per level; rounded up to a power of two */
     uint64_t arg_bytes;   /* arguments of live tasks, per level */
-    uint32_t map_entries; /* tracked accesses per level; rounded up to a power of two */
+    uint32_t map_entries; /* most tracked accesses per level; rounded up to a power of two */
     uint32_t level_ring_tasks[PTO_MAX_LEVELS];
     uint64_t level_heap_bytes[PTO_MAX_LEVELS];
     uint32_t level_deps[PTO_MAX_LEVELS];

@@ -61,6 +61,13 @@ void ptoi_os_release(void *memory, size_t bytes)
     }
 }
 
+size_t ptoi_os_address_space(void)
+{
+    struct rlimit limit;
+    const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur < SIZE_MAX;
+    return limited ? (size_t)limit.rlim_cur : SIZE_MAX;
+}
+
 void ptoi_os_want_large_pages(void *memory, size_t bytes)
 {
     (void)madvise(memory, bytes, MADV_HUGEPAGE); /* only a hint */

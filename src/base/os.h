@@ -43,6 +43,9 @@ void *ptoi_os_reserve(size_t bytes);
 void *ptoi_os_reserve_shared(size_t bytes); /* processes that are forked share it */
 void ptoi_os_release(void *memory, size_t bytes);
 
+/* Bytes of address space that the process may have; SIZE_MAX if they are not limited. */
+size_t ptoi_os_address_space(void);
+
 /* Asks for large pages, for memory that will be filled from its start on: fewer page faults. */
 void ptoi_os_want_large_pages(void *memory, size_t bytes);
 

@@ -18,7 +18,7 @@ static pto_status check_level(const pto_tensormap *map, uint32_t l)
     const ptoi_level *level = &map->level[l];
     uint32_t used = level->head - level->tail, first = 0, blocks = 0;
     uint64_t before = 0;
-    if (used > level->mask + 1) {
+    if (used > level->mask + 1 || level->mask >= level->limit) {
         return ptoi_fail(PTO_CORRUPT, "map: M1 broken, %u entries in use of %u on level %u", used,
                          level->mask + 1, l);
     }
@@ -107,10 +107,18 @@ static pto_status check_region(const pto_tensormap *map, uint32_t region)
     return PTO_OK;
 }
 
-/* M3: the free list, the dead list, and idle regions on neither of them. */
+/* M3: enough regions; the free list, the dead list, and idle regions on neither of them. */
 static pto_status check_lists(const pto_tensormap *map, uint32_t used)
 {
-    uint32_t known = map->region_free.untouched, freed = 0, dead = 0, unused_dead = 0;
+    uint32_t known = map->region_free.untouched, freed = 0, dead = 0, unused_dead = 0, entries = 0;
+    for (uint32_t l = 0; l < map->levels; l++) {
+        entries += map->level[l].mask + 1;
+    }
+    if (entries > map->region_capacity || known > map->region_capacity ||
+        map->region_capacity > map->region_limit) {
+        return ptoi_fail(PTO_CORRUPT, "map: M3 broken, %u entries, %u regions known of %u, of %u",
+                         entries, known, map->region_capacity, map->region_limit);
+    }
     for (uint32_t at = map->region_free.freed; at != PTOI_NONE; at = map->regions[at].next) {
         if (map->regions[at].flags || ++freed > known) {
             return ptoi_fail(PTO_CORRUPT, "map: M3 broken, region %u on the free list", at);

@@ -18,12 +18,16 @@ static uint32_t power(uint32_t n)
 
 /* ---- Regions ---- */
 
-/* Sizes of the hash tables for `region_capacity` regions. Few buckets: a chain of two regions costs
- * less than a cache line for each bucket. */
+/* Sizes of the hash tables for `region_capacity` regions. While regions are few enough to stay in a
+ * cache, so are buckets: a chain of two regions costs less than a cache line for each bucket. Later
+ * it is the other way round: each region of a chain that is not the right one is a line or two from
+ * memory, and the buckets of four regions are a line that the L2 or L3 cache may still have. */
 static void size_tables(pto_tensormap *map)
 {
     const uint32_t index_buckets = power(map->region_capacity);
-    const uint32_t buckets = index_buckets > 2 ? index_buckets / 2 : 2;
+    const uint32_t buckets = index_buckets > PTOI_FEW_REGIONS ? 2 * index_buckets
+                             : index_buckets > 2              ? index_buckets / 2
+                                                              : 2;
     map->unindexed_mask = map->index_mask = index_buckets - 1;
     map->bucket_shift = (uint32_t)__builtin_clz(buckets) + 1;
     map->desc_cache_shift = map->bucket_shift + 32;

@@ -25,6 +25,7 @@
 #include "orchestrator/map/map.h"
 
 #define PTOI_GHOSTS 16384u
+#define PTOI_FEW_REGIONS 16384u /* up to so many, a map has few buckets */
 
 /* Sizes of tables and rings at init; regions of the map: none. */
 void ptoi_grow_begin(pto_tensormap *map, const uint32_t *entries, uint32_t regions);

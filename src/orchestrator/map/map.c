@@ -75,7 +75,7 @@ static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, u
         map->level[l].watermark = map->level[l].cleaned = 1;
         n += entries[l];
     }
-    const size_t index_buckets = round_up((uint32_t)n), buckets = n > 2 ? index_buckets / 2 : 2;
+    const size_t index_buckets = round_up((uint32_t)n), buckets = 2 * index_buckets;
     map->region_limit = (uint32_t)n;
     map->regions = cut(base, &used, n * sizeof *map->regions);
     map->desc_cache = cut(base, &used, buckets * sizeof *map->desc_cache);
@@ -133,7 +133,7 @@ pto_status pto_tensormap_init(pto_tensormap **out, const pto_tensormap_config *c
     pto_tensormap shape = {.levels = config->levels ? config->levels : DEFAULT_LEVELS};
     size_t bytes;
     void *memory;
-    /* Where the address space is limited, defaults are made to fit. */
+    /* Where the address space is limited, a map by default takes no more than an eighth of it. */
     do {
         for (uint32_t l = 0; l < shape.levels; l++) {
             entries[l] = round_up(config->level_entries[l] ? config->level_entries[l]
@@ -141,8 +141,10 @@ pto_status pto_tensormap_init(pto_tensormap **out, const pto_tensormap_config *c
                                                            : usual);
         }
         bytes = lay_out(&shape, NULL, entries, 0) + sizeof shape + 64;
-        memory = ptoi_os_reserve(bytes);
         usual /= 2;
+        memory = bytes <= ptoi_os_address_space() / 8 || usual < START_ENTRIES || config->entries
+                     ? ptoi_os_reserve(bytes)
+                     : NULL;
     } while (!memory && usual >= START_ENTRIES && !config->entries);
     if (!memory) {
         return ptoi_fail(PTO_OUT_OF_MEMORY,

@@ -4,6 +4,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -12,7 +15,7 @@
 #include "support.h"
 #include "twins.h"
 
-enum { SIDE = 200, TILES = SIDE * SIDE };
+enum { SIDE = 150, TILES = SIDE * SIDE };
 
 static float memory[TILES]; /* a tile is one element */
 
@@ -190,7 +193,7 @@ static void test_regions_are_bounded(void **state)
     pto_tensormap_destroy(&map);
 }
 
-/* The default map: 40,000 tiles, of which regions are sampled. */
+/* The default map: 22,500 tiles, of which regions are sampled. */
 static void test_the_default_map_holds_a_large_matrix(void **state)
 {
     (void)state;
@@ -198,15 +201,51 @@ static void test_the_default_map_holds_a_large_matrix(void **state)
     OK(pto_tensormap_init_default(&map));
     assert_int_equal(map->region_limit, 1 << 20);
     uint64_t id = 0;
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 5; i++) {
         sweep(map, TILES, &id);
     }
     const uint64_t searches = stats_of(map).searches;
     sweep(map, TILES, &id);
     assert_int_equal(stats_of(map).searches, searches);
-    assert_int_equal(map->region_capacity, 65536);
+    assert_int_equal(map->region_capacity, 32768);
     assert_int_equal(stats_of(map).regions, TILES);
     pto_tensormap_destroy(&map);
+}
+
+/* Where address space is limited, a map reserves less, and works. Its size is what it says. */
+static void test_a_map_fits_into_little_address_space(void **state)
+{
+    (void)state;
+    struct rlimit before, tight;
+    const pto_tensor t = tile(0);
+    uint64_t capacity = UINT64_MAX;
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    char line[128] = "";
+    FILE *statm = fopen("/proc/self/statm", "r");
+    assert_non_null(statm);
+    assert_non_null(fgets(line, sizeof line, statm));
+    fclose(statm);
+    if (before.rlim_cur != RLIM_INFINITY || strtoull(line, NULL, 10) > 1 << 18) {
+        skip(); /* a sanitizer has reserved much more than the limits below */
+    }
+    for (int shift = 36; shift >= 33; shift--) { /* 64 to 8 GiB: far above what is in use */
+        pto_tensormap *map = NULL;
+        tight = before;
+        tight.rlim_cur = (rlim_t)1 << shift;
+        if (setrlimit(RLIMIT_AS, &tight) != 0) {
+            skip();
+        }
+        const pto_status status = pto_tensormap_init_default(&map);
+        assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+        OK(status);
+        assert_true(map->memory_bytes <= tight.rlim_cur / 8);
+        assert_true(stats_of(map).entries_capacity <= capacity);
+        capacity = stats_of(map).entries_capacity;
+        OK(pto_tensormap_insert(map, &t, (pto_map_task){.id = 1}));
+        OK(pto_tensormap_check(map));
+        pto_tensormap_destroy(&map);
+    }
+    assert_true(capacity < 4 << 18 && capacity >= 4 * 4096);
 }
 
 /* Managed blocks are found before and after the tables grow, whether they are indexed or not. */
@@ -259,6 +298,7 @@ int main(void)
         cmocka_unit_test(test_regions_grow_only_if_they_come_back),
         cmocka_unit_test(test_regions_are_bounded),
         cmocka_unit_test(test_the_default_map_holds_a_large_matrix),
+        cmocka_unit_test(test_a_map_fits_into_little_address_space),
         cmocka_unit_test(test_blocks_are_found_after_growth),
         cmocka_unit_test(test_answers_are_those_of_a_map_that_does_not_grow),
     };
