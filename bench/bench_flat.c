@@ -14,8 +14,8 @@
  * may cost less; then each size is compared only with smaller ones.
  *
  * Many tiles do not fit into the caches, and no runtime can change that. Rows about tiles measure
- * beside it what the same cache lines cost without a runtime. That is taken off before the ratio is
- * taken.
+ * beside it what a walk over the same cache lines costs without a runtime. That is taken off, and each
+ * size is compared with the smallest.
  */
 #include "bench.h"
 
@@ -107,6 +107,16 @@ static void visit(const options *o, int row, int mode, int size, size_t round)
     }
 }
 
+static bool has_walks(const series *s)
+{
+    for (int i = 0; i < MAX_SIZES; i++) {
+        if (s->size[i].walks) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void measure_all(const options *o)
 {
     for (size_t round = 0; round < ROUNDS; round++) {
@@ -121,19 +131,23 @@ static void measure_all(const options *o)
     }
     for (int i = 0; i < ROWS * MODES; i++) {
         series *s = &all[i / MODES][i % MODES];
-        double least = 0, grown = 0, most = 0;
+        double least = 0, grown = 0, most = 0, first = 0;
         for (int size = 0; size < MAX_SIZES; size++) {
             measure *m = &s->size[size];
             if (m->runs) {
                 m->median = bench_median(m->ns, m->runs);
                 m->lines = m->walks ? bench_median(m->walk, m->walks) : 0;
                 const double own = m->median - m->lines;
+                first = first > 0 ? first : own;
                 least = least > 0 && least < own ? least : own;
                 most = most > own ? most : own;
                 grown = grown > own / least ? grown : own / least;
             }
         }
-        s->ratio = rows[i / MODES].shares ? grown : s->wanted ? most / least : 0;
+        s->ratio = rows[i / MODES].shares ? grown
+                   : has_walks(s)         ? most / first
+                   : s->wanted            ? most / least
+                                          : 0;
     }
 }
 
@@ -147,16 +161,6 @@ static const char *short_number(uint64_t n, char *text, size_t room)
         snprintf(text, room, "%llu", (unsigned long long)n);
     }
     return text;
-}
-
-static bool has_walks(const series *s)
-{
-    for (int i = 0; i < MAX_SIZES; i++) {
-        if (s->size[i].walks) {
-            return true;
-        }
-    }
-    return false;
 }
 
 static void print_row(int row)

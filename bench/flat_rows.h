@@ -287,6 +287,44 @@ static void run_tiles(const row_info *row, run_info *run)
     data_free(&d);
 }
 
+/* ---- Tensors of a task ---------------------------------------------------------------------- */
+
+enum { TENSOR_TILES = 256, TENSOR_TASKS = 50000, MOST_TENSORS = 12 };
+
+/* Tasks that read all their tiles but one, which they update. In a full window of the default size
+ * they must wait for slots, not for map entries. */
+static void run_tensors(const row_info *row, run_info *run)
+{
+    data d = data_make(TENSOR_TILES, 0);
+    pto_runtime *rt = row_runtime(row, run);
+    pto_param params[MOST_TENSORS];
+    pto_runtime_stats stats;
+    sink s;
+    uint64_t tasks = 0;
+    sink_init(&s, rt, EMPTY);
+    for (int i = -1; i < 2; i++) { /* the first one warms up */
+        const double start = row_now(run);
+        for (uint64_t n = 0; n < TENSOR_TASKS; n++, tasks++) {
+            const uint64_t r = mixed(n + 1);
+            for (uint64_t k = 0; k < run->size; k++) {
+                const tile *t = &d.tiles[(r + k * (r >> 32 | 1)) % TENSOR_TILES];
+                params[k] = k + 1 < run->size ? pto_input(t) : pto_inout(t);
+            }
+            must(pto_submit_task(rt, s.kernels[RANDOM], PTO_KERNEL_TYPE, params, run->size, NULL));
+        }
+        must(pto_wait(rt));
+        if (i >= 0) {
+            add_sample(run, (row_now(run) - start) / (double)TENSOR_TASKS / (double)run->size);
+        }
+    }
+    require_tasks(row, run, rt, tasks);
+    must(pto_stats(rt, &stats));
+    require(stats.level[0].ring[PTO_RING_MAP].waits == 0, row, run, "waits for map entries",
+            stats.level[0].ring[PTO_RING_MAP].waits, 0);
+    must(pto_runtime_destroy(&rt, PTO_WAIT));
+    data_free(&d);
+}
+
 /* ---- The size of the task ring -------------------------------------------------------------- */
 
 enum { RING_RUN_TASKS = 50000 };
@@ -550,6 +588,16 @@ static const row_info rows[] = {
      .text = "Cholesky on one matrix, rings for 65,536 tasks",
      TILES,
      .deep = true},
+    {.name = "tensors",
+     .text = "tasks with few and many tensors, default rings",
+     .unit = "tensor",
+     .by = "tensors of a task",
+     .sizes = {2, 4, 6, 8, 12},
+     .most = 12,
+     .quick_most = 12,
+     .run = run_tensors,
+     .is_long = never_long,
+     .shares = true},
     {.name = "ring", .text = "random tiles, edges and entries for all", RING_SIZES},
     {.name = "few edges", .text = "random tiles, two edges for each task", RING_SIZES, .edges = 2},
     {.name = "few entries",

@@ -18,17 +18,18 @@ static uint32_t power(uint32_t n)
 
 /* ---- Regions ---- */
 
-/* Sizes of the hash tables for `region_capacity` regions. While regions are few enough to stay in a
- * cache, so are buckets: a chain of two regions costs less than a cache line for each bucket. Later
- * it is the other way round: each region of a chain that is not the right one is a line or two from
- * memory, and the buckets of four regions are a line that the L2 or L3 cache may still have. */
+/* Sizes of the hash tables. Blocks, memories and groups: as many as regions may be used. Buckets: by
+ * the regions that are known. While these are few enough to stay in a cache, so are buckets: a chain
+ * of two regions costs less than a cache line for each bucket. Later it is the other way round: each
+ * region of a chain that is not the right one is a line or two from memory, and the buckets of eight
+ * regions are a line that a cache may still have. */
 static void size_tables(pto_tensormap *map)
 {
-    const uint32_t index_buckets = power(map->region_capacity);
-    const uint32_t buckets = index_buckets > PTOI_FEW_REGIONS ? 2 * index_buckets
-                             : index_buckets > 2              ? index_buckets / 2
-                                                              : 2;
-    map->unindexed_mask = map->index_mask = index_buckets - 1;
+    const uint32_t most = power(map->region_capacity), known = power(map->region_free.untouched);
+    const uint32_t few = most < PTOI_FEW_REGIONS ? most : PTOI_FEW_REGIONS;
+    map->table_regions = known > few ? known : few;
+    const uint32_t buckets = known > few ? 2 * known : few > 2 ? few / 2 : 2;
+    map->unindexed_mask = map->index_mask = most - 1;
     map->bucket_shift = (uint32_t)__builtin_clz(buckets) + 1;
     map->desc_cache_shift = map->bucket_shift + 32;
 }
@@ -58,15 +59,20 @@ static void fill_tables(pto_tensormap *map)
     ptoi_index_fill_tables(map);
 }
 
+static void grow_tables(pto_tensormap *map)
+{
+    size_tables(map);
+    if (!PTOI_MUTANT(GROW_TABLES)) {
+        fill_tables(map);
+    }
+}
+
 static void grow_regions(pto_tensormap *map, uint32_t capacity, ptoi_grown why)
 {
     map->region_capacity = capacity;
     map->ghosts.evictions = map->ghosts.returns = 0;
     if (power(capacity) - 1 != map->index_mask) {
-        size_tables(map);
-        if (!PTOI_MUTANT(GROW_TABLES)) {
-            fill_tables(map);
-        }
+        grow_tables(map);
     }
     map->growths[why]++;
 }
@@ -95,6 +101,9 @@ void ptoi_grow_evicted(pto_tensormap *map, uint32_t hash)
 void ptoi_grow_entered(pto_tensormap *map, uint32_t hash)
 {
     ptoi_ghosts *g = &map->ghosts;
+    if (map->region_free.untouched > map->table_regions) {
+        grow_tables(map);
+    }
     if ((hash & g->sample) || map->region_free.untouched < map->region_capacity ||
         map->region_capacity == map->region_limit) {
         return;

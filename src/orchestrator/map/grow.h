@@ -25,7 +25,7 @@
 #include "orchestrator/map/map.h"
 
 #define PTOI_GHOSTS 16384u
-#define PTOI_FEW_REGIONS 16384u /* up to so many, a map has few buckets */
+#define PTOI_FEW_REGIONS 16384u /* with up to so many that are known, a map has few buckets */
 
 /* Sizes of tables and rings at init; regions of the map: none. */
 void ptoi_grow_begin(pto_tensormap *map, const uint32_t *entries, uint32_t regions);
@@ -37,7 +37,7 @@ bool ptoi_grow_entries(pto_tensormap *map, uint32_t level, size_t count);
 /* An indexed region with this hash is evicted because none was left. */
 void ptoi_grow_evicted(pto_tensormap *map, uint32_t hash);
 
-/* A region with this hash has become known. May double the number of regions. */
+/* A region with this hash has become known. May double the number of regions, or of buckets. */
 void ptoi_grow_entered(pto_tensormap *map, uint32_t hash);
 
 #endif /* PTOI_GROW_H */

@@ -236,6 +236,7 @@ struct pto_tensormap {
     uint32_t regions_used;
     uint32_t changes; /* since the last check, counted by debug builds */
     ptoi_ghosts ghosts;
+    uint32_t table_regions;       /* if more are known, the hash tables grow */
     uint64_t growths[PTOI_GROWN]; /* how often entries and regions grew, and why */
 
     pto_tensormap_stats stats; /* fields that are counted as they happen */
