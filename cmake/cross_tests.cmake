@@ -32,7 +32,7 @@ foreach(test runtime/differential runtime/fast_path op/plan op/rearrange worker/
     cross_program(${target} "tests/${file}.c")
     cross_test(${name} ${target})
 endforeach()
-target_link_options(test_runtime_fast_path PRIVATE "LINKER:--wrap=ptoi_fast_room,--wrap=ptoi_slow_link")
+target_link_options(test_runtime_fast_path PRIVATE "LINKER:--wrap=ptoi_fast_room,--wrap=ptoi_many_submit,--wrap=ptoi_slow_link")
 
 foreach(name program rearrange overlap)
     cross_program(fuzz_${name} "tests/fuzz/fuzz_${name}.c")

@@ -24,7 +24,7 @@ foreach(file ${fuzz_files})
         target_link_libraries(${target} PRIVATE "${PTO_JANSSON_LIBRARY}")
     endif()
     if(name STREQUAL "fast_path") # see tests/runtime/program_twice.h
-        target_link_options(${target} PRIVATE "LINKER:--wrap=ptoi_fast_room,--wrap=ptoi_slow_link")
+        target_link_options(${target} PRIVATE "LINKER:--wrap=ptoi_fast_room,--wrap=ptoi_many_submit,--wrap=ptoi_slow_link")
     endif()
     if(name STREQUAL "trace") # with the commands that read one
         foreach(part arguments explain json_write replay replay_plan replay_rings replay_room

@@ -100,7 +100,7 @@ foreach(file ${files})
     endif()
     if("${module}.${name}" STREQUAL "runtime.fast_path") # see tests/runtime/program_twice.h
         target_link_options(${target} PRIVATE
-            "LINKER:--wrap=ptoi_fast_room,--wrap=ptoi_slow_link")
+            "LINKER:--wrap=ptoi_fast_room,--wrap=ptoi_many_submit,--wrap=ptoi_slow_link")
     endif()
     if("${module}.${name}" STREQUAL "runtime.device")
         target_link_options(${target} PRIVATE "LINKER:--wrap=ptoi_slow_link")
@@ -158,16 +158,19 @@ if(PTO_CXX AND NOT PTO_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
     set(workloads "${PROJECT_SOURCE_DIR}/examples/workloads")
     set(emulated "${PROJECT_SOURCE_DIR}/tests/tools/emulated")
     file(GLOB headers CONFIGURE_DEPENDS "${workloads}/*.h" "${PROJECT_SOURCE_DIR}/include/pto/*.h")
-    add_custom_command(OUTPUT "${PROJECT_BINARY_DIR}/tests/tools/emulated/gpu.o"
-        COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/tests/tools/emulated"
-        COMMAND "${PTO_CXX}" -x c++ -std=c++17 -O2 -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off
-                "-I${emulated}" "-I${PROJECT_SOURCE_DIR}/include" -c "${workloads}/gpu.cu"
-                -o "${PROJECT_BINARY_DIR}/tests/tools/emulated/gpu.o"
-        DEPENDS "${workloads}/gpu.cu" "${emulated}/pto/cuda.cuh" ${headers}
-        COMMENT "Building examples/workloads/gpu.cu for the CPU" VERBATIM)
+    foreach(module gpu decode)
+        add_custom_command(OUTPUT "${PROJECT_BINARY_DIR}/tests/tools/emulated/${module}.o"
+            COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/tests/tools/emulated"
+            COMMAND "${PTO_CXX}" -x c++ -std=c++17 -O2 -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off
+                    "-I${emulated}" "-I${PROJECT_SOURCE_DIR}/include" -c "${workloads}/${module}.cu"
+                    -o "${PROJECT_BINARY_DIR}/tests/tools/emulated/${module}.o"
+            DEPENDS "${workloads}/${module}.cu" "${emulated}/pto/cuda.cuh" ${headers}
+            COMMENT "Building examples/workloads/${module}.cu for the CPU" VERBATIM)
+    endforeach()
     pto_program(pto_emulated "${PROJECT_SOURCE_DIR}/tools/pto/main.c" tests/tools/emulated)
     target_sources(pto_emulated PRIVATE "${workloads}/where.c"
-        "${PROJECT_BINARY_DIR}/tests/tools/emulated/gpu.o")
+        "${PROJECT_BINARY_DIR}/tests/tools/emulated/gpu.o"
+        "${PROJECT_BINARY_DIR}/tests/tools/emulated/decode.o")
     target_compile_definitions(pto_emulated PRIVATE WORKLOADS_EMULATED=1)
     target_link_libraries(pto_emulated PRIVATE pto_tool_parts pto_static stdc++)
     set_target_properties(pto_emulated PROPERTIES OUTPUT_NAME pto)

@@ -24,6 +24,9 @@
     X(GROW_TABLES, "hash tables are not filled anew when they grow")                               \
     X(GROW_IN_PLACE, "entries stay where they are when their ring grows")                          \
     X(INLINE, "submit runs a task inline although it has to wait for another one")                 \
+    X(INLINE_LINKS, "the same if the other task uses memory that only overlaps")                   \
+    X(FAST_LINKS, "a task does not wait for the writer of memory that only overlaps")              \
+    X(MANY_EDGES, "of the edges of a task with many parameters, one is lost")                      \
     X(NO_BARRIER, "a sleeper does not make the barrier that asymmetric stores rely on")            \
     X(MARK_EARLY, "a reused slot loses the mark of its old task before it is the new task's")      \
     X(NO_MARK, "a failure is replaced without a mark that it is being written")                    \

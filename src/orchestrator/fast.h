@@ -1,17 +1,16 @@
 /* fast.h - the fast path of submit: a walk over the parameters of a task, then publishing.
  *
  * For the common task: few parameters, room in every ring, and each parameter is a region that the
- * map knows and that overlaps no other, or a buffer whose memory the task brings. One walk finds
- * everything: region, layout, address, and the tasks to wait for. Edges and arguments are written to
- * their final place. They are taken from the rings only when the task is committed.
+ * map knows, or a buffer whose memory the task brings. One walk finds everything: region, layout,
+ * address, and the tasks to wait for. Edges and arguments are written to their final place. They are
+ * taken from the rings only when the task is committed.
  *
  * The walk changes nothing but marks that are void in the next call (`attempt`). So anything
- * unusual (a first use, a part of a region, an `after`, an error) can abandon the walk and start
- * the slow path (slow.h). Room is checked for many tasks ahead: rings.fast_until says up to which
- * order.
+ * unusual (a first use, an `after`, an error) can abandon the walk and start the slow path (slow.h).
+ * Room is checked for many tasks ahead: rings.fast_until says up to which order.
  *
- * Two files have a walk of their own, compiled for them: submit.c for tasks of the host, route.c for
- * those of other devices.
+ * Three files have a walk of their own, compiled for them: submit.c for tasks of the host, route.c for
+ * those of other devices, many.c for tasks with many parameters or edges.
  */
 #ifndef PTOI_FAST_H
 #define PTOI_FAST_H
@@ -30,8 +29,9 @@
 
 /* ---- The walk ---- */
 
-/* In found[], for a scalar. Region numbers are below 2^29. */
+/* In found[], for a scalar and for a tensor that is not ordered. Region numbers are below 2^29. */
 #define PTOI_FAST_SCALAR 0xffffffffu
+#define PTOI_FAST_ASIDE 0xfffffffeu
 
 /* What the walk finds. Bit i of a set stands for parameter i. */
 typedef struct ptoi_resolved {
@@ -56,6 +56,13 @@ static inline uint64_t ptoi_fast_kind(const pto_param *p)
 /* Whether the parameter is a scalar of one of the three types. */
 _Static_assert(PTO_UINT64 == PTO_INT64 + 1 && PTO_FLOAT64 == PTO_INT64 + 2,
                "the types of scalars are adjacent");
+
+/* Whether the parameter is a tensor that the map does not order. */
+static inline bool ptoi_fast_is_aside(const pto_param *p)
+{
+    return p->nodep && (uint32_t)p->kind - PTO_PARAM_INPUT <= PTO_PARAM_INOUT - PTO_PARAM_INPUT &&
+           p->tensor;
+}
 
 static inline bool ptoi_fast_is_scalar(const pto_param *p)
 {
@@ -90,7 +97,8 @@ typedef struct ptoi_fast_meeting {
     pto_runtime *rt;
     ptoi_edges *edges;
     uint32_t kind;
-    bool many;
+    uint32_t most; /* edges that there may be */
+    bool many;     /* there are more */
 } ptoi_fast_meeting;
 
 static inline void ptoi_fast_meet_reader(void *context, uint64_t seq, uint32_t level,
@@ -99,7 +107,7 @@ static inline void ptoi_fast_meet_reader(void *context, uint64_t seq, uint32_t l
     ptoi_fast_meeting *m = context;
     (void)entry;
     (void)live;
-    if (m->edges->count == PTOI_FAST_EDGES) {
+    if (m->edges->count == m->most) {
         m->many = true;
     } else {
         ptoi_edge_met(m->rt, m->edges, level, seq, m->kind, met);
@@ -107,11 +115,12 @@ static inline void ptoi_fast_meet_reader(void *context, uint64_t seq, uint32_t l
 }
 
 /* Adds edges to the readers that a write waits for. Out of line, so that the walk keeps its
- * registers. Returns whether they fit into PTOI_FAST_EDGES. */
+ * registers. Returns whether there are at most `most` edges. */
 static __attribute__((noinline)) bool ptoi_fast_meet_readers(pto_runtime *rt, const ptoi_region *r,
-                                                             ptoi_edges *edges, uint32_t kind)
+                                                             ptoi_edges *edges, uint32_t kind,
+                                                             uint32_t most)
 {
-    ptoi_fast_meeting m = {rt, edges, kind, false};
+    ptoi_fast_meeting m = {rt, edges, kind, most, false};
     (void)ptoi_access_ask_readers(rt->map, r, ptoi_fast_meet_reader, &m);
     return !m.many;
 }
@@ -150,7 +159,130 @@ static inline bool ptoi_fast_is_read(const pto_tensormap *map, ptoi_region *r)
     return false;
 }
 
-typedef enum ptoi_fast_verdict { PTOI_RESOLVED, PTOI_UNUSUAL, PTOI_BLOCKED } ptoi_fast_verdict;
+/* PTOI_MANY: there are more edges than the walk has room for; many.h may have. PTOI_ELSEWHERE: a tensor is on
+ * another device than it was said. */
+typedef enum ptoi_fast_verdict {
+    PTOI_RESOLVED,
+    PTOI_UNUSUAL,
+    PTOI_BLOCKED,
+    PTOI_MANY,
+    PTOI_ELSEWHERE
+} ptoi_fast_verdict;
+
+/* The device of a tensor as one word; 0 is cpu:0. */
+static inline uint64_t ptoi_fast_where(const pto_tensor *t)
+{
+    uint64_t word;
+    _Static_assert(sizeof word == sizeof t->device, "a device is one word");
+    memcpy(&word, &t->device, sizeof word);
+    return word;
+}
+
+/* The argument of a tensor in a known region, without its access, is kept with the region. */
+static inline void ptoi_fast_place(pto_runtime *rt, const uint32_t device, const pto_tensor *t,
+                                   const ptoi_buffer *managed, ptoi_region *r)
+{
+    if (PTOI_UNLIKELY(!r->arg[1])) {
+        const ptoi_arg_desc place = device ? ptoi_write_place_on(rt, t, managed, r->desc)
+                                           : ptoi_write_place(rt, t, managed, r->desc);
+        memcpy(r->arg, &place, sizeof place);
+    }
+}
+
+/* ---- Regions that overlap others: at most PTOI_LINKS_KEPT ---- */
+
+/* Whether a task that is not complete is in the way of a task that runs inline. */
+static __attribute__((noinline)) ptoi_fast_verdict
+ptoi_fast_try_links(const pto_tensormap *map, const ptoi_region *r, uint64_t kind)
+{
+    uint32_t links = 0;
+    if (r->links & PTOI_LINKS_INCOMPLETE) {
+        return PTOI_UNUSUAL;
+    }
+    for (uint32_t end = r->links; end != PTOI_LINKS_NONE; end = map->link_ends[end].next) {
+        ptoi_region *other = &map->regions[map->link_ends[end].region];
+        if (links++ == PTOI_LINKS_KEPT) {
+            return PTOI_UNUSUAL;
+        }
+        if ((ptoi_fast_is_written(map, other) ||
+             (kind != PTO_PARAM_INPUT && other->read_levels && ptoi_fast_is_read(map, other))) &&
+            !PTOI_MUTANT(INLINE_LINKS)) {
+            return PTOI_BLOCKED;
+        }
+    }
+    return PTOI_RESOLVED;
+}
+
+/* Adds edges to the tasks that use regions which overlap this one. */
+static __attribute__((noinline)) ptoi_fast_verdict
+ptoi_fast_meet_links(pto_runtime *rt, const ptoi_region *r, ptoi_edges *edges, uint32_t kind,
+                     uint32_t most)
+{
+    const pto_tensormap *map = rt->map;
+    uint32_t links = 0;
+    if (r->links & PTOI_LINKS_INCOMPLETE) {
+        return PTOI_UNUSUAL;
+    }
+    for (uint32_t end = r->links, next; end != PTOI_LINKS_NONE; end = next) {
+        ptoi_region *other = &map->regions[map->link_ends[end].region];
+        next = map->link_ends[end].next;
+        if (links++ == PTOI_LINKS_KEPT) {
+            return PTOI_UNUSUAL;
+        }
+        if (ptoi_fast_is_written(map, other) && !PTOI_MUTANT(FAST_LINKS)) {
+            if (edges->count == most) {
+                return PTOI_MANY;
+            }
+            ptoi_edge_met(rt, edges, other->writer_level, other->writer, kind, PTO_MAP_WRITE);
+        }
+        if (kind != PTO_PARAM_INPUT && other->read_levels && ptoi_fast_is_read(map, other) &&
+            !ptoi_fast_meet_readers(rt, other, edges, kind, most)) {
+            return PTOI_MANY;
+        }
+    }
+    return PTOI_RESOLVED;
+}
+
+/* ---- Tensors that are not ordered ---- */
+
+/* Finds the argument of a `pto_nodep` tensor, without its access, and its layout. False: the case is
+ * unusual. */
+static __attribute__((noinline)) bool ptoi_fast_aside(pto_runtime *rt, const uint32_t device,
+                                                      const pto_param *p, ptoi_arg_desc *arg)
+{
+    const pto_tensor *t = p->tensor;
+    const ptoi_buffer *b = NULL;
+    if (t->owner) {
+        b = ptoi_buffer_of(rt, t);
+        if (!ptoi_buffer_is(rt, t->owner, t->generation) || t->version != b->version || !b->block ||
+            b->unmapped || t->storage_bytes != b->bytes || b->device != device) {
+            return false;
+        }
+    }
+    const uint32_t region = ptoi_desc_cache_find(rt->map, t);
+    if (region != PTOI_NONE) { /* as valid as it was then */
+        ptoi_region *r = &rt->map->regions[region];
+        ptoi_fast_place(rt, device, t, b, r);
+        memcpy(arg, r->arg, sizeof *arg);
+        return true;
+    }
+    /* In user memory it may reach into a heap, or out of shared memory: the slow path checks that. */
+    const uintptr_t low = (uintptr_t)t->storage;
+    if (!b && (rt->processes || (low < rt->heap_end && low + t->storage_bytes > rt->heap_begin))) {
+        return false;
+    }
+    if (pto_tensor_check(t) != PTO_OK || pto_tensor_numel(t) == 0) {
+        return false; /* the slow path says what is wrong */
+    }
+    const uint32_t desc = ptoi_desc_find(&rt->map->descs, t);
+    if (!desc) {
+        return false;
+    }
+    *arg = device ? ptoi_write_place_on(rt, t, b, desc) : ptoi_write_place(rt, t, b, desc);
+    return true;
+}
+
+/* ---- The walk itself ---- */
 
 /* The heap that a task on a device brings memory from. */
 static inline ptoi_heap *ptoi_fast_heap(const pto_runtime *rt, const uint32_t device)
@@ -158,16 +290,18 @@ static inline ptoi_heap *ptoi_fast_heap(const pto_runtime *rt, const uint32_t de
     return device ? ptoi_heap_of(rt, rt->level, device) : &rt->ring->heap;
 }
 
-/* The walk. It is compiled three times: `run` is a constant in every call, and `device` is 0 for all
- * tasks of the host.
+/* The walk. It is compiled four times: `run` and `many` are constants in every call, and `device` is 0 for
+ * all tasks of the host. `where`: the device that all tensors must be on (ptoi_fast_where); 0: that is known.
+ * At most `most` edges are written.
  *
  *   to publish  writes edges, argument descriptors and found[]: the region of a parameter, the
- *               layout of a fresh buffer, or PTOI_FAST_SCALAR
+ *               layout of a fresh buffer, PTOI_FAST_SCALAR or PTOI_FAST_ASIDE
  *   to run      prepares the arguments of the kernel. PTOI_BLOCKED: the task waits for another one
  *
  * PTOI_UNUSUAL: the task needs the slow path, or there is no room. Only marks have changed then. */
 static inline __attribute__((always_inline)) ptoi_fast_verdict
-ptoi_fast_resolve(pto_runtime *rt, const ptoi_request *q, const bool run, const uint32_t device,
+ptoi_fast_resolve(pto_runtime *rt, const ptoi_request *q, const bool run, const bool many,
+                  const uint32_t device, const uint64_t where, const uint32_t most,
                   ptoi_resolved *f, uint32_t *found, ptoi_edges *edges)
 {
     pto_tensormap *map = rt->map;
@@ -182,8 +316,21 @@ ptoi_fast_resolve(pto_runtime *rt, const ptoi_request *q, const bool run, const 
         const pto_param *p = &q->params[i];
         const uint64_t kind = ptoi_fast_kind(p);
         if (PTOI_UNLIKELY(kind - PTO_PARAM_INPUT > PTO_PARAM_INOUT - PTO_PARAM_INPUT)) {
-            if (!ptoi_fast_is_scalar(p)) {
-                return PTOI_UNUSUAL;
+            if (PTOI_UNLIKELY(!ptoi_fast_is_scalar(p))) {
+                ptoi_arg_desc aside;
+                if (run || !ptoi_fast_is_aside(p)) {
+                    return PTOI_UNUSUAL;
+                }
+                if (where && ptoi_fast_where(p->tensor) != where) {
+                    return PTOI_ELSEWHERE;
+                }
+                if (!ptoi_fast_aside(rt, device, p, &aside)) {
+                    return PTOI_UNUSUAL;
+                }
+                aside.access = (uint8_t)((uint32_t)p->kind | PTOI_ARG_NODEP);
+                *out++ = aside;
+                found[i] = PTOI_FAST_ASIDE;
+                continue;
             }
             if (run) {
                 ptoi_arg_scalar(arg, (pto_dtype)p->dtype, p->u64);
@@ -197,6 +344,9 @@ ptoi_fast_resolve(pto_runtime *rt, const ptoi_request *q, const bool run, const 
         if (PTOI_UNLIKELY(!t)) {
             return PTOI_UNUSUAL;
         }
+        if (PTOI_UNLIKELY(where && ptoi_fast_where(t) != where)) {
+            return PTOI_ELSEWHERE;
+        }
         const ptoi_buffer *managed = NULL;
         if (t->owner) {
             ptoi_buffer *b = ptoi_buffer_of(rt, t);
@@ -208,6 +358,9 @@ ptoi_fast_resolve(pto_runtime *rt, const ptoi_request *q, const bool run, const 
             if (!b->block || b->unmapped) {
                 const bool fresh = !b->block;
                 if (device && b->device != device) { /* of a kernel that copies */
+                    return PTOI_UNUSUAL;
+                }
+                if (many && i >= 32) { /* the sets have no bit for it */
                     return PTOI_UNUSUAL;
                 }
                 const uint32_t desc = fresh ? ptoi_fast_fresh(rt, t, b, kind, run ? block_at : 0, f)
@@ -226,16 +379,13 @@ ptoi_fast_resolve(pto_runtime *rt, const ptoi_request *q, const bool run, const 
                                 rt->calls->view->base[b->level] + b->at);
                 continue;
             }
-            f->managed |= 1u << i;
+            f->managed |= many ? 0 : 1u << i;
         }
         const uint32_t region = ptoi_desc_cache_find(map, t);
         if (PTOI_UNLIKELY(region == PTOI_NONE)) {
             return PTOI_UNUSUAL;
         }
         ptoi_region *r = &map->regions[region];
-        if (PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)) {
-            return PTOI_UNUSUAL;
-        }
         if (run) {
             if (PTOI_UNLIKELY(
                     (ptoi_fast_is_written(map, r) ||
@@ -246,21 +396,25 @@ ptoi_fast_resolve(pto_runtime *rt, const ptoi_request *q, const bool run, const 
         } else {
             found[i] = region;
             if (ptoi_fast_is_written(map, r)) {
-                if (PTOI_UNLIKELY(edges->count == PTOI_FAST_EDGES)) {
-                    return PTOI_UNUSUAL;
+                if (PTOI_UNLIKELY(edges->count == most)) {
+                    return PTOI_MANY;
                 }
                 ptoi_edge_met(rt, edges, r->writer_level, r->writer, (uint32_t)kind, PTO_MAP_WRITE);
             }
             if (kind != PTO_PARAM_INPUT && r->read_levels &&
-                PTOI_UNLIKELY(!ptoi_fast_meet_readers(rt, r, edges, (uint32_t)kind))) {
-                return PTOI_UNUSUAL;
+                PTOI_UNLIKELY(!ptoi_fast_meet_readers(rt, r, edges, (uint32_t)kind, most))) {
+                return PTOI_MANY;
             }
         }
-        if (PTOI_UNLIKELY(!r->arg[1])) {
-            const ptoi_arg_desc place = device ? ptoi_write_place_on(rt, t, managed, r->desc)
-                                               : ptoi_write_place(rt, t, managed, r->desc);
-            memcpy(r->arg, &place, sizeof place);
+        if (PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)) {
+            const ptoi_fast_verdict v = run ? ptoi_fast_try_links(map, r, kind)
+                                            : ptoi_fast_meet_links(rt, r, edges, (uint32_t)kind,
+                                                                   most);
+            if (PTOI_UNLIKELY(v != PTOI_RESOLVED)) {
+                return v;
+            }
         }
+        ptoi_fast_place(rt, device, t, managed, r);
         if (run) {
             ptoi_arg_tensor(arg, ptoi_desc_at(map->descs.records, r->desc),
                             managed ? rt->calls->view->base[managed->level] + r->arg[0]
@@ -320,9 +474,9 @@ static inline void ptoi_fast_take_block(pto_runtime *rt, const ptoi_request *q,
 
 /* ---- Ending 2: publish ---- */
 
-static inline void ptoi_fast_publish(pto_runtime *rt, const ptoi_request *q, const uint32_t device,
-                                     const ptoi_resolved *f, const uint32_t *found,
-                                     ptoi_edges *edges)
+static inline void ptoi_fast_publish(pto_runtime *rt, const ptoi_request *q, const bool many,
+                                     const uint32_t device, const ptoi_resolved *f,
+                                     const uint32_t *found, ptoi_edges *edges)
 {
     pto_tensormap *map = rt->map;
     ptoi_rings *rings = rt->ring;
@@ -337,10 +491,18 @@ static inline void ptoi_fast_publish(pto_runtime *rt, const ptoi_request *q, con
         ptoi_fast_take_block(rt, q, device, f, seq, site, false);
     }
     for (size_t i = 0; i < q->n_params; i++) {
-        if (PTOI_UNLIKELY(found[i] == PTOI_FAST_SCALAR || f->fresh >> i & 1)) {
+        if (PTOI_UNLIKELY(found[i] >= PTOI_FAST_ASIDE ||
+                          ((!many || i < 32) && f->fresh >> i & 1))) {
+            if (found[i] == PTOI_FAST_ASIDE && q->params[i].tensor->owner) {
+                ptoi_write_hold(rt, ptoi_buffer_of(rt, q->params[i].tensor), level, seq);
+            }
             continue;
         }
         ptoi_region *r = &map->regions[found[i]];
+        if (PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE) && q->params[i].kind != PTO_PARAM_INPUT) {
+            entries->head = entry;                /* it may drop an access of this task, too */
+            ptoi_region_supersede(map, found[i]); /* what it covers is of no use any more */
+        }
         ptoi_entry_write(entries, entry++, r, found[i],
                          q->params[i].kind == PTO_PARAM_INPUT ? PTO_MAP_READ : PTO_MAP_WRITE, task);
         if (r->kind != PTOI_SPACE_USER) {

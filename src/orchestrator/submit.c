@@ -2,6 +2,7 @@
  *
  *     check ──> walk over the parameters ──┬── run inline   it waits for no task, and is short
  *       │       fast.h                     ├── publish      it goes to the scheduler: fast.h
+ *       │                                  ├── many         the same with many parameters: many.h
  *       │                                  └── slow path    anything unusual: slow.h
  *       └─────> several devices in use: route.h
  */
@@ -13,6 +14,7 @@
 #include "orchestrator/declare.h"
 #include "orchestrator/fast.h"
 #include "orchestrator/inline.h"
+#include "orchestrator/many.h"
 #include "orchestrator/refusal.h"
 #include "orchestrator/retire.h"
 #include "orchestrator/room.h"
@@ -132,7 +134,7 @@ static inline bool run_inline(pto_runtime *rt, const ptoi_request *q, const ptoi
 
 /* ---- Submit ---- */
 
-/* Two ways off the fast path. They take the request field by field: if its address was taken, every
+/* Three ways off the fast path. They take the request field by field: if its address was taken, every
  * submit would store it. */
 static __attribute__((noinline)) pto_status submit_slowly(pto_runtime *rt, const pto_param *params,
                                                           size_t n_params, uint32_t kernel,
@@ -141,6 +143,14 @@ static __attribute__((noinline)) pto_status submit_slowly(pto_runtime *rt, const
 {
     ptoi_request q = {params, n_params, kernel, lane, file, line};
     return ptoi_slow_submit(rt, &q, ran);
+}
+
+static __attribute__((noinline)) bool submit_many(pto_runtime *rt, const pto_param *params,
+                                                  size_t n_params, uint32_t kernel, uint32_t lane,
+                                                  const char *file, int line)
+{
+    const ptoi_request q = {params, n_params, kernel, lane, file, line};
+    return ptoi_many_submit(rt, &q, 0);
 }
 
 static __attribute__((noinline)) pto_status
@@ -160,8 +170,9 @@ static inline pto_status submit(pto_runtime *rt, const ptoi_request *q)
     if (wish != PTOI_INLINE_NO) {
         ptoi_fast_verdict v;
         do {
-            v = ptoi_fast_may(rt, q) ? ptoi_fast_resolve(rt, q, true, 0, &f, NULL, NULL)
-                                     : PTOI_UNUSUAL;
+            v = ptoi_fast_may(rt, q)
+                    ? ptoi_fast_resolve(rt, q, true, false, 0, 0, 0, &f, NULL, NULL)
+                    : PTOI_UNUSUAL;
             if (v == PTOI_RESOLVED) {
                 ptoi_inline_end end;
                 return run_inline(rt, q, &f, &end)
@@ -173,12 +184,18 @@ static inline pto_status submit(pto_runtime *rt, const ptoi_request *q)
     }
     uint32_t found[PTOI_FAST_PARAMS];
     ptoi_edges edges = {.refs = rt->ring->refs + rt->ring->deps.at}; /* in their final place */
-    if (!ptoi_fast_may(rt, q) ||
-        ptoi_fast_resolve(rt, q, false, 0, &f, found, &edges) != PTOI_RESOLVED) {
-        return submit_slowly(rt, q->params, q->n_params, q->kernel, q->lane, q->file, q->line,
-                             NULL);
+    const ptoi_fast_verdict v = ptoi_fast_may(rt, q)
+                                    ? ptoi_fast_resolve(rt, q, false, false, 0, 0, PTOI_FAST_EDGES,
+                                                        &f, found, &edges)
+                                    : PTOI_MANY;
+    if (PTOI_UNLIKELY(v != PTOI_RESOLVED)) {
+        return v == PTOI_MANY &&
+                       submit_many(rt, q->params, q->n_params, q->kernel, q->lane, q->file, q->line)
+                   ? PTO_OK
+                   : submit_slowly(rt, q->params, q->n_params, q->kernel, q->lane, q->file, q->line,
+                                   NULL);
     }
-    ptoi_fast_publish(rt, q, 0, &f, found, &edges);
+    ptoi_fast_publish(rt, q, false, 0, &f, found, &edges);
     return PTO_OK;
 }
 
@@ -280,7 +297,11 @@ static inline pto_status submit_task(pto_runtime *rt, pto_kernel kernel, pto_wor
     uint32_t own_type = rt->kernels[number].route;
     if (PTOI_UNLIKELY((type != PTO_KERNEL_TYPE && (uint32_t)type != own_type) ||
                       !(rt->routes >> own_type & 1))) {
-        PTO_TRY(check_kernel(rt, number, type, params, n_params, file, line));
+        /* With several devices in use no route has a bit; then most kernels still need no look. */
+        if (type != PTO_KERNEL_TYPE || own_type >= PTOI_ROUTE_DECLARED || rt->n_devices == 1 ||
+            rt->attach) {
+            PTO_TRY(check_kernel(rt, number, type, params, n_params, file, line));
+        }
         own_type &= ~PTOI_ROUTE_DECLARED;
     }
     if (PTOI_UNLIKELY(!params && n_params)) {

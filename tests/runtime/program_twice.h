@@ -10,21 +10,32 @@
 #include "program.h"
 
 #include "orchestrator/map/entry.h"
+#include "orchestrator/many.h"
 #include "orchestrator/slow.h"
 
 static struct {
     bool closed;          /* the fast path is closed: every submit takes the slow path */
     uint64_t tasks, slow; /* submits, and those on the slow path, while the fast path was open */
+    uint64_t many;        /* those on the fast path with many parameters or edges */
 } twice;
 
 uint64_t __real_ptoi_fast_room(const pto_runtime *rt, uint32_t level);
 uint64_t __wrap_ptoi_fast_room(const pto_runtime *rt, uint32_t level);
+bool __real_ptoi_many_submit(pto_runtime *rt, const ptoi_request *q, uint32_t device);
+bool __wrap_ptoi_many_submit(pto_runtime *rt, const ptoi_request *q, uint32_t device);
 pto_status __real_ptoi_slow_link(ptoi_slow *d);
 pto_status __wrap_ptoi_slow_link(ptoi_slow *d);
 
 uint64_t __wrap_ptoi_fast_room(const pto_runtime *rt, uint32_t level)
 {
     return twice.closed ? 0 : __real_ptoi_fast_room(rt, level);
+}
+
+bool __wrap_ptoi_many_submit(pto_runtime *rt, const ptoi_request *q, uint32_t device)
+{
+    const bool done = !twice.closed && __real_ptoi_many_submit(rt, q, device);
+    twice.many += done;
+    return done;
 }
 
 pto_status __wrap_ptoi_slow_link(ptoi_slow *d)

@@ -130,8 +130,8 @@ ask_links(pto_tensormap *map, uint32_t region, pto_map_access access, ptoi_emit 
         return ask_index(map, r->space, &r->layout, region, access, emit, context);
     }
     size_t count = 0;
-    uint32_t idle = PTOI_NONE;
-    for (uint32_t end = r->links, next; end != PTOI_LINKS_NONE; end = next) {
+    uint32_t idle = PTOI_NONE, links = 0;
+    for (uint32_t end = r->links, next; end != PTOI_LINKS_NONE; end = next, links++) {
         uint32_t at = map->link_ends[end].region;
         ptoi_region *other = &map->regions[at];
         next = map->link_ends[end].next;
@@ -144,7 +144,9 @@ ask_links(pto_tensormap *map, uint32_t region, pto_map_access access, ptoi_emit 
             idle = at;
         }
     }
-    ptoi_region_evict(map, idle);
+    if (!map->nameless || links > PTOI_LINKS_KEPT) {
+        ptoi_region_evict(map, idle);
+    }
     return count;
 }
 
