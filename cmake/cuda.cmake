@@ -11,7 +11,8 @@ set(grid_header "${PROJECT_BINARY_DIR}/include/pto/grid.cuh")
 file(GLOB cuda_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*/*.h"
      "${PROJECT_SOURCE_DIR}/src/*/*/*.h" "${PROJECT_SOURCE_DIR}/src/*/*/*.cuh"
      "${PROJECT_SOURCE_DIR}/include/pto/*.h" "${PROJECT_SOURCE_DIR}/include/pto/*.cuh"
-     "${PROJECT_SOURCE_DIR}/examples/workloads/decode_block.h")
+     "${PROJECT_SOURCE_DIR}/examples/workloads/decode_block.h"
+     "${PROJECT_SOURCE_DIR}/examples/workloads/decode_math.h")
 file(GLOB grid_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*/*.cuh")
 add_custom_command(OUTPUT "${grid_header}"
     COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/include/pto"
@@ -51,7 +52,8 @@ message(STATUS "CUDA: ${CMAKE_MATCH_1}.${CMAKE_MATCH_2}, ${PTO_NVCC}")
 # pto_cuda_library(target output architectures): the library for these compute capabilities.
 file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.cu")
 list(APPEND cuda_sources "${PROJECT_SOURCE_DIR}/examples/workloads/nvidia.cu"
-     "${PROJECT_SOURCE_DIR}/examples/workloads/gpu.cu")
+     "${PROJECT_SOURCE_DIR}/examples/workloads/gpu.cu"
+     "${PROJECT_SOURCE_DIR}/examples/workloads/decode.cu")
 set(cuda_flags -std=c++17 -O3 -ccbin "${PTO_CUDA_HOST_COMPILER}"
     -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra
     "-I${PROJECT_SOURCE_DIR}/include" "-I${PROJECT_SOURCE_DIR}/src")

@@ -13,10 +13,10 @@
 #ifndef THREADS
 #define THREADS 512
 #endif
-#define SHARED_BYTES (160 * 1024)
+#define SHARED_BYTES (196 * 1024)
 
 static_assert(BLOCK_FLOATS * sizeof(float) <= SHARED_BYTES, "the kernels need more");
 
 PTO_GPU_MODULE_OF(decode_module, THREADS, SHARED_BYTES, 1, decode_join, decode_embed, decode_project,
-                  decode_attend, decode_mix, decode_mix_route, decode_feed, decode_feed_expert, decode_sum,
+                  decode_attend, decode_mix, decode_feed, decode_feed_expert, decode_sum,
                   decode_sum_experts, decode_logits, decode_pick)

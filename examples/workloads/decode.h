@@ -63,7 +63,8 @@ typedef struct decode {
     decode_share *shares;                       /* [batch], of this step */
     int32_t *positions, *last, *order, *places; /* of this step, to be copied into tensors */
     double seconds[2];                          /* for the prompts, and for all later steps */
-    struct decode_block *block;                 /* --device: decode_block.c */
+    double submitting; /* --device: of the later steps, seconds in which tasks were submitted */
+    struct decode_block *block; /* --device: decode_block.c */
     bool told;
     uint64_t first_hash; /* of tokens and logits of the first run; 0: there was none */
 } decode;

@@ -5,8 +5,8 @@
  * together is one task, and the sums over parts that this leaves are done by the next stage:
  *
  *     stage       tasks                          each
- *     project     columns of q, k, v             normalise, product, RoPE; keys and values into their pages
- *     attend      heads x rows                   softmax(q k') v over the pages, and its product with the rows
+ *     project     heads of q, k, v               normalise, product, RoPE; keys and values into their pages
+ *     attend      heads x groups of rows         softmax(q k') v over the pages, and its product with the rows
  *                                                of the output matrix for this head: a part of x
  *     mix         1                              x + all parts; normalise; the experts of each row
  *     feed        hidden columns, or             gate, up and down for these columns: a part of x
@@ -25,6 +25,9 @@
  * stands for all of them. These tasks then read pieces that they do not declare. Nobody writes there before they
  * are done, since each layer, and each pass, comes after all of the last one: it needs a sum over that.
  *
+ * What nobody writes is one tensor, the image (decode_pack.h). Tasks ask for the weights of later ones, so that
+ * these find them in the cache of the device.
+ *
  * The kernels are in decode_block.h, as C for a simulated device and as CUDA.
  */
 #include <stdlib.h>
@@ -33,6 +36,7 @@
 #include <pto/execute.h>
 
 #include "decode.h"
+#include "decode_pack.h"
 #include "where.h"
 
 /* ---- The kernels as C functions -------------------------------------------------------------- */
@@ -42,7 +46,8 @@
 #define KERNEL(name, type)                                                                         \
     static pto_status kernel_##name(const pto_call *call)                                          \
     {                                                                                              \
-        run_##name(call);                                                                          \
+        if (!getenv("EMPTY"))                                                                      \
+            run_##name(call);                                                                      \
         return PTO_OK;                                                                             \
     }
 DECODE_BLOCK_KERNELS(KERNEL)
@@ -56,68 +61,73 @@ typedef struct kernels {
 
 /* ---- How a step is cut ------------------------------------------------------------------------ */
 
-/* A matrix in pieces of `tile` columns. The last one may be smaller. */
-typedef struct cut {
-    int64_t tile, pieces;
-} cut;
-
 /* About `wanted` pieces, in whole sectors of memory (8 floats). */
-static cut cut_into(int64_t columns, int64_t wanted)
+static decode_cut cut_into(int64_t columns, int64_t wanted)
 {
-    cut c;
+    decode_cut c;
+    wanted = wanted > 1 ? wanted : 1;
     c.tile = ((columns + wanted - 1) / wanted + 7) / 8 * 8;
     c.tile = c.tile < columns ? c.tile : columns;
     c.pieces = (columns + c.tile - 1) / c.tile;
     return c;
 }
 
-static int64_t extent(cut c, int64_t columns, int64_t piece)
-{
-    return columns - piece * c.tile < c.tile ? columns - piece * c.tile : c.tile;
-}
-
 enum {
     MOST_PIECES = 256, /* of a stage */
     MOST_SUMS = 32,
-    SUM_BYTES = 128 << 10,     /* parts that one task adds */
+    MIXES = 4,                 /* tasks of mix, about: each starts its share of the next ones */
+    HEAD_BYTES = 128 << 10,    /* weights of a piece of a head */
+    SUM_BYTES = 256 << 10,     /* parts that one task adds */
     MOST_PART_BYTES = 64 << 20 /* parts of a stage */
 };
 
+/* q, k or v, as [rows or pages, heads, 2, half a head, tokens of a page], and the first piece of its first head. */
+typedef struct heads {
+    pto_tensor all, first;
+} heads;
+
 /* What the tasks of a layer leave to those of the next stage. It is the same memory in every pass: the runtime
- * knows all views of it from then on, and the cache of a GPU keeps it. Layers use two of these in turn, so that
- * tasks of a layer need not wait until the last one is done with its memory. */
+ * knows all views of it from then on, and the cache of a GPU keeps it. It is memory of the program, for which
+ * nothing has to be counted. Each layer has its own, up to 8 of them, so that tasks hardly ever wait until others
+ * are done with it. */
 typedef struct scratch {
-    pto_tensor q;                      /* [rows, heads * dim] */
-    pto_tensor heads;                  /* [heads, rows, width]: parts of x */
-    pto_tensor x1, normed, x2;         /* [rows, width] */
-    pto_tensor feed;                   /* [pieces, rows, width]: parts of x */
-    pto_tensor expert;                 /* [groups, pieces, rows, width]: parts of x */
-    pto_tensor shares, groups, places; /* see decode_block.h */
-    pto_tensor joined;                 /* written when all parts are there */
+    heads q;           /* [rows, heads, 2, half a head] */
+    pto_tensor heads;  /* [heads, rows, width]: parts of x */
+    pto_tensor x1, x2; /* [rows, width] */
+    pto_tensor shares; /* [rows, chosen], of the experts of each row */
+    pto_tensor parts
+        [2]; /* [pieces, rows, width], and with experts [groups * pieces, rows, width]: parts of x */
+    pto_tensor joined; /* written when all parts are there */
 } scratch;
 
-enum { TURNS = 2 };
+enum { MOST_TURNS = 8 };
 
 struct decode_block {
     kernels k;
-    int64_t passes, groups;          /* groups of rows that have an expert in common */
-    cut heads, feed, expert, logits; /* of half a head, of hidden columns, of the vocabulary */
-    cut sum, expert_sum;             /* of the width */
-    int32_t *feed_tokens;            /* [longest prompt, batch]; -1: none yet */
-    int32_t *info;                   /* [batch, 1 + table_width]: see decode_block.h */
-    int32_t *routes;                 /* [passes, moe layers, batch, chosen] */
+    int64_t passes, groups;     /* groups of rows that have an expert in common */
+    decode_cuts cuts;           /* of the weights */
+    decode_cut rows;            /* of a task of attention */
+    decode_cut columns;         /* of a task of mix, which has the rows of one of attention */
+    decode_cut sum, expert_sum; /* of the width */
+    int32_t *feed_tokens;       /* [longest prompt, batch]; -1: none yet */
+    int32_t *info;              /* [batch, 1 + table_width]: see decode_block.h */
+    int32_t *routes;            /* [passes, moe layers, batch, chosen] */
+    decode_packed packed;
+    float *floats; /* scratch memory */
+    int32_t *integers;
+    int64_t n_floats, n_integers;
 
     /* On the device. */
-    decode_model model; /* the tensors of its weights are there */
-    pto_tensor keys, values;
+    pto_tensor image, keys, values, t_floats, t_integers;
     pto_tensor t_feed_tokens, t_info, t_routes, t_tokens, t_logits;
-    pto_tensor x, largest,
-        index; /* the embedded tokens; candidates for the next ones: [pieces, rows] */
-    scratch scratch[TURNS];
+    pto_tensor x, best; /* the embedded tokens; candidates for the next ones: [pieces, 2, rows] */
+    heads *layer_keys, *layer_values;
+    int64_t turns;
+    scratch scratch[MOST_TURNS];
 };
 
 /* Fewer parts, if these would take too much memory. */
-static cut cut_parts(int64_t columns, int64_t wanted, int64_t part_bytes)
+static decode_cut cut_parts(int64_t columns, int64_t wanted, int64_t part_bytes)
 {
     while (wanted > 1 && wanted * part_bytes > MOST_PART_BYTES) {
         wanted /= 2;
@@ -125,10 +135,21 @@ static cut cut_parts(int64_t columns, int64_t wanted, int64_t part_bytes)
     return cut_into(columns, wanted);
 }
 
-static cut cut_sum(int64_t columns, int64_t bytes)
+static decode_cut cut_sum(int64_t columns, int64_t bytes)
 {
     const int64_t wanted = 1 + (bytes - 1) / SUM_BYTES;
     return cut_into(columns, wanted < MOST_SUMS ? wanted : MOST_SUMS);
+}
+
+/* Rows of a task of attention, for about `wanted` tasks of a head. A kernel takes up to 8 rows at a time. */
+static decode_cut cut_rows(int64_t rows, int64_t wanted)
+{
+    decode_cut c;
+    wanted = wanted > 1 ? wanted : 1;
+    c.tile = (rows + wanted - 1) / wanted;
+    c.tile = c.tile < 8 ? c.tile : 8;
+    c.pieces = (rows + c.tile - 1) / c.tile;
+    return c;
 }
 
 static void cut_step(const decode *d, struct decode_block *b)
@@ -137,13 +158,15 @@ static void cut_step(const decode *d, struct decode_block *b)
     const int64_t row = z->width * (int64_t)sizeof(float), rows = z->batch * row;
     const int64_t choices = z->batch * z->chosen, blocks = d->job->number[DECODE_BLOCKS];
     b->groups = choices < z->experts ? choices : z->experts;
-    b->heads = cut_into(z->dim / 2, (z->dim / 2 + 15) / 16);
-    b->feed = cut_parts(z->hidden, blocks / 2, rows);
-    b->expert = cut_parts(z->expert_hidden, blocks / b->groups > 1 ? blocks / b->groups : 1,
-                          b->groups * rows);
-    b->logits = cut_into(z->vocabulary, blocks / 2);
-    b->sum = cut_sum(z->width, b->feed.pieces * rows);
-    b->expert_sum = cut_sum(z->width, b->expert.pieces * choices * row);
+    b->turns = z->layers < MOST_TURNS ? z->layers : MOST_TURNS;
+    b->cuts.heads = cut_into(z->dim / 2, 1 + (z->dim * row - 1) / HEAD_BYTES);
+    b->rows = cut_rows(z->batch, blocks / 2 / z->heads);
+    b->columns = cut_into(z->width, MIXES / b->rows.pieces);
+    b->cuts.feed = cut_parts(z->hidden, blocks - blocks / 4, rows);
+    b->cuts.expert = cut_parts(z->expert_hidden, blocks / b->groups, b->groups * rows);
+    b->cuts.logits = cut_into(z->vocabulary, blocks / 2);
+    b->sum = cut_sum(z->width, b->cuts.feed.pieces * rows);
+    b->expert_sum = cut_sum(z->width, b->cuts.expert.pieces * choices * row);
 }
 
 /* ---- Data -------------------------------------------------------------------------------------- */
@@ -180,15 +203,19 @@ pto_status decode_block_prepare(decode *d)
     if (!block) {
         return pto_fail(PTO_OUT_OF_MEMORY, "no memory for a run of decode");
     }
-    if (z->batch * z->heads > MOST_PIECES) {
-        return pto_fail(PTO_TOO_LARGE, "--device: --batch times --heads is at most %d",
-                        MOST_PIECES);
-    }
-    const int64_t moe = decode_moe_layers(z);
-    block->passes = z->prompt + z->tokens - 1;
     cut_step(d, block);
+    if (z->heads * block->rows.pieces > MOST_PIECES) {
+        return pto_fail(PTO_TOO_LARGE, "--device: --batch times --heads is at most %d",
+                        8 * MOST_PIECES);
+    }
+    if (z->batch * z->chosen > ROUTE_CHOICES) {
+        return pto_fail(PTO_TOO_LARGE, "--device: --batch times --chosen is at most %d",
+                        ROUTE_CHOICES);
+    }
+    const int64_t moe = decode_moe_layers(z), integers = z->batch * (1 + d->table_width);
+    block->passes = z->prompt + z->tokens - 1;
     block->feed_tokens = workload_alloc((uint64_t)(z->prompt * z->batch), sizeof(int32_t));
-    block->info = workload_alloc((uint64_t)(z->batch * (1 + d->table_width)), sizeof(int32_t));
+    block->info = workload_alloc((uint64_t)integers, sizeof(int32_t));
     block->routes = workload_alloc(
         (uint64_t)(block->passes * (moe ? moe : 1) * z->batch * z->chosen), sizeof(int32_t));
     if (!block->feed_tokens || !block->info || !block->routes) {
@@ -202,17 +229,30 @@ pto_status decode_block_prepare(decode *d)
         }
     }
     give_pages(d);
-    const uint64_t rows = (uint64_t)(z->batch * z->width) * sizeof(float),
-                   parts = (uint64_t)(block->groups * block->expert.pieces + block->feed.pieces +
-                                      z->heads);
-    job->usual.levels = 2; /* the scratch memory, and the tasks of a pass */
+    PTO_TRY(decode_pack(&block->packed, &d->model, &block->cuts, block->info, integers));
+    /* A tensor begins at a multiple of 32 elements. */
+    const int64_t parts = block->groups * block->cuts.expert.pieces + block->cuts.feed.pieces +
+                          z->heads;
+    block->n_floats = block->turns * ((parts + 3) * z->batch * z->width + 8 * 32 +
+                                      z->batch * (z->heads * z->dim + z->chosen)) +
+                      z->batch * z->width + 32;
+    block->n_integers = block->turns * 32 + block->cuts.logits.pieces * 2 * z->batch + 32;
+    block->layer_keys = calloc((size_t)z->layers, sizeof *block->layer_keys);
+    block->layer_values = calloc((size_t)z->layers, sizeof *block->layer_values);
+    if (!block->layer_keys || !block->layer_values) {
+        return pto_fail(PTO_OUT_OF_MEMORY, "no memory for a run of decode");
+    }
+    block->floats = workload_alloc((uint64_t)block->n_floats, sizeof(float));
+    block->integers = workload_alloc((uint64_t)block->n_integers, sizeof(int32_t));
+    if (!block->floats || !block->integers) {
+        return PTO_OUT_OF_MEMORY;
+    }
+    job->usual.levels = 1;
     job->usual.ring_tasks = 4096;
     job->usual.deps = 1 << 16;
     job->usual.map_entries = 1 << 15;
     job->usual.arg_bytes = 4 << 20;
-    job->usual.device_heap_bytes = TURNS * (parts + 8) * rows + (4 << 20);
-    job->usual.heap_bytes = job->usual.device_heap_bytes; /* for cpu:0 */
-    job->tight = job->usual;                              /* there is no smaller cut */
+    job->tight = job->usual; /* there is no smaller cut */
     return PTO_OK;
 }
 
@@ -222,8 +262,11 @@ void decode_block_discard(decode *d)
         workload_free(d->block->feed_tokens);
         workload_free(d->block->info);
         workload_free(d->block->routes);
-        free(d->block->model.layers);
-        free(d->block->model.all_ffn);
+        free(d->block->layer_keys);
+        free(d->block->layer_values);
+        workload_free(d->block->floats);
+        workload_free(d->block->integers);
+        decode_pack_discard(&d->block->packed);
         free(d->block);
         d->block = NULL;
     }
@@ -240,7 +283,7 @@ pto_status decode_block_start(decode *d)
 
 /* ---- Views --------------------------------------------------------------------------------------- */
 
-/* Numbers at .. at + n - 1 of a dim. The program makes thousands of these views in a step, all of them right:
+/* Numbers at .. at + n - 1 of a dim. The program makes hundreds of these views in a step, all of them right:
  * so it computes them itself. */
 static pto_tensor part_of(const pto_tensor *t, int32_t dim, int64_t at, int64_t n)
 {
@@ -250,9 +293,10 @@ static pto_tensor part_of(const pto_tensor *t, int32_t dim, int64_t at, int64_t 
     return part;
 }
 
-static pto_tensor piece_of(const pto_tensor *t, int32_t dim, cut c, int64_t columns, int64_t piece)
+static pto_tensor piece_of(const pto_tensor *t, int32_t dim, decode_cut c, int64_t columns,
+                           int64_t piece)
 {
-    return part_of(t, dim, piece * c.tile, extent(c, columns, piece));
+    return part_of(t, dim, piece * c.tile, decode_cut_columns(c, columns, piece));
 }
 
 /* Index `at` of the first dim, which goes away. */
@@ -266,114 +310,63 @@ static pto_status reshaped(const pto_tensor *t, int32_t ndim, const int64_t *sha
     return pto_tensor_reshape(t, ndim, shape, out);
 }
 
-/* A weight on the device, from the one on the host: both lie in one block of memory. */
-static pto_status move_weight(const decode *d, const pto_tensor *all, const pto_tensor *here,
-                              pto_tensor *there)
-{
-    const int64_t at = decode_floats(here) - d->model.memory, n = pto_tensor_numel(here);
-    PTO_TRY(pto_tensor_slice(all, 0, at, at + n, 1, there));
-    return reshaped(there, here->ndim, here->shape, there);
-}
-
-static pto_status move_ffn(const decode *d, const pto_tensor *all, const decode_ffn *here,
-                           decode_ffn *there)
-{
-    PTO_TRY(move_weight(d, all, &here->gate, &there->gate));
-    PTO_TRY(move_weight(d, all, &here->up, &there->up));
-    return move_weight(d, all, &here->down, &there->down);
-}
-
-static pto_status move_layer(const decode *d, const pto_tensor *all, const decode_layer *here,
-                             decode_layer *there)
-{
-    PTO_TRY(move_weight(d, all, &here->attention_norm, &there->attention_norm));
-    PTO_TRY(move_weight(d, all, &here->q, &there->q));
-    PTO_TRY(move_weight(d, all, &here->k, &there->k));
-    PTO_TRY(move_weight(d, all, &here->v, &there->v));
-    PTO_TRY(move_weight(d, all, &here->o, &there->o));
-    PTO_TRY(move_weight(d, all, &here->ffn_norm, &there->ffn_norm));
-    if (here->moe) {
-        PTO_TRY(move_weight(d, all, &here->router, &there->router));
-    }
-    there->moe = here->moe;
-    return PTO_OK;
-}
-
-/* One tensor of a weight of all experts: they lie the same distance apart. */
-static void all_experts(const pto_tensor *first, const pto_tensor *second, int64_t experts,
-                        pto_tensor *all)
-{
-    *all = *first;
-    all->ndim = 3;
-    all->shape[0] = experts;
-    all->strides[0] = experts > 1 ? second->offset - first->offset : 1;
-    for (int32_t dim = 0; dim < 2; dim++) {
-        all->shape[dim + 1] = first->shape[dim];
-        all->strides[dim + 1] = first->strides[dim];
-    }
-}
-
-/* The model with its weights on the device. The weights of experts become one tensor: in ffn[0]. */
-static pto_status move_model(decode *d, const pto_tensor *all)
-{
-    const decode_sizes *z = &d->model.sizes;
-    decode_model *m = &d->block->model;
-    m->sizes = *z;
-    m->layers = m->layers ? m->layers : calloc((size_t)z->layers, sizeof *m->layers);
-    m->all_ffn = m->all_ffn ? m->all_ffn : calloc((size_t)z->layers, sizeof *m->all_ffn);
-    if (!m->layers || !m->all_ffn) {
-        return pto_fail(PTO_OUT_OF_MEMORY, "no memory for the layers of the model");
-    }
-    PTO_TRY(move_weight(d, all, &d->model.embedding, &m->embedding));
-    PTO_TRY(move_weight(d, all, &d->model.norm, &m->norm));
-    PTO_TRY(move_weight(d, all, &d->model.head, &m->head));
-    for (int64_t l = 0; l < z->layers; l++) {
-        const decode_layer *here = &d->model.layers[l];
-        decode_ffn first, second, *ffn = m->layers[l].ffn = &m->all_ffn[l];
-        PTO_TRY(move_layer(d, all, here, &m->layers[l]));
-        PTO_TRY(move_ffn(d, all, &here->ffn[0], &first));
-        *ffn = first;
-        if (here->moe) {
-            second = first;
-            if (z->experts > 1) {
-                PTO_TRY(move_ffn(d, all, &here->ffn[1], &second));
-            }
-            all_experts(&first.gate, &second.gate, z->experts, &ffn->gate);
-            all_experts(&first.up, &second.up, z->experts, &ffn->up);
-            all_experts(&first.down, &second.down, z->experts, &ffn->down);
-        }
-    }
-    return PTO_OK;
-}
-
 /* ---- The orchestration --------------------------------------------------------------------------- */
 
-static pto_status allocate_scratch(const decode *d, scratch *s)
+/* The next tensor of an array. */
+static pto_status carve(pto_tensor *rest, int32_t ndim, const int64_t *shape, pto_tensor *out)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i < ndim; i++) {
+        n *= shape[i];
+    }
+    pto_tensor part = part_of(rest, 0, 0, n);
+    *rest = part_of(rest, 0, (n + 31) / 32 * 32, rest->shape[0] - (n + 31) / 32 * 32);
+    return reshaped(&part, ndim, shape, out);
+}
+
+static pto_status heads_of(const decode *d, heads *h)
+{
+    PTO_TRY(pto_tensor_select(&h->all, 1, 0, &h->first));
+    h->first = piece_of(&h->first, 2, d->block->cuts.heads, d->model.sizes.dim / 2, 0);
+    return PTO_OK;
+}
+
+static pto_status carve_scratch(const decode *d, pto_tensor *floats, pto_tensor *integers,
+                                scratch *s)
 {
     const struct decode_block *b = d->block;
     const decode_sizes *z = &d->model.sizes;
     const int64_t by_row[] = {z->batch, z->width}, by_head[] = {z->heads, z->batch, z->width},
-                  queries[] = {z->batch, z->heads * z->dim},
-                  feed[] = {b->feed.pieces, z->batch, z->width},
-                  expert[] = {b->groups, b->expert.pieces, z->batch, z->width},
-                  by_choice[] = {z->batch, z->chosen}, by_group[] = {b->groups, 2 + z->batch};
-    PTO_TRY(pto_alloc(d->rt, PTO_FLOAT32, 2, queries, &s->q));
-    PTO_TRY(pto_alloc(d->rt, PTO_FLOAT32, 3, by_head, &s->heads));
-    PTO_TRY(pto_alloc(d->rt, PTO_FLOAT32, 2, by_row, &s->x1));
-    PTO_TRY(pto_alloc(d->rt, PTO_FLOAT32, 2, by_row, &s->normed));
-    PTO_TRY(pto_alloc(d->rt, PTO_FLOAT32, 2, by_row, &s->x2));
-    PTO_TRY(pto_alloc(d->rt, PTO_FLOAT32, 3, feed, &s->feed));
-    PTO_TRY(pto_alloc(d->rt, PTO_FLOAT32, 4, expert, &s->expert));
-    PTO_TRY(pto_alloc(d->rt, PTO_FLOAT32, 2, by_choice, &s->shares));
-    PTO_TRY(pto_alloc(d->rt, PTO_INT32, 2, by_group, &s->groups));
-    PTO_TRY(pto_alloc(d->rt, PTO_INT32, 2, by_choice, &s->places));
-    return pto_alloc(d->rt, PTO_INT32, 1, (int64_t[]){1}, &s->joined);
+                  queries[] = {z->batch, z->heads, 2, z->dim / 2},
+                  feed[] = {b->cuts.feed.pieces, z->batch, z->width},
+                  expert[] = {b->groups * b->cuts.expert.pieces, z->batch, z->width};
+    PTO_TRY(carve(floats, 4, queries, &s->q.all));
+    PTO_TRY(heads_of(d, &s->q));
+    PTO_TRY(carve(floats, 3, by_head, &s->heads));
+    PTO_TRY(carve(floats, 2, by_row, &s->x1));
+    PTO_TRY(carve(floats, 2, by_row, &s->x2));
+    PTO_TRY(carve(floats, 2, (int64_t[]){z->batch, z->chosen}, &s->shares));
+    PTO_TRY(carve(floats, 3, feed, &s->parts[0]));
+    PTO_TRY(carve(floats, 3, expert, &s->parts[1]));
+    return carve(integers, 1, (int64_t[]){1}, &s->joined);
 }
 
-/* A parameter that nobody waits for, and that waits for nobody: see above. */
-static pto_param aside(const pto_tensor *t)
+/* Keys or values of a layer in the form that `project` wants. */
+static pto_status pages_for(const decode *d, const pto_tensor *pool, int64_t layer, bool keys,
+                            heads *to)
 {
-    return pto_nodep(pto_input(t));
+    const decode_sizes *z = &d->model.sizes;
+    pto_tensor mine;
+    PTO_TRY(item_of(pool, layer, &mine));
+    if (keys) {
+        PTO_TRY(reshaped(&mine, 5, (int64_t[]){d->pages, z->kv_heads, 2, z->dim / 2, d->page},
+                         &to->all));
+        return heads_of(d, to);
+    }
+    PTO_TRY(
+        reshaped(&mine, 5, (int64_t[]){d->pages, z->kv_heads, d->page, 2, z->dim / 2}, &to->all));
+    PTO_TRY(pto_tensor_permute(&to->all, (int32_t[]){0, 1, 3, 4, 2}, &to->all));
+    return heads_of(d, to);
 }
 
 /* The parameters of a task that needs many pieces. */
@@ -422,107 +415,167 @@ static pto_status submit(const decode *d, pto_kernel kernel, const task *t)
 /* x, as the last layer has left it. */
 typedef struct rows_of_x {
     const pto_tensor *x;
-    cut pieces;
+    decode_cut pieces;
 } rows_of_x;
 
-static void need_x(const decode *d, task *t, rows_of_x x, int64_t from)
+/* Lets a task begin with another piece of x than the last one, for the same reason as begin_x1. The first piece is parameter
+ * `first`, the others are those from `more` on; all are in t->pieces. Returns the first of its columns. */
+static pto_param turn_x(task *t, size_t first, size_t more, rows_of_x x, int64_t turn)
 {
-    for (int64_t i = from; i < x.pieces.pieces; i++) {
+    for (int64_t i = 0; i < x.pieces.pieces; i++) {
+        const int64_t at = (i + turn) % x.pieces.pieces;
+        t->params[i ? more + (size_t)i - 1 : first].tensor =
+            &t->pieces[at ? more + (size_t)at - 1 : first];
+    }
+    return pto_scalar(turn % x.pieces.pieces * x.pieces.tile);
+}
+
+static void need_x(const decode *d, task *t, rows_of_x x, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i++) {
         need(t, piece_of(x.x, 1, x.pieces, d->model.sizes.width, i));
     }
 }
 
-/* Piece i of head h of q, k or v: [rows or pages, 2, columns, tokens of a page]. `to` has the heads in the second
- * dim. */
-static pto_status head_piece(const decode *d, const pto_tensor *to, int64_t h, int64_t i,
-                             pto_tensor *piece)
+/* Piece i of head n. */
+static void head_piece(const decode *d, const heads *h, int64_t n, int64_t i, pto_tensor *piece)
 {
-    PTO_TRY(pto_tensor_select(to, 1, h, piece));
-    *piece = piece_of(piece, 2, d->block->heads, d->model.sizes.dim / 2, i);
-    return PTO_OK;
+    const decode_cut cut = d->block->cuts.heads;
+    *piece = h->first;
+    piece->offset += n * h->all.strides[1] + i * cut.tile * piece->strides[2];
+    piece->shape[2] = decode_cut_columns(cut, d->model.sizes.dim / 2, i);
 }
 
-/* The heads of q, k or v. `to`: [rows or pages, heads, 2, half a head, tokens of a page]. */
-static pto_status project(const decode *d, int64_t pass, rows_of_x x, const pto_tensor *norm,
-                          const pto_tensor *w, int64_t heads, bool turns, const pto_tensor *to)
+/* The rows of info that a kernel needs. */
+static void add_info(const decode *d, task *t)
+{
+    add(t, pto_scalar(d->block->packed.info));
+    add(t, pto_scalar(1 + d->table_width));
+}
+
+/* Part `i` of `n` of a piece of the image is to be in the cache soon. */
+static void set_prefetch(pto_param *params, int64_t begin, int64_t end, int64_t i, int64_t n)
+{
+    const int64_t each = (end - begin + n - 1) / n / 32 * 32 + 32, from = begin + i * each;
+    params[0] = pto_scalar(from < end ? from : begin);
+    params[1] = pto_scalar(from >= end ? INT64_C(0) : end - from < each ? end - from : each);
+}
+
+static void add_prefetch(task *t, int64_t begin, int64_t end, int64_t i, int64_t n)
+{
+    set_prefetch(t->params + t->n, begin, end, i, n);
+    t->n += 2;
+}
+
+/* The tasks of a stage that differ in a few parameters. */
+enum {
+    PROJECT_OUT = 2,
+    PROJECT_X = 4,
+    PROJECT_WEIGHTS = 6,
+    PROJECT_ANGLES,
+    PROJECT_PREFETCH = 11,
+    PROJECT_MORE = 13
+};
+
+typedef struct projection {
+    task t;
+    int64_t layer, done, all; /* tasks */
+    int64_t weights;          /* of the next one */
+    rows_of_x x;
+} projection;
+
+static void begin_projection(const decode *d, projection *p, int64_t pass, rows_of_x x)
 {
     const struct decode_block *b = d->block;
-    const int64_t half = d->model.sizes.dim / 2;
-    pto_tensor by_head;
-    PTO_TRY(reshaped(w, 4, (int64_t[]){w->shape[0], heads, 2, half}, &by_head));
-    for (int64_t h = 0; h < heads; h++) {
-        for (int64_t i = 0; i < b->heads.pieces; i++) {
-            pto_tensor w_piece, out;
-            task t;
-            t.n = 0;
-            PTO_TRY(head_piece(d, &by_head, h, i, &w_piece));
-            PTO_TRY(head_piece(d, to, h, i, &out));
-            need(&t, piece_of(x.x, 1, x.pieces, d->model.sizes.width, 0));
-            add(&t, pto_input(norm));
-            add(&t, pto_input(&w_piece));
-            add(&t, pto_input(&b->model.rope));
-            add(&t, pto_input(&b->t_info));
-            add(&t, to->ndim == 5 ? pto_inout(&out) : pto_output(&out));
-            add(&t, pto_scalar(turns ? i * b->heads.tile : -1));
-            add(&t, pto_scalar(pass));
-            need_x(d, &t, x, 1);
-            PTO_TRY(submit(d, b->k.project, &t));
+    const decode_sizes *z = &d->model.sizes;
+    task *t = &p->t;
+    t->n = 0;
+    p->done = 0;
+    p->all = (z->heads + 2 * z->kv_heads) * b->cuts.heads.pieces;
+    p->weights = b->packed.layers[p->layer].heads;
+    p->x = x;
+    need_x(d, t, x, 0, 1);
+    add(t, pto_input(&b->image));
+    add(t, pto_scalar(INT64_C(0)));
+    add(t, pto_scalar(z->width << 16 | z->dim));
+    add(t, pto_scalar(INT64_C(0)));
+    add(t, pto_scalar(b->packed.layers[p->layer].attention_norm));
+    add(t, pto_scalar(INT64_C(0)));
+    add(t, pto_scalar(INT64_C(0)));
+    add_info(d, t);
+    add(t, pto_scalar(pass));
+    add_prefetch(t, 0, 0, 0, 1);
+    need_x(d, t, x, 1, x.pieces.pieces);
+}
+
+/* The heads of q, k or v. */
+static pto_status project(const decode *d, projection *p, int64_t n, bool turns, const heads *to)
+{
+    const struct decode_block *b = d->block;
+    const decode_packed_layer *layer = &b->packed.layers[p->layer];
+    const bool moe = decode_has_experts(&d->model.sizes, p->layer), pages = to->all.ndim == 5;
+    pto_param *params = p->t.params;
+    for (int64_t h = 0; h < n; h++) {
+        for (int64_t i = 0; i < b->cuts.heads.pieces; i++) {
+            pto_tensor out;
+            head_piece(d, to, h, i, &out);
+            params[PROJECT_X] = turn_x(&p->t, 0, PROJECT_MORE, p->x, p->done);
+            params[PROJECT_OUT] = pages ? pto_inout(&out) : pto_output(&out);
+            params[PROJECT_WEIGHTS] = pto_scalar(p->weights);
+            params[PROJECT_ANGLES] = pto_scalar(turns ? b->packed.angles + i * b->cuts.heads.tile
+                                                      : -1);
+            /* What attend and mix need, and a dense block. Which experts are needed is not known yet. */
+            set_prefetch(params + PROJECT_PREFETCH, layer->o,
+                         moe ? layer->end : layer->feed + layer->expert, p->done, p->all);
+            PTO_TRY(submit(d, b->k.project, &p->t));
+            p->done++;
+            p->weights += d->model.sizes.width * 2 * out.shape[2];
         }
     }
     return PTO_OK;
 }
 
-/* Keys or values of a layer in the form that `project` wants. */
-static pto_status pages_for(const decode *d, const pto_tensor *pool, int64_t layer, bool keys,
-                            pto_tensor *to)
-{
-    const decode_sizes *z = &d->model.sizes;
-    pto_tensor mine;
-    PTO_TRY(item_of(pool, layer, &mine));
-    if (keys) {
-        return reshaped(&mine, 5, (int64_t[]){d->pages, z->kv_heads, 2, z->dim / 2, d->page}, to);
-    }
-    PTO_TRY(reshaped(&mine, 5, (int64_t[]){d->pages, z->kv_heads, d->page, 2, z->dim / 2}, to));
-    return pto_tensor_permute(to, (int32_t[]){0, 1, 3, 4, 2}, to);
-}
-
 static pto_status attend(const decode *d, int64_t pass, int64_t layer, const scratch *s,
-                         const pto_tensor *q, const pto_tensor *k, const pto_tensor *v)
+                         const heads *q, const heads *k, const heads *v)
 {
     const struct decode_block *b = d->block;
     const decode_sizes *z = &d->model.sizes;
+    pto_tensor first_head;
+    PTO_TRY(item_of(&s->heads, 0, &first_head));
     for (int64_t h = 0; h < z->heads; h++) {
         const int64_t kv = h / (z->heads / z->kv_heads);
-        const pto_tensor w = part_of(&b->model.layers[layer].o, 0, h * z->dim, z->dim);
-        pto_tensor first[3], out;
-        PTO_TRY(head_piece(d, q, h, 0, &first[0]));
-        PTO_TRY(head_piece(d, k, kv, 0, &first[1]));
-        PTO_TRY(head_piece(d, v, kv, 0, &first[2]));
-        PTO_TRY(item_of(&s->heads, h, &out));
-        PTO_TRY(item_of(&out, 0, &out));
+        pto_tensor first[3], head;
+        head_piece(d, q, h, 0, &first[0]);
+        head_piece(d, k, kv, 0, &first[1]);
+        head_piece(d, v, kv, 0, &first[2]);
+        head = first_head;
+        head.offset += h * s->heads.strides[0];
+        pto_tensor out;
         task t;
         t.n = 0;
         for (int i = 0; i < 3; i++) {
             need(&t, first[i]);
         }
-        add(&t, pto_input(&b->t_info));
-        add(&t, pto_input(&w));
+        add(&t, pto_input(&b->image));
         add(&t, pto_output(&out));
+        add(&t, pto_scalar(z->dim));
         add(&t, pto_scalar(pass));
         const size_t its_row = t.n;
         add(&t, pto_scalar(INT64_C(0)));
-        for (int64_t piece = 1; piece < b->heads.pieces; piece++) {
+        add(&t, pto_scalar(b->packed.layers[layer].o + h * z->dim * z->width));
+        add_info(d, &t);
+        for (int64_t piece = 1; piece < b->cuts.heads.pieces; piece++) {
             for (int i = 0; i < 3; i++) {
                 pto_tensor other = first[i];
-                other.offset += piece * b->heads.tile * other.strides[2];
-                other.shape[2] = extent(b->heads, z->dim / 2, piece);
+                other.offset += piece * b->cuts.heads.tile * other.strides[2];
+                other.shape[2] = decode_cut_columns(b->cuts.heads, z->dim / 2, piece);
                 need(&t, other);
             }
         }
-        for (int64_t row = 0; row < z->batch; row++) {
-            t.params[its_row] = pto_scalar(row);
+        for (int64_t i = 0; i < b->rows.pieces; i++) {
+            out = piece_of(&head, 0, b->rows, z->batch, i);
+            t.params[its_row] = pto_scalar(i * b->rows.tile);
             PTO_TRY(submit(d, b->k.attend, &t));
-            out.offset += s->heads.strides[1];
         }
     }
     return PTO_OK;
@@ -531,131 +584,190 @@ static pto_status attend(const decode *d, int64_t pass, int64_t layer, const scr
 /* Tasks that add parts need all pieces of them. If there are many such tasks, one that does nothing needs them
  * instead, and those need that. */
 static pto_status need_parts(const decode *d, task *sum, int64_t sums, const scratch *s,
-                             const pto_tensor *parts, int64_t n_parts)
+                             const pto_tensor *parts)
 {
-    const decode_sizes *z = &d->model.sizes;
-    task join, *t = sums > 1 ? &join : sum;
+    task join;
+    if (sums == 1) {
+        return need_items(sum, parts);
+    }
     join.n = 0;
-    pto_tensor all;
-    if (sums > 1) {
-        add(&join, pto_output(&s->joined));
-    }
-    PTO_TRY(reshaped(parts, 3, (int64_t[]){n_parts, z->batch, z->width}, &all));
-    PTO_TRY(need_items(t, &all));
-    if (sums > 1) {
-        add(sum, pto_input(&s->joined));
-        return submit(d, d->block->k.join, &join);
-    }
-    return PTO_OK;
+    add(&join, pto_output(&s->joined));
+    PTO_TRY(need_items(&join, parts));
+    add(sum, pto_input(&s->joined));
+    return submit(d, d->block->k.join, &join);
 }
 
-/* x2 = x1 + the feed-forward block of `normed`. */
-static pto_status feed_forward(const decode *d, const decode_ffn *ffn, const scratch *s)
+/* The pieces of x1, as mix writes them. */
+typedef struct rows_of_x1 {
+    int64_t n, turn;
+    pto_tensor piece[MOST_PIECES];
+} rows_of_x1;
+
+static void find_x1(const decode *d, const scratch *s, rows_of_x1 *x1)
 {
     const struct decode_block *b = d->block;
     const decode_sizes *z = &d->model.sizes;
-    pto_tensor first, part;
-    PTO_TRY(item_of(&s->feed, 0, &first));
-    part = first;
-    for (int64_t i = 0; i < b->feed.pieces; i++) {
-        const pto_tensor gate = piece_of(&ffn->gate, 1, b->feed, z->hidden, i),
-                         up = piece_of(&ffn->up, 1, b->feed, z->hidden, i),
-                         down = piece_of(&ffn->down, 0, b->feed, z->hidden, i);
-        part.offset = first.offset + i * s->feed.strides[0];
-        PTO_TRY(pto_submit(d->rt, b->k.feed, pto_input(&s->normed), pto_input(&gate),
-                           pto_input(&up), pto_input(&down), pto_output(&part)));
+    x1->n = x1->turn = 0;
+    for (int64_t i = 0; i < b->rows.pieces; i++) {
+        const pto_tensor rows = piece_of(&s->x1, 0, b->rows, z->batch, i);
+        for (int64_t c = 0; c < b->columns.pieces; c++) {
+            x1->piece[x1->n++] = piece_of(&rows, 1, b->columns, z->width, c);
+        }
     }
-    task parts;
-    parts.n = 0;
+}
+
+/* Every task needs all pieces. They begin with different ones, so that a GPU does not find them all in the list of one
+ * producer. Returns where the first one begins. */
+static int64_t begin_x1(task *t, const rows_of_x1 *x1)
+{
+    const pto_tensor *first = &x1->piece[x1->turn];
+    t->n = 0;
+    add(t, pto_input(first));
+    return first->offset - x1->piece[0].offset;
+}
+
+static void need_other_x1(task *t, rows_of_x1 *x1)
+{
+    for (int64_t i = 1; i < x1->n; i++) {
+        add(t, pto_input(&x1->piece[(x1->turn + i) % x1->n]));
+    }
+    x1->turn = (x1->turn + 1) % x1->n;
+}
+
+/* x2 = x1 + the feed-forward block. */
+static pto_status feed_forward(const decode *d, int64_t l, const scratch *s)
+{
+    const struct decode_block *b = d->block;
+    const decode_sizes *z = &d->model.sizes;
+    const decode_packed_layer *layer = &b->packed.layers[l];
+    const decode_cut cut = b->cuts.feed;
+    pto_tensor first, part;
+    task t, parts;
+    rows_of_x1 x1;
+    find_x1(d, s, &x1);
+    PTO_TRY(item_of(&s->parts[0], 0, &first));
     part = first;
-    PTO_TRY(need_parts(d, &parts, b->sum.pieces, s, &s->feed, b->feed.pieces));
+    for (int64_t i = 0; i < cut.pieces; i++) {
+        part.offset = first.offset + i * s->parts[0].strides[0];
+        const int64_t begin = begin_x1(&t, &x1);
+        add(&t, pto_input(&b->image));
+        add(&t, pto_output(&part));
+        add(&t, pto_scalar(layer->ffn_norm));
+        add(&t, pto_scalar(layer->feed + 3 * z->width * i * cut.tile));
+        add(&t, pto_scalar(decode_cut_columns(cut, z->hidden, i)));
+        add(&t, pto_scalar(begin));
+        need_other_x1(&t, &x1);
+        PTO_TRY(submit(d, b->k.feed, &t));
+    }
+    parts.n = 0;
+    PTO_TRY(need_parts(d, &parts, b->sum.pieces, s, &s->parts[0]));
     for (int64_t i = 0; i < b->sum.pieces; i++) {
         const pto_tensor to = piece_of(&s->x2, 1, b->sum, z->width, i);
-        task t;
-        t.n = 0;
-        add(&t, pto_input(&s->x1));
-        add(&t, pto_input(&part));
+        x1.turn = 0;
+        (void)begin_x1(&t, &x1);
+        add(&t, pto_input(&first));
         add(&t, pto_output(&to));
         add(&t, pto_scalar(i * b->sum.tile));
-        add(&t, pto_scalar(b->feed.pieces));
+        add(&t, pto_scalar(cut.pieces));
         add_all(&t, &parts);
         PTO_TRY(submit(d, b->k.sum, &t));
     }
     return PTO_OK;
 }
 
-/* The same with experts. */
-static pto_status experts(const decode *d, const decode_ffn *ffn, const scratch *s)
+/* The same with experts. The first task stores which experts each row has. */
+static pto_status experts(const decode *d, int64_t pass, int64_t l, int64_t moe, const scratch *s)
 {
     const struct decode_block *b = d->block;
     const decode_sizes *z = &d->model.sizes;
-    pto_tensor first, part;
-    PTO_TRY(item_of(&s->expert, 0, &first));
-    PTO_TRY(item_of(&first, 0, &first));
+    const decode_packed_layer *layer = &b->packed.layers[l];
+    const decode_cut cut = b->cuts.expert;
+    pto_tensor first, part, choice;
+    task t, parts;
+    rows_of_x1 x1;
+    find_x1(d, s, &x1);
+    PTO_TRY(item_of(&b->t_routes, pass, &choice));
+    PTO_TRY(item_of(&choice, moe, &choice));
+    PTO_TRY(item_of(&s->parts[1], 0, &first));
     part = first;
     for (int64_t g = 0; g < b->groups; g++) {
-        for (int64_t i = 0; i < b->expert.pieces; i++) {
-            const pto_tensor gate = piece_of(&ffn->gate, 2, b->expert, z->expert_hidden, i),
-                             up = piece_of(&ffn->up, 2, b->expert, z->expert_hidden, i),
-                             down = piece_of(&ffn->down, 1, b->expert, z->expert_hidden, i);
-            PTO_TRY(pto_submit(d->rt, b->k.feed_expert, pto_input(&s->normed),
-                               pto_input(&s->groups), pto_input(&gate), pto_input(&up),
-                               pto_input(&down), pto_output(&part), pto_scalar(z->chosen),
-                               pto_scalar(g)));
-            part.offset += s->expert.strides[1]; /* the parts of the next group follow */
+        for (int64_t i = 0; i < cut.pieces; i++) {
+            const bool stores = g == 0 && i == 0;
+            const int64_t begin = begin_x1(&t, &x1);
+            add(&t, pto_input(&b->image));
+            add(&t, pto_output(&part));
+            add(&t, pto_scalar(layer->ffn_norm));
+            add(&t, pto_scalar(layer->feed + 3 * z->width * i * cut.tile));
+            add(&t, pto_scalar(decode_cut_columns(cut, z->expert_hidden, i)));
+            add(&t, pto_scalar(layer->expert));
+            add(&t, pto_scalar(z->chosen));
+            add(&t, pto_scalar(g));
+            add(&t, pto_scalar(z->experts));
+            add_info(d, &t);
+            add(&t, pto_scalar(pass));
+            add(&t, pto_scalar(begin * 2 + stores));
+            if (stores) {
+                add(&t, pto_nodep(pto_output(&choice)));
+                add(&t, pto_output(&s->shares));
+            }
+            need_other_x1(&t, &x1);
+            PTO_TRY(submit(d, b->k.feed_expert, &t));
+            part.offset += s->parts[1].strides[0]; /* the parts of the next group follow */
         }
     }
-    task parts;
     parts.n = 0;
-    part = first;
-    PTO_TRY(
-        need_parts(d, &parts, b->expert_sum.pieces, s, &s->expert, b->groups * b->expert.pieces));
+    PTO_TRY(need_parts(d, &parts, b->expert_sum.pieces, s, &s->parts[1]));
     for (int64_t i = 0; i < b->expert_sum.pieces; i++) {
         const pto_tensor to = piece_of(&s->x2, 1, b->expert_sum, z->width, i);
-        task t;
-        t.n = 0;
-        add(&t, pto_input(&s->x1));
-        add(&t, pto_input(&part));
-        add(&t, pto_input(&s->places));
-        add(&t, pto_input(&s->shares));
+        x1.turn = 0;
+        (void)begin_x1(&t, &x1);
+        add(&t, pto_input(&first));
         add(&t, pto_output(&to));
+        add(&t, pto_nodep(pto_input(&choice))); /* by the task that has written shares */
+        add(&t, pto_input(&s->shares));
         add(&t, pto_scalar(i * b->expert_sum.tile));
-        add(&t, pto_scalar(b->expert.pieces));
+        add(&t, pto_scalar(cut.pieces));
+        add(&t, pto_scalar(z->experts));
         add_all(&t, &parts);
         PTO_TRY(submit(d, b->k.sum_experts, &t));
     }
     return PTO_OK;
 }
 
-/* x1 = x + the parts of the heads. */
-static pto_status mix(const decode *d, int64_t pass, int64_t l, int64_t moe, const pto_tensor *x,
-                      const scratch *s)
+/* x1 = x + the parts of the heads. The parts lie by head, then by row. */
+static pto_status mix(const decode *d, int64_t l, rows_of_x x, const scratch *s)
 {
     const struct decode_block *b = d->block;
     const decode_sizes *z = &d->model.sizes;
-    const decode_layer *layer = &b->model.layers[l];
-    pto_tensor choice, all;
-    task t;
-    t.n = 0;
-    add(&t, aside(x));
-    add(&t, aside(&s->heads));
-    add(&t, pto_input(&layer->ffn_norm));
-    add(&t, pto_output(&s->x1));
-    add(&t, pto_output(&s->normed));
-    if (layer->moe) {
-        PTO_TRY(item_of(&b->t_routes, pass, &choice));
-        PTO_TRY(item_of(&choice, moe, &choice));
-        add(&t, pto_input(&layer->router));
-        add(&t, pto_input(&b->t_info));
-        add(&t, pto_nodep(pto_output(&choice)));
-        add(&t, pto_output(&s->shares));
-        add(&t, pto_output(&s->groups));
-        add(&t, pto_output(&s->places));
-        add(&t, pto_scalar(pass));
+    const decode_packed_layer *layer = &b->packed.layers[l], *next = layer + 1;
+    const bool last = l + 1 == z->layers;
+    pto_tensor first;
+    PTO_TRY(item_of(&s->heads, 0, &first));
+    for (int64_t i = 0; i < b->rows.pieces; i++) {
+        const pto_tensor rows = piece_of(&s->x1, 0, b->rows, z->batch, i);
+        for (int64_t c = 0; c < b->columns.pieces; c++) {
+            const pto_tensor to = piece_of(&rows, 1, b->columns, z->width, c);
+            pto_tensor part = piece_of(&first, 0, b->rows, z->batch, i);
+            task t;
+            t.n = 0;
+            need_x(d, &t, x, 0, 1);
+            need(&t, part);
+            add(&t, pto_input(&b->image));
+            add(&t, pto_output(&to));
+            add(&t, pto_scalar(z->heads));
+            add(&t, pto_scalar(s->heads.strides[0]));
+            add(&t, pto_scalar(i * b->rows.tile));
+            add(&t, pto_scalar(c * b->columns.tile));
+            add_prefetch(&t, last ? b->packed.norm : next->begin, last ? b->packed.floats : next->o,
+                         i * b->columns.pieces + c, b->rows.pieces * b->columns.pieces);
+            for (int64_t h = 1; h < z->heads; h++) {
+                part.offset += s->heads.strides[0];
+                need(&t, part);
+            }
+            PTO_TRY(submit(d, b->k.mix, &t));
+        }
     }
-    PTO_TRY(reshaped(&s->heads, 2, (int64_t[]){z->heads * z->batch, z->width}, &all));
-    PTO_TRY(need_items(&t, &all));
-    return submit(d, layer->moe ? b->k.mix_route : b->k.mix, &t);
+    return PTO_OK;
 }
 
 /* x2 = layer l of x. `moe` counts the layers with experts. */
@@ -663,18 +775,16 @@ static pto_status run_layer(const decode *d, int64_t pass, int64_t l, int64_t mo
 {
     const struct decode_block *b = d->block;
     const decode_sizes *z = &d->model.sizes;
-    const decode_layer *layer = &b->model.layers[l];
-    const scratch *s = &b->scratch[l % TURNS];
-    pto_tensor q, k, v;
-    PTO_TRY(reshaped(&s->q, 4, (int64_t[]){z->batch, z->heads, 2, z->dim / 2}, &q));
-    PTO_TRY(pages_for(d, &b->keys, l, true, &k));
-    PTO_TRY(pages_for(d, &b->values, l, false, &v));
-    PTO_TRY(project(d, pass, x, &layer->attention_norm, &layer->q, z->heads, true, &q));
-    PTO_TRY(project(d, pass, x, &layer->attention_norm, &layer->k, z->kv_heads, true, &k));
-    PTO_TRY(project(d, pass, x, &layer->attention_norm, &layer->v, z->kv_heads, false, &v));
-    PTO_TRY(attend(d, pass, l, s, &q, &k, &v));
-    PTO_TRY(mix(d, pass, l, moe, x.x, s));
-    return layer->moe ? experts(d, layer->ffn, s) : feed_forward(d, layer->ffn, s);
+    const scratch *s = &b->scratch[l % b->turns];
+    projection p;
+    p.layer = l;
+    begin_projection(d, &p, pass, x);
+    PTO_TRY(project(d, &p, z->heads, true, &s->q));
+    PTO_TRY(project(d, &p, z->kv_heads, true, &b->layer_keys[l]));
+    PTO_TRY(project(d, &p, z->kv_heads, false, &b->layer_values[l]));
+    PTO_TRY(attend(d, pass, l, s, &s->q, &b->layer_keys[l], &b->layer_values[l]));
+    PTO_TRY(mix(d, l, x, s));
+    return decode_has_experts(z, l) ? experts(d, pass, l, moe, s) : feed_forward(d, l, s);
 }
 
 /* The next token of every sequence. */
@@ -682,34 +792,41 @@ static pto_status sample(const decode *d, int64_t step, rows_of_x x)
 {
     const struct decode_block *b = d->block;
     const decode_sizes *z = &d->model.sizes;
-    pto_tensor logits, tokens, first_largest, first_index;
+    const decode_cut cut = b->cuts.logits;
+    pto_tensor logits, tokens, first, best;
     task pick;
     pick.n = 0;
     PTO_TRY(item_of(&b->t_logits, step, &logits));
     PTO_TRY(item_of(&b->t_tokens, step, &tokens));
-    PTO_TRY(item_of(&b->largest, 0, &first_largest));
-    PTO_TRY(item_of(&b->index, 0, &first_index));
-    add(&pick, aside(&b->largest));
-    add(&pick, aside(&b->index));
+    PTO_TRY(item_of(&b->best, 0, &first));
+    add(&pick, pto_input(&first));
     add(&pick, pto_output(&tokens));
-    for (int64_t i = 0; i < b->logits.pieces; i++) {
-        const pto_tensor w = piece_of(&b->model.head, 1, b->logits, z->vocabulary, i),
-                         out = piece_of(&logits, 1, b->logits, z->vocabulary, i);
-        pto_tensor largest = first_largest, index = first_index;
-        task t;
-        t.n = 0;
-        largest.offset = first_largest.offset + i * b->largest.strides[0];
-        index.offset = first_index.offset + i * b->index.strides[0];
-        need(&t, piece_of(x.x, 1, x.pieces, z->width, 0));
-        add(&t, pto_input(&b->model.norm));
-        add(&t, pto_input(&w));
-        add(&t, pto_nodep(pto_output(&out)));
-        add(&t, pto_output(&largest));
-        add(&t, pto_nodep(pto_output(&index)));
-        add(&t, pto_scalar(i * b->logits.tile));
-        need_x(d, &t, x, 1);
+    add(&pick, pto_scalar(cut.pieces));
+    pto_tensor out;
+    task t;
+    t.n = 0;
+    best = first;
+    need_x(d, &t, x, 0, 1);
+    add(&t, pto_input(&b->image));
+    add(&t, pto_nodep(pto_output(&out)));
+    add(&t, pto_output(&best));
+    add(&t, pto_scalar(z->width));
+    add(&t, pto_scalar(b->packed.norm));
+    const size_t weights = t.n;
+    add(&t, pto_scalar(INT64_C(0)));
+    add(&t, pto_scalar(INT64_C(0)));
+    add(&t, pto_scalar(INT64_C(0)));
+    need_x(d, &t, x, 1, x.pieces.pieces);
+    for (int64_t i = 0; i < cut.pieces; i++) {
+        out = piece_of(&logits, 1, cut, z->vocabulary, i);
+        best.offset = first.offset + i * b->best.strides[0];
+        t.params[weights] = pto_scalar(b->packed.head + i * cut.tile * z->width);
+        t.params[weights + 1] = pto_scalar(i * cut.tile);
+        t.params[weights + 2] = turn_x(&t, 0, weights + 3, x, i);
         PTO_TRY(submit(d, b->k.logits, &t));
-        need(&pick, largest);
+        if (i > 0) {
+            need(&pick, best);
+        }
     }
     return submit(d, b->k.pick, &pick);
 }
@@ -719,9 +836,9 @@ static pto_status run_pass(const decode *d, int64_t pass)
     const struct decode_block *b = d->block;
     const decode_sizes *z = &d->model.sizes;
     const int64_t step = pass - z->prompt + 1;
-    const cut whole = {z->width, 1};
-    const rows_of_x last = {&b->scratch[(z->layers - 1) % TURNS].x2,
-                            b->model.layers[z->layers - 1].moe ? b->expert_sum : b->sum};
+    const decode_cut whole = {z->width, 1};
+    const rows_of_x last = {&b->scratch[(z->layers - 1) % b->turns].x2,
+                            decode_has_experts(z, z->layers - 1) ? b->expert_sum : b->sum};
     rows_of_x x = {&b->x, whole};
     pto_tensor tokens;
     task embed;
@@ -729,17 +846,19 @@ static pto_status run_pass(const decode *d, int64_t pass)
     PTO_TRY(pass < z->prompt ? item_of(&b->t_feed_tokens, pass, &tokens)
                              : item_of(&b->t_tokens, pass - z->prompt, &tokens));
     add(&embed, pto_input(&tokens));
-    add(&embed, pto_input(&b->model.embedding));
+    add(&embed, pto_input(&b->image));
     add(&embed, pto_output(&b->x));
+    add(&embed, pto_scalar(b->packed.embedding));
+    add_prefetch(&embed, b->packed.layers[0].begin, b->packed.layers[0].o, 0, 1);
     if (pass) { /* after all of the last pass, also if it gave no tokens */
-        need_x(d, &embed, last, 0);
+        need_x(d, &embed, last, 0, last.pieces.pieces);
     }
     PTO_TRY(submit(d, b->k.embed, &embed));
     for (int64_t l = 0, moe = 0; l < z->layers; l++) {
-        const bool has_experts = b->model.layers[l].moe;
+        const bool has_experts = decode_has_experts(z, l);
         PTO_TRY(run_layer(d, pass, l, moe, x));
         moe += has_experts;
-        x = (rows_of_x){&b->scratch[l % TURNS].x2, has_experts ? b->expert_sum : b->sum};
+        x = (rows_of_x){&b->scratch[l % b->turns].x2, has_experts ? b->expert_sum : b->sum};
     }
     workload_progress(d->job, (uint64_t)(step > 0 ? step + 1 : 1) * (uint64_t)z->layers);
     return step < 0 ? PTO_OK : sample(d, step, x);
@@ -759,27 +878,34 @@ static pto_status run_passes(decode *d)
 {
     struct decode_block *b = d->block;
     const decode_sizes *z = &d->model.sizes;
-    const int64_t by_row[] = {z->batch, z->width}, by_piece[] = {b->logits.pieces, z->batch};
-    PTO_TRY(pto_alloc(d->rt, PTO_FLOAT32, 2, by_row, &b->x));
-    PTO_TRY(pto_alloc(d->rt, PTO_FLOAT32, 2, by_piece, &b->largest));
-    PTO_TRY(pto_alloc(d->rt, PTO_INT32, 2, by_piece, &b->index));
-    for (int i = 0; i < TURNS; i++) {
-        PTO_TRY(allocate_scratch(d, &b->scratch[i]));
+    const int64_t by_row[] = {z->batch, z->width},
+                  by_piece[] = {b->cuts.logits.pieces, 2, z->batch};
+    pto_tensor floats = b->t_floats, integers = b->t_integers;
+    PTO_TRY(carve(&floats, 2, by_row, &b->x));
+    PTO_TRY(carve(&integers, 3, by_piece, &b->best));
+    for (int64_t i = 0; i < b->turns; i++) {
+        PTO_TRY(carve_scratch(d, &floats, &integers, &b->scratch[i]));
+    }
+    for (int64_t l = 0; l < z->layers; l++) {
+        PTO_TRY(pages_for(d, &b->keys, l, true, &b->layer_keys[l]));
+        PTO_TRY(pages_for(d, &b->values, l, false, &b->layer_values[l]));
     }
     PTO_TRY(pto_wait(d->rt)); /* for the copies, so that they are not part of the time */
     double start = decode_seconds();
+    d->submitting = 0;
     for (int64_t pass = 0; pass < b->passes; pass++) {
-        PTO_BOUNDARY(d->rt) {
-            PTO_TRY(run_pass(d, pass));
-        }
+        const double before = decode_seconds();
+        PTO_TRY(run_pass(d, pass));
+        d->submitting += decode_seconds() - before;
         /* While the device works on this step, the last one is read. */
         const int64_t step = pass - z->prompt;
         if (step >= 0) {
             PTO_TRY(show(d, step));
         }
-        if (step == 0) {
+        if (step == 0) { /* the passes so far were the first to use each view */
             d->seconds[0] = decode_seconds() - start;
             start = decode_seconds();
+            d->submitting = 0;
         }
     }
     PTO_TRY(show(d, z->tokens - 1));
@@ -787,7 +913,7 @@ static pto_status run_passes(decode *d)
     return PTO_OK;
 }
 
-enum { IN_WEIGHTS, IN_ANGLES, IN_TOKENS, IN_INFO, IN_KEYS, IN_VALUES, INS };
+enum { IN_IMAGE, IN_TOKENS, IN_INFO, IN_KEYS, IN_VALUES, IN_FLOATS, IN_INTEGERS, INS };
 enum { OUT_TOKENS, OUT_LOGITS, OUT_ROUTES, OUTS };
 
 static pto_status run_there(pto_runtime *rt, const pto_tensor *inputs, const pto_tensor *outputs,
@@ -796,21 +922,20 @@ static pto_status run_there(pto_runtime *rt, const pto_tensor *inputs, const pto
     decode *d = params;
     struct decode_block *b = d->block;
     const decode_sizes *z = &d->model.sizes;
-    PTO_TRY(move_model(d, &inputs[IN_WEIGHTS]));
-    b->model.rope = inputs[IN_ANGLES];
+    b->image = inputs[IN_IMAGE];
     b->t_feed_tokens = inputs[IN_TOKENS];
     b->t_info = inputs[IN_INFO];
     b->keys = inputs[IN_KEYS];
     b->values = inputs[IN_VALUES];
+    b->t_floats = inputs[IN_FLOATS];
+    b->t_integers = inputs[IN_INTEGERS];
     b->t_tokens = outputs[OUT_TOKENS];
     b->t_logits = outputs[OUT_LOGITS];
     if (decode_moe_layers(z)) {
         b->t_routes = outputs[OUT_ROUTES];
     }
-    PTO_SCOPE(rt) {
-        PTO_TRY(run_passes(d));
-    }
-    return PTO_OK;
+    (void)rt;
+    return run_passes(d);
 }
 
 /* The routes in the order of decode_route_at. */
@@ -839,12 +964,14 @@ pto_status decode_block_run(decode *d)
 {
     const decode_sizes *z = &d->model.sizes;
     struct decode_block *b = d->block;
-    const int64_t moe = decode_moe_layers(z), weights = decode_model_floats(&d->model),
-                  half = pto_tensor_numel(&d->keys);
+    const int64_t moe = decode_moe_layers(z), half = pto_tensor_numel(&d->keys);
     pto_tensor inputs[INS], outputs[OUTS];
+    PTO_TRY(pto_external_tensor(d->rt, b->packed.image, PTO_FLOAT32, 2,
+                                (int64_t[]){b->packed.floats / 32, 32}, &inputs[IN_IMAGE]));
     PTO_TRY(
-        pto_external_tensor(d->rt, d->model.memory, PTO_FLOAT32, 1, &weights, &inputs[IN_WEIGHTS]));
-    inputs[IN_ANGLES] = d->model.rope;
+        pto_external_tensor(d->rt, b->floats, PTO_FLOAT32, 1, &b->n_floats, &inputs[IN_FLOATS]));
+    PTO_TRY(pto_external_tensor(d->rt, b->integers, PTO_INT32, 1, &b->n_integers,
+                                &inputs[IN_INTEGERS]));
     PTO_TRY(pto_external_tensor(d->rt, b->feed_tokens, PTO_INT32, 2,
                                 (int64_t[]){z->prompt, z->batch}, &inputs[IN_TOKENS]));
     PTO_TRY(pto_external_tensor(d->rt, b->info, PTO_INT32, 2,

@@ -1,289 +1,16 @@
-/* decode_block.h - the kernels of a decode step that is cut for a GPU (decode_block.c), in C and in CUDA.
+/* decode_block.h - the kernels of a decode step that is cut for a GPU (decode_block.c), in C and in CUDA:
+ * see decode_math.h.
  *
- * One block of threads runs a task. gpu.cu includes this header and makes device functions of it;
- * decode_block.c makes C functions of it, for which a block is one thread. So a simulated device runs the
- * same source as the GPU.
+ * All numbers that do not change are in one tensor, the *image* (decode_pack.h): the weights in the order in which the
+ * tasks read them, angles, and info. Tasks get offsets in it, in floats.
  *
- * A product of a few rows with a matrix is limited by reading the matrix. Here each number of it is read once
- * for up to 8 rows, whole lines at a time:
- *
- *     thread          (4 columns, every S-th row of the matrix) for all rows of x
- *     x               in shared memory, transposed: the 8 numbers of a column are adjacent
- *     sums            of the S threads of a column are added in order, so a result repeats bit for bit. It
- *                     does not depend on the number of rows either
+ * info: [rows, 1 + pages of the longest sequence]. The first number, plus that of the pass, is the position of
+ * the token of each row; below 0: there is no token in this row yet. Then its pages.
  */
 #ifndef DECODE_BLOCK_H
 #define DECODE_BLOCK_H
 
-#include <float.h>
-#include <math.h>
-#include <stdint.h>
-
-#include <pto/kernel.h>
-
-#ifdef __cplusplus /* CUDA, or its emulation */
-#define BLOCK_FUNCTION static __device__ __forceinline__
-#define BLOCK_ME (static_cast<int64_t>(threadIdx.x))
-#define BLOCK_SIZE (static_cast<int64_t>(blockDim.x))
-#define BLOCK_SYNC() __syncthreads()
-#define BLOCK_KERNEL(name) PTO_GPU_KERNEL(decode_##name)
-#define BLOCK_SHARED call.shared<float>()
-#define ARG(type, i) (call.arg<type>(i))
-#define SHAPE(i, d) (call.shape((i), (d)))
-#define STRIDE(i, d) (call.stride((i), (d)))
-#define NDIM(i) (call.ndim(i))
-#define INTEGER(i) (call.scalar<int64_t>(i))
-#else
-/* Beyond the stack, as on a GPU. Of the thread that runs the kernel. */
-static _Thread_local _Alignas(64) float block_shared[36864];
-#define BLOCK_FUNCTION static inline
-#define BLOCK_ME INT64_C(0)
-#define BLOCK_SIZE INT64_C(1)
-#define BLOCK_SYNC() ((void)0)
-#define BLOCK_KERNEL(name) static void run_##name(const pto_call *call)
-#define BLOCK_SHARED block_shared
-#define ARG(type, i) ((type *)call->args[i].data)
-#define SHAPE(i, d) (call->args[i].shape[d])
-#define STRIDE(i, d) (call->args[i].strides[d])
-#define NDIM(i) (call->args[i].ndim)
-#define INTEGER(i) (pto_arg_i64(&call->args[i]))
-#endif
-
-#ifdef __CUDA_ARCH__
-#define BLOCK_OUTLINE static __device__ __noinline__
-#define BLOCK_UNROLL _Pragma("unroll")
-#define BLOCK_UNROLL_8 _Pragma("unroll 8")
-#define BLOCK_UNROLL_32 _Pragma("unroll 32")
-#elif defined(__cplusplus)
-#define BLOCK_OUTLINE static inline __device__
-#define BLOCK_UNROLL
-#define BLOCK_UNROLL_8
-#define BLOCK_UNROLL_32
-#else
-#define BLOCK_OUTLINE static inline
-#define BLOCK_UNROLL
-#define BLOCK_UNROLL_8
-#define BLOCK_UNROLL_32
-#endif
-
-/* Shared memory, in floats: rows of x, transposed; sums. */
-#define BLOCK_X INT64_C(16384)
-#define BLOCK_SUMS INT64_C(20480)
-#define BLOCK_FLOATS (BLOCK_X + BLOCK_SUMS)
-#ifndef __cplusplus
-_Static_assert(sizeof block_shared == BLOCK_FLOATS * sizeof(float), "all of it");
-#endif
-
-#define BLOCK_ROWS 8        /* rows of x at a time */
-#define BLOCK_EPSILON 1e-5f /* DECODE_EPSILON */
-
-BLOCK_FUNCTION int64_t block_least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* ---- Products ------------------------------------------------------------------------------- */
-
-/* A matrix of `k` rows that lie `ld` apart. Its columns are in two runs: the second begins `gap` after the
- * first. If `run` is the number of columns there is one. */
-typedef struct block_matrix {
-    const float *at;
-    int64_t k, ld, columns, run, gap;
-} block_matrix;
-
-/* Four floats at a multiple of 16 bytes, by one load; or one. */
-BLOCK_FUNCTION void block_load(const int q, const float *from, float *to)
-{
-#ifdef __CUDA_ARCH__
-    if (q == 4) {
-        const float4 four = *reinterpret_cast<const float4 *>(from);
-        to[0] = four.x;
-        to[1] = four.y;
-        to[2] = four.z;
-        to[3] = four.w;
-        return;
-    }
-#endif
-    BLOCK_UNROLL
-    for (int i = 0; i < q; i++) {
-        to[i] = from[i];
-    }
-}
-
-/* sums[c * r + i] = row i of x times column c, for r rows and q adjacent columns a thread. x is [k][r]. The
- * block begins and ends together. */
-BLOCK_FUNCTION void block_product_of(const int r, const int q, const float *x, block_matrix w,
-                                     float *sums)
-{
-    const int64_t groups = w.columns / q, all = w.columns * r;
-    int64_t split = block_least(block_least(BLOCK_SIZE / groups, BLOCK_SUMS / all), w.k);
-    split = split > 1 ? split : 1;
-    for (int64_t unit = BLOCK_ME; unit < groups * split; unit += BLOCK_SIZE) {
-        const int64_t c = unit % groups * q, part = unit / groups;
-        const float *from = w.at + (c < w.run ? c : c - w.run + w.gap);
-        float sum[BLOCK_ROWS][4];
-        BLOCK_UNROLL
-        for (int i = 0; i < r; i++) {
-            BLOCK_UNROLL
-            for (int j = 0; j < q; j++) {
-                sum[i][j] = 0;
-            }
-        }
-        BLOCK_UNROLL_8
-        for (int64_t k = part; k < w.k; k += split) {
-            float number[4], mine[BLOCK_ROWS];
-            block_load(q, from + k * w.ld, number);
-            BLOCK_UNROLL
-            for (int i = 0; i < r; i += 4) {
-                block_load(r < 4 ? r : 4, x + k * r + i, mine + i);
-            }
-            BLOCK_UNROLL
-            for (int i = 0; i < r; i++) {
-                BLOCK_UNROLL
-                for (int j = 0; j < q; j++) {
-                    sum[i][j] += mine[i] * number[j];
-                }
-            }
-        }
-        BLOCK_UNROLL
-        for (int i = 0; i < r; i++) {
-            BLOCK_UNROLL
-            for (int j = 0; j < q; j++) {
-                sums[part * all + (c + j) * r + i] = sum[i][j];
-            }
-        }
-    }
-    BLOCK_SYNC();
-    for (int64_t at = BLOCK_ME; split > 1 && at < all; at += BLOCK_SIZE) {
-        float sum = sums[at];
-        BLOCK_UNROLL_8
-        for (int64_t part = 1; part < split; part++) {
-            sum += sums[part * all + at];
-        }
-        sums[at] = sum;
-    }
-    BLOCK_SYNC();
-}
-
-#define BLOCK_PRODUCT(r, q)                                                                        \
-    BLOCK_OUTLINE void block_product_##r##_##q(const float *x, block_matrix w, float *sums)        \
-    {                                                                                              \
-        block_product_of(r, q, x, w, sums);                                                        \
-    }
-BLOCK_PRODUCT(1, 1)
-BLOCK_PRODUCT(1, 4)
-BLOCK_PRODUCT(4, 1)
-BLOCK_PRODUCT(4, 4)
-BLOCK_PRODUCT(8, 1)
-BLOCK_PRODUCT(8, 4)
-
-BLOCK_FUNCTION void block_product(int64_t r, const float *x, block_matrix w, float *sums)
-{
-    const bool four = (w.columns | w.run | w.gap | w.ld) % 4 == 0 && (uintptr_t)w.at % 16 == 0;
-    if (r == 8) {
-        if (four) {
-            block_product_8_4(x, w, sums);
-        } else {
-            block_product_8_1(x, w, sums);
-        }
-    } else if (r == 4) {
-        if (four) {
-            block_product_4_4(x, w, sums);
-        } else {
-            block_product_4_1(x, w, sums);
-        }
-    } else {
-        if (four) {
-            block_product_1_4(x, w, sums);
-        } else {
-            block_product_1_1(x, w, sums);
-        }
-    }
-}
-
-/* How many of `rows` rows to take at a time, for products of k numbers and so many columns: 1, 4 or 8. */
-BLOCK_FUNCTION int64_t block_rows(int64_t rows, int64_t k, int64_t columns)
-{
-    int64_t r = rows > 4 ? 8 : rows > 1 ? 4 : 1;
-    while (r > 1 && (k * r > BLOCK_X || columns * r > BLOCK_SUMS)) {
-        r = r == 8 ? 4 : 1;
-    }
-    return r;
-}
-
-/* ---- Rows ----------------------------------------------------------------------------------- */
-
-/* Rows of numbers in memory: row i is the one of the matrix at list[i] / share, or without a list row i. */
-typedef struct block_source {
-    const float *at;
-    int64_t stride, rows, columns;
-    const int32_t *list;
-    int64_t share;
-} block_source;
-
-BLOCK_FUNCTION const float *block_row(const block_source *s, int64_t i)
-{
-    return s->at + (s->list ? s->list[i] / s->share : i) * s->stride;
-}
-
-/* Rows first .. first + r - 1 into shared memory, transposed; zeros where there is none. With a weight they
- * are normalised: divided by the root of their mean square, times the weight. */
-BLOCK_FUNCTION void block_take(const block_source *s, int64_t first, int64_t r, const float *weight,
-                               float *x, float *sums)
-{
-    enum { LANES = 32 };
-    const int64_t n = block_least(r, s->rows - first);
-    BLOCK_SYNC(); /* the last product was read */
-    for (int64_t i = 0; i < r; i++) {
-        const float *row = block_row(s, i < n ? first + i : first);
-        float square = 0;
-        for (int64_t c = BLOCK_ME; c < s->columns; c += BLOCK_SIZE) {
-            const float number = i < n ? row[c] : 0;
-            x[c * r + i] = number;
-            square += number * number;
-        }
-        sums[i * BLOCK_SIZE + BLOCK_ME] = square;
-    }
-    BLOCK_SYNC();
-    if (!weight) {
-        return;
-    }
-    float *some = sums + r * BLOCK_SIZE, *scale = some + r * LANES;
-    for (int64_t at = BLOCK_ME; at < r * LANES; at += BLOCK_SIZE) {
-        float square = 0;
-        for (int64_t i = at % LANES; i < BLOCK_SIZE; i += LANES) {
-            square += sums[at / LANES * BLOCK_SIZE + i];
-        }
-        some[at] = square;
-    }
-    BLOCK_SYNC();
-    for (int64_t i = BLOCK_ME; i < r; i += BLOCK_SIZE) {
-        float square = 0;
-        for (int64_t lane = 0; lane < LANES; lane++) {
-            square += some[i * LANES + lane];
-        }
-        scale[i] = 1 / sqrtf(square / (float)s->columns + BLOCK_EPSILON);
-    }
-    BLOCK_SYNC();
-    for (int64_t at = BLOCK_ME; at < s->columns * r; at += BLOCK_SIZE) {
-        x[at] = x[at] * scale[at % r] * weight[at / r];
-    }
-    BLOCK_SYNC();
-}
-
-/* The largest of numbers and the first index that has it, of one lane after the other. */
-BLOCK_FUNCTION void block_better(float number, int32_t index, float *best, int32_t *which)
-{
-    if (*which < 0 || number > *best || (number == *best && index < *which)) {
-        *best = number;
-        *which = index;
-    }
-}
-
-/* ---- The kernels ---------------------------------------------------------------------------- */
-
-/* info: [rows, 1 + pages of the longest sequence]. The first number, plus that of the pass, is the position of
- * the token of each row; below 0: there is no token in this row yet. Then its pages. */
+#include "decode_math.h"
 
 /* Nothing: it stands for all tasks that it needs. */
 BLOCK_KERNEL(join)
@@ -291,37 +18,44 @@ BLOCK_KERNEL(join)
     (void)call;
 }
 
-/* x = rows of the embedding.        0 tokens [rows], 1 embedding, 2 output x */
+/* x = rows of the embedding.
+ * 0 tokens [rows], 1 image, 2 output x, 3 scalar: embedding, 4, 5 scalars: what to prefetch; then what it waits for */
 BLOCK_KERNEL(embed)
 {
-    const int64_t rows = SHAPE(2, 0), width = SHAPE(2, 1), from_row = STRIDE(1, 0),
-                  to_row = STRIDE(2, 0);
+    const int64_t rows = SHAPE(2, 0), width = SHAPE(2, 1), to_row = STRIDE(2, 0);
     const int32_t *tokens = ARG(int32_t, 0);
-    const float *from = ARG(float, 1);
+    const float *image = ARG(float, 1), *from = image + INTEGER(3);
     float *to = ARG(float, 2);
-    for (int64_t at = BLOCK_ME; at < rows * width; at += BLOCK_SIZE) {
-        const int64_t r = at / width, c = at % width;
-        to[r * to_row + c] = tokens[r] < 0 ? 0 : from[tokens[r] * from_row + c];
+    block_prefetch(image + INTEGER(4), INTEGER(5));
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t token = tokens[r];
+        for (int64_t c = BLOCK_ME; c < width; c += BLOCK_SIZE) {
+            to[r * to_row + c] = token < 0 ? 0 : from[token * width + c];
+        }
     }
 }
 
 /* Some columns c, and those half a head further, of normalise(x) w: turned by RoPE, and stored as queries or
- * in pages. 0 x: its first columns; the others follow, 1 weight of the norm, 2 w [width, 2, columns], 3 angles
- * [positions, dim], 4 info, 5 output: [rows, 2, columns], or pages [pages, 2, columns, tokens of a page],
- * 6 scalar: the first of the columns in its half, or -1: not turned, 7 scalar: pass, then the other pieces of x */
+ * in pages. 0 x: some of its columns, 1 image, 2 output: [rows, 2, columns], or pages [pages, 2,
+ * columns, tokens of a page]. Scalars: 3 width * 2^16 + dim, 4 the first of the columns of x, 5 weight of the norm, 6 w [width, 2, columns], 7 the angles
+ * [positions, dim] of the first column, or -1: not turned, 8 info, 9 its row, 10 pass, 11, 12 what to prefetch;
+ * then the other pieces of x */
 BLOCK_KERNEL(project)
 {
-    const block_source from = {ARG(float, 0), STRIDE(0, 0), SHAPE(0, 0), SHAPE(2, 0), NULL, 1};
-    const int64_t t = SHAPE(2, 2), dim = SHAPE(3, 1), half = dim / 2, info_row = STRIDE(4, 0),
-                  at_column = INTEGER(6), pass = INTEGER(7);
-    const block_matrix w = {ARG(float, 2), from.columns, STRIDE(2, 0), 2 * t, t, STRIDE(2, 1)};
-    const float *weight = ARG(float, 1), *angles = ARG(float, 3);
-    const int32_t *info = ARG(int32_t, 4);
-    const bool pages = NDIM(5) == 4;
-    const int64_t row = STRIDE(5, 0), other = STRIDE(5, 1), column = STRIDE(5, 2),
-                  page = pages ? SHAPE(5, 3) : 1, slot = pages ? STRIDE(5, 3) : 0;
-    float *x = BLOCK_SHARED, *sums = x + BLOCK_X, *to = ARG(float, 5);
+    const float *image = ARG(float, 1);
+    const block_source from = {ARG(float, 0) - INTEGER(4), STRIDE(0, 0), SHAPE(0, 0),
+                               INTEGER(3) >> 16, NULL};
+    const int64_t t = SHAPE(2, 2), dim = INTEGER(3) & 0xffff, half = dim / 2, info_row = INTEGER(9),
+                  at_angles = INTEGER(7), pass = INTEGER(10);
+    const block_matrix w = {image + INTEGER(6), from.columns, 2 * t, 2 * t};
+    const float *weight = image + INTEGER(5), *angles = image + (at_angles < 0 ? 0 : at_angles);
+    const int32_t *info = (const int32_t *)(const void *)(image + INTEGER(8));
+    const bool pages = NDIM(2) == 4;
+    const int64_t row = STRIDE(2, 0), other = STRIDE(2, 1), column = STRIDE(2, 2),
+                  page = pages ? SHAPE(2, 3) : 1, slot = pages ? STRIDE(2, 3) : 0;
+    float *x = BLOCK_SHARED, *sums = x + BLOCK_X, *to = ARG(float, 2);
     const int64_t r = block_rows(from.rows, w.k, w.columns);
+    block_prefetch(image + INTEGER(11), INTEGER(12));
     for (int64_t first = 0; first < from.rows; first += r) {
         block_take(&from, first, r, weight, x, sums);
         block_product(r, x, w, sums);
@@ -333,9 +67,9 @@ BLOCK_KERNEL(project)
             if (position < 0) {
                 continue;
             }
-            const float *angle = angles + position * dim + at_column + c;
-            const float cosine = at_column < 0 ? 1 : angle[0],
-                        sine = at_column < 0 ? 0 : angle[half];
+            const float *angle = angles + position * dim + c;
+            const float cosine = at_angles < 0 ? 1 : angle[0],
+                        sine = at_angles < 0 ? 0 : angle[half];
             float *out = to + c * column +
                          (pages ? mine[1 + position / page] * row + position % page * slot
                                 : (first + i) * row);
@@ -345,141 +79,224 @@ BLOCK_KERNEL(project)
     }
 }
 
-/* The attention of one head of one row to all tokens of its sequence, times the rows of w for this head. Of q,
- * keys and values it gets the first piece of the head: the others follow in memory.
- * 0 q [rows, 2, columns], 1 keys [pages, 2, columns, tokens], 2 values, the same, 3 info, 4 w [dim, width],
- * 5 output [width], 6 scalar: pass, 7 scalar: row, then the other pieces */
-BLOCK_KERNEL(attend)
+/* Shared memory of `attend`. Scores, pages and lanes are by row. */
+enum { ATTEND_KEYS = 4096, ATTEND_PAGES = 2048, ATTEND_LANES = 32, ATTEND_SPLIT = 4 };
+
+typedef struct block_attention {
+    int32_t rows, dim, page, chunk, each; /* keys and pages of a row at a time */
+    float *q, *seen, *scores, *lanes, *top, *weight, *shrink, *sums;
+    int32_t *pages, *length;
+} block_attention;
+
+BLOCK_FUNCTION block_attention block_attention_in(float *x, int64_t rows, int64_t dim, int64_t page,
+                                                  int64_t r)
 {
-    enum { KEYS = 4096, LANES = 32 }; /* keys at a time */
-    const int64_t dim = SHAPE(4, 0), page = SHAPE(1, 3), width = SHAPE(5, 0), row = INTEGER(7);
-    const int64_t k_page = STRIDE(1, 0), k_dim = page, k_key = 1, v_page = STRIDE(2, 0),
-                  v_key = dim;
-    const float *query = ARG(float, 0) + row * STRIDE(0, 0), *keys = ARG(float, 1),
-                *values = ARG(float, 2);
-    const int32_t *info = ARG(int32_t, 3) + row * STRIDE(3, 0);
-    const int64_t all = info[0] + INTEGER(6) + 1;
-    float *x = BLOCK_SHARED, *q = x, *seen = q + dim, *scores = seen + dim, *lanes = scores + KEYS,
-          *sums = x + BLOCK_X, *to = ARG(float, 5);
-    const float scale = 1 / sqrtf((float)dim);
-    float top = -INFINITY, weight = 0;
-    for (int64_t d = BLOCK_ME; d < dim; d += BLOCK_SIZE) {
-        q[d] = query[d] * scale;
-        seen[d] = 0;
-    }
-    for (int64_t first = 0; first < all; first += KEYS) {
-        const int64_t n = block_least(KEYS, all - first);
-        float largest = -INFINITY, sum = 0;
-        BLOCK_SYNC();
-        for (int64_t j = BLOCK_ME; j < n; j += BLOCK_SIZE) {
-            const float *key = keys + info[1 + (first + j) / page] * k_page +
-                               (first + j) % page * k_key;
-            float dot = 0;
-            BLOCK_UNROLL_8
-            for (int64_t d = 0; d < dim; d++) {
-                dot += q[d] * key[d * k_dim];
+    block_attention a;
+    a.rows = (int32_t)rows;
+    a.dim = (int32_t)dim;
+    a.page = (int32_t)page;
+    a.chunk = (int32_t)block_least(ATTEND_KEYS / rows, (ATTEND_PAGES / rows - 2) * page);
+    a.each = (int32_t)(ATTEND_PAGES / rows);
+    a.q = x;
+    a.seen = a.q + (rows * dim + 3) / 4 * 4; /* at a multiple of 16 bytes */
+    a.scores = a.seen + r * dim;
+    a.lanes = a.scores + ATTEND_KEYS;
+    a.top = a.lanes + BLOCK_ROWS * ATTEND_LANES;
+    a.weight = a.top + BLOCK_ROWS;
+    a.shrink = a.weight + BLOCK_ROWS;
+    a.length = (int32_t *)(void *)(a.shrink + BLOCK_ROWS);
+    a.pages = a.length + BLOCK_ROWS;
+    a.sums = x + BLOCK_X;
+    return a;
+}
+
+/* Keys first .. first + n - 1 of each row. A thread has some dims of a key. */
+BLOCK_FUNCTION void block_score(const block_attention *a, const float *keys, int64_t k_page,
+                                int32_t first, int32_t n)
+{
+    const int32_t all = a->rows * n;
+    int32_t split = (int32_t)block_least(block_least(BLOCK_SIZE / all, ATTEND_SPLIT), a->dim);
+    split = split > 1 ? split : 1;
+    for (int32_t unit = (int32_t)BLOCK_ME; unit < all * split; unit += (int32_t)BLOCK_SIZE) {
+        const int32_t at = unit % all, part = unit / all, i = at / n, j = at % n,
+                      begin = part * a->dim / split, end = (part + 1) * a->dim / split;
+        float dot = 0;
+        if (first + j < a->length[i]) {
+            const int32_t in_page = (first + j) % a->page,
+                          page = a->pages[i * a->each + (first + j) / a->page - first / a->page];
+            const float *key = keys + page * k_page + in_page, *query = a->q + i * a->dim;
+            BLOCK_UNROLL_16
+            for (int32_t d = begin; d < end; d++) {
+                dot += query[d] * key[d * a->page];
             }
-            scores[j] = dot;
         }
-        BLOCK_SYNC();
-        for (int64_t lane = BLOCK_ME; lane < LANES; lane += BLOCK_SIZE) {
-            float most = -INFINITY;
-            for (int64_t j = lane; j < n; j += LANES) {
-                most = scores[j] > most ? scores[j] : most;
-            }
-            lanes[lane] = most;
-        }
-        BLOCK_SYNC();
-        for (int64_t lane = 0; lane < LANES; lane++) {
-            largest = lanes[lane] > largest ? lanes[lane] : largest;
-        }
-        largest = largest > top ? largest : top;
-        BLOCK_SYNC();
-        for (int64_t j = BLOCK_ME; j < n; j += BLOCK_SIZE) {
-            scores[j] = expf(scores[j] - largest);
-        }
-        BLOCK_SYNC();
-        for (int64_t lane = BLOCK_ME; lane < LANES; lane += BLOCK_SIZE) {
-            float some = 0;
-            for (int64_t j = lane; j < n; j += LANES) {
-                some += scores[j];
-            }
-            lanes[lane] = some;
-        }
-        BLOCK_SYNC();
-        for (int64_t lane = 0; lane < LANES; lane++) {
-            sum += lanes[lane];
-        }
-        const float shrink = expf(top - largest); /* 0 at first */
-        weight = weight * shrink + sum;
-        top = largest;
-        /* The sum of values: a thread has one dim and every split-th key. */
-        const int64_t split = block_least(BLOCK_SIZE / dim > 1 ? BLOCK_SIZE / dim : 1,
-                                          BLOCK_SUMS / dim);
-        for (int64_t unit = BLOCK_ME; unit < dim * split; unit += BLOCK_SIZE) {
-            const int64_t d = unit % dim;
-            float some = 0;
-            BLOCK_UNROLL_8
-            for (int64_t j = unit / dim; j < n; j += split) {
-                some +=
-                    scores[j] *
-                    values[info[1 + (first + j) / page] * v_page + (first + j) % page * v_key + d];
-            }
-            sums[unit] = some;
-        }
-        BLOCK_SYNC();
-        for (int64_t d = BLOCK_ME; d < dim; d += BLOCK_SIZE) {
-            float some = seen[d] * shrink;
-            for (int64_t part = 0; part < split; part++) {
-                some += sums[part * dim + d];
-            }
-            seen[d] = some;
-        }
-    }
-    for (int64_t d = BLOCK_ME; d < dim; d += BLOCK_SIZE) { /* each its own */
-        seen[d] = weight > 0 ? seen[d] / weight : 0;
+        a->sums[unit] = dot;
     }
     BLOCK_SYNC();
-    const block_matrix w = {ARG(float, 4), dim, STRIDE(4, 0), width, width, 0};
-    block_product(1, seen, w, sums);
-    for (int64_t c = BLOCK_ME; c < width; c += BLOCK_SIZE) {
-        to[c] = sums[c];
+    for (int32_t at = (int32_t)BLOCK_ME; at < a->rows * ATTEND_LANES; at += (int32_t)BLOCK_SIZE) {
+        const int32_t i = at / ATTEND_LANES;
+        float most = -INFINITY;
+        for (int32_t j = at % ATTEND_LANES; j < n; j += ATTEND_LANES) {
+            float score = 0;
+            for (int32_t part = 0; part < split; part++) {
+                score += a->sums[part * all + i * n + j];
+            }
+            score = first + j < a->length[i] ? score : -INFINITY;
+            a->scores[i * a->chunk + j] = score;
+            most = score > most ? score : most;
+        }
+        a->lanes[at] = most;
+    }
+    BLOCK_SYNC();
+    for (int32_t i = (int32_t)BLOCK_ME; i < a->rows; i += (int32_t)BLOCK_SIZE) {
+        float largest = a->top[i];
+        BLOCK_UNROLL
+        for (int32_t lane = 0; lane < ATTEND_LANES; lane++) {
+            const float most = a->lanes[i * ATTEND_LANES + lane];
+            largest = most > largest ? most : largest;
+        }
+        a->shrink[i] = largest > -INFINITY ? expf(a->top[i] - largest) : 1; /* 0 at first */
+        a->top[i] = largest;
+    }
+    BLOCK_SYNC();
+    for (int32_t at = (int32_t)BLOCK_ME; at < a->rows * ATTEND_LANES; at += (int32_t)BLOCK_SIZE) {
+        const int32_t i = at / ATTEND_LANES;
+        float some = 0;
+        for (int32_t j = at % ATTEND_LANES; j < n; j += ATTEND_LANES) {
+            const float score = a->scores[i * a->chunk + j];
+            const float share = score > -INFINITY ? expf(score - a->top[i]) : 0;
+            a->scores[i * a->chunk + j] = share;
+            some += share;
+        }
+        a->lanes[at] = some;
+    }
+    BLOCK_SYNC();
+}
+
+/* Adds the values of these keys. A thread has one dim and every split-th key. `seen` is transposed: r rows. */
+BLOCK_FUNCTION void block_mix_values(const block_attention *a, const float *values, int64_t v_page,
+                                     int32_t first, int32_t n, int32_t r)
+{
+    const int32_t all = a->rows * a->dim;
+    int32_t split = (int32_t)block_least(BLOCK_SIZE / all, BLOCK_SUMS / all);
+    split = split > 1 ? split : 1;
+    for (int32_t unit = (int32_t)BLOCK_ME; unit < all * split; unit += (int32_t)BLOCK_SIZE) {
+        const int32_t d = unit % a->dim, i = unit / a->dim % a->rows,
+                      there = a->length[i] - first < n ? a->length[i] - first : n;
+        const int32_t *pages = a->pages + i * a->each - first / a->page;
+        const float *scores = a->scores + i * a->chunk;
+        float some = 0;
+        BLOCK_UNROLL_16
+        for (int32_t j = unit / all; j < there; j += split) {
+            some +=
+                scores[j] *
+                values[pages[(first + j) / a->page] * v_page + (first + j) % a->page * a->dim + d];
+        }
+        a->sums[unit] = some;
+    }
+    BLOCK_SYNC();
+    for (int32_t at = (int32_t)BLOCK_ME; at < all; at += (int32_t)BLOCK_SIZE) {
+        const int32_t d = at % a->dim, i = at / a->dim;
+        float some = a->seen[d * r + i] * a->shrink[i];
+        for (int32_t part = 0; part < split; part++) {
+            some += a->sums[part * all + at];
+        }
+        a->seen[d * r + i] = some;
+    }
+    for (int32_t i = (int32_t)BLOCK_ME; i < a->rows; i += (int32_t)BLOCK_SIZE) {
+        float sum = a->weight[i] * a->shrink[i];
+        BLOCK_UNROLL
+        for (int32_t lane = 0; lane < ATTEND_LANES; lane++) {
+            sum += a->lanes[i * ATTEND_LANES + lane];
+        }
+        a->weight[i] = sum;
+    }
+    BLOCK_SYNC();
+}
+
+/* The attention of one head of some rows to all tokens of their sequences, times the rows of w for this head. Of q,
+ * keys and values it gets the first piece of the head: the others follow in memory.
+ * 0 q [all rows, 2, columns], 1 keys [pages, 2, columns, tokens], 2 values, the same, 3 image, 4 output [rows, width].
+ * Scalars: 5 dim, 6 pass, 7 first row, 8 w [dim, width], 9 info, 10 its row; then the other pieces */
+BLOCK_KERNEL(attend)
+{
+    const float *image = ARG(float, 3);
+    const int64_t rows = SHAPE(4, 0), width = SHAPE(4, 1), dim = INTEGER(5), page = SHAPE(1, 3),
+                  first_row = INTEGER(7), info_row = INTEGER(10);
+    const int64_t k_page = STRIDE(1, 0), v_page = STRIDE(2, 0), r = block_rows(rows, dim, width);
+    const float *query = ARG(float, 0) + first_row * STRIDE(0, 0), *keys = ARG(float, 1),
+                *values = ARG(float, 2);
+    const int32_t *info = (const int32_t *)(const void *)(image + INTEGER(9)) +
+                          first_row * info_row;
+    const float scale = 1 / sqrtf((float)dim);
+    float *to = ARG(float, 4);
+    for (int64_t from = 0; from < rows; from += r) {
+        const int64_t here = block_least(r, rows - from);
+        const block_attention a = block_attention_in(BLOCK_SHARED, here, dim, page, r);
+        int64_t longest = 0;
+        BLOCK_SYNC();
+        for (int64_t at = BLOCK_ME; at < here * dim; at += BLOCK_SIZE) {
+            a.q[at] = query[(from + at / dim) * STRIDE(0, 0) + at % dim] * scale;
+        }
+        for (int64_t at = BLOCK_ME; at < r * dim; at += BLOCK_SIZE) {
+            a.seen[at] = 0;
+        }
+        for (int64_t i = 0; i < here; i++) {
+            const int64_t length = info[(from + i) * info_row] + INTEGER(6) + 1;
+            longest = length > longest ? length : longest;
+            if (BLOCK_ME == 0) {
+                a.length[i] = (int32_t)(length > 0 ? length : 0);
+                a.top[i] = -INFINITY;
+                a.weight[i] = 0;
+            }
+        }
+        for (int64_t first = 0; first < longest; first += a.chunk) {
+            const int64_t n = block_least(a.chunk, longest - first), at_page = first / page,
+                          pages = (first + n - 1) / page - at_page + 1;
+            for (int64_t at = BLOCK_ME; at < here * pages; at += BLOCK_SIZE) {
+                a.pages[at / pages * a.each + at % pages] =
+                    info[(from + at / pages) * info_row + 1 + at_page + at % pages];
+            }
+            BLOCK_SYNC();
+            block_score(&a, keys, k_page, (int32_t)first, (int32_t)n);
+            block_mix_values(&a, values, v_page, (int32_t)first, (int32_t)n, (int32_t)r);
+        }
+        BLOCK_SYNC();
+        for (int64_t at = BLOCK_ME; at < here * dim; at += BLOCK_SIZE) {
+            const int64_t i = at % here, d = at / here;
+            a.seen[d * r + i] = a.weight[i] > 0 ? a.seen[d * r + i] / a.weight[i] : 0;
+        }
+        BLOCK_SYNC();
+        const block_matrix w = {image + INTEGER(8), dim, width, width};
+        block_product(r, a.seen, w, a.sums);
+        for (int64_t at = BLOCK_ME; at < here * width; at += BLOCK_SIZE) {
+            to[(from + at / width) * STRIDE(4, 0) + at % width] =
+                a.sums[at % width * r + at / width];
+        }
     }
 }
 
-/* x1 = x + the parts of all heads, and normalise(x1). Arguments 0 to 4 of mix and mix_route. Leaves rows
- * first .. first + r - 1 of the latter in shared memory. */
-#define BLOCK_MIX(first, r)                                                                        \
-    do {                                                                                           \
-        const int64_t rows_ = SHAPE(0, 0), width_ = SHAPE(0, 1), heads_ = SHAPE(1, 0);             \
-        const int64_t n_ = block_least((r), rows_ - (first));                                      \
-        const float *from_ = ARG(float, 0), *parts_ = ARG(float, 1);                               \
-        float *to_ = ARG(float, 3), *normed_ = ARG(float, 4);                                      \
-        for (int64_t at_ = BLOCK_ME; at_ < n_ * width_; at_ += BLOCK_SIZE) {                       \
-            const int64_t i_ = (first) + at_ / width_, c_ = at_ % width_;                          \
-            float sum_ = from_[i_ * STRIDE(0, 0) + c_];                                            \
-            BLOCK_UNROLL_8                                                                         \
-            for (int64_t head_ = 0; head_ < heads_; head_++) {                                     \
-                sum_ += parts_[head_ * STRIDE(1, 0) + i_ * STRIDE(1, 1) + c_];                     \
-            }                                                                                      \
-            to_[i_ * STRIDE(3, 0) + c_] = sum_;                                                    \
-        }                                                                                          \
-        BLOCK_SYNC();                                                                              \
-        const block_source mixed_ = {to_, STRIDE(3, 0), rows_, width_, NULL, 1};                   \
-        block_take(&mixed_, (first), (r), ARG(float, 2), x, sums);                                 \
-        for (int64_t at_ = BLOCK_ME; at_ < n_ * width_; at_ += BLOCK_SIZE) {                       \
-            const int64_t i_ = at_ / width_, c_ = at_ % width_;                                    \
-            normed_[((first) + i_) * STRIDE(4, 0) + c_] = x[c_ * (r) + i_];                        \
-        }                                                                                          \
-    } while (0)
-
-/* 0 x, 1 parts [heads, rows, width], 2 weight, 3 output x1, 4 output normed */
+/* Some rows and columns of x1 = x + the parts of all heads.
+ * 0 x: its first columns; the others follow, 1 the first part that it needs [rows, width]: that of the other heads are
+ * `head` apart, 2 image, 3 output: its rows and columns of x1. Scalars: 4 heads, 5 head, 6 its first row, 7 its first column,
+ * 8, 9 what to prefetch; then the other parts */
 BLOCK_KERNEL(mix)
 {
-    float *x = BLOCK_SHARED, *sums = x + BLOCK_X;
-    const int64_t rows = SHAPE(0, 0), r = block_rows(rows, SHAPE(0, 1), 1);
-    for (int64_t first = 0; first < rows; first += r) {
-        BLOCK_MIX(first, r);
+    const float *image = ARG(float, 2);
+    const int64_t rows = SHAPE(3, 0), columns = SHAPE(3, 1), heads = INTEGER(4), head = INTEGER(5),
+                  from_row = STRIDE(0, 0), part_row = STRIDE(1, 0), to_row = STRIDE(3, 0);
+    const float *from = ARG(float, 0) + INTEGER(6) * from_row + INTEGER(7),
+                *parts = ARG(float, 1) + INTEGER(7);
+    float *to = ARG(float, 3);
+    block_prefetch(image + INTEGER(8), INTEGER(9));
+    for (int64_t at = BLOCK_ME; at < rows * columns; at += BLOCK_SIZE) {
+        const int64_t i = at / columns, c = at % columns;
+        float sum = from[i * from_row + c];
+        BLOCK_UNROLL_16
+        for (int64_t h = 0; h < heads; h++) {
+            sum += parts[h * head + i * part_row + c];
+        }
+        to[i * to_row + c] = sum;
     }
 }
 
@@ -509,70 +326,27 @@ BLOCK_FUNCTION void block_choose(const float *scores, int64_t r, int32_t experts
     }
 }
 
-/* Sorts the choices by expert. `counts` has room for a number of each expert. */
-BLOCK_FUNCTION void block_group(const int32_t *choice, int64_t choices, int64_t rows,
-                                int32_t experts, int32_t *groups, int64_t n_groups,
-                                int64_t group_row, int32_t *places, int32_t *counts)
-{
-    BLOCK_SYNC(); /* all choices are written */
-    for (int64_t e = BLOCK_ME; e < experts; e += BLOCK_SIZE) {
-        int32_t count = 0;
-        for (int64_t j = 0; j < choices; j++) {
-            count += choice[j] == e;
-        }
-        counts[e] = count;
-    }
-    for (int64_t j = BLOCK_ME; j < choices; j += BLOCK_SIZE) {
-        if (choice[j] < 0) {
-            places[j] = -1;
-        }
-    }
-    BLOCK_SYNC();
-    for (int64_t e = BLOCK_ME; e < experts; e += BLOCK_SIZE) {
-        int64_t group = 0;
-        int32_t index = 0;
-        for (int64_t before = 0; before < e; before++) {
-            group += counts[before] > 0;
-        }
-        for (int64_t j = 0; counts[e] && j < choices; j++) {
-            if (choice[j] == e) {
-                places[j] = (int32_t)(group * rows) + index;
-                groups[group * group_row + 2 + index++] = (int32_t)j;
-            }
-        }
-        if (counts[e]) {
-            groups[group * group_row] = (int32_t)e;
-            groups[group * group_row + 1] = counts[e];
-        }
-    }
-    int64_t used = 0;
-    for (int32_t e = 0; e < experts; e++) {
-        used += counts[e] > 0;
-    }
-    for (int64_t group = used + BLOCK_ME; group < n_groups; group += BLOCK_SIZE) {
-        groups[group * group_row + 1] = 0;
-    }
-}
+/* Shared memory of the tasks of experts, behind the sums: experts of each row, whether any row has an expert, the
+ * rows of a group, and shares. */
+enum { ROUTE_CHOICES = 4096, ROUTE_EXPERTS = 256 };
+#ifndef __cplusplus
+_Static_assert(3 * ROUTE_CHOICES + ROUTE_EXPERTS <= BLOCK_MORE, "there is room");
+#endif
 
-/* mix, and the experts of each row. Groups are the experts that were chosen, in their order: expert, number
- * of rows, and for each the index of its choice. A place is the number of the group, times the number of rows,
- * plus the index in the group; -1: the row has no token.
- * ... 5 router [width, experts], 6 info, 7 output choice [rows, chosen], 8 output shares [rows, chosen],
- * 9 output groups [groups, 2 + rows], 10 output places [rows, chosen]: these four are dense, 11 scalar: pass */
-BLOCK_KERNEL(mix_route)
+/* The experts of each row: choice [rows, chosen], -1: the row has no token; shares, the same, if not NULL. All are in
+ * shared memory, but x1. `from` is x1, `norm` the weight of the norm with the router behind it. */
+BLOCK_FUNCTION void block_route(const block_source *from, const float *norm, int64_t experts,
+                                int64_t chosen, const int32_t *info, int64_t info_row, int64_t pass,
+                                float *x, float *sums, int32_t *choice, float *shares)
 {
-    float *x = BLOCK_SHARED, *sums = x + BLOCK_X, *shares = ARG(float, 8);
-    const int64_t rows = SHAPE(0, 0), width = SHAPE(0, 1), experts = SHAPE(5, 1),
-                  chosen = SHAPE(7, 1), info_row = STRIDE(6, 0), pass = INTEGER(11);
-    const int64_t r = block_rows(rows, width, experts);
-    const block_matrix router = {ARG(float, 5), width, STRIDE(5, 0), experts, experts, 0};
-    const int32_t *info = ARG(int32_t, 6);
-    int32_t *choice = ARG(int32_t, 7);
-    for (int64_t first = 0; first < rows; first += r) {
-        BLOCK_MIX(first, r);
-        BLOCK_SYNC();
+    const int64_t r = block_rows(from->rows, from->columns, experts);
+    const block_matrix router = {norm + (from->columns + 31) / 32 * 32, from->columns, experts,
+                                 experts};
+    for (int64_t first = 0; first < from->rows; first += r) {
+        block_take(from, first, r, norm, x, sums);
         block_product(r, x, router, sums);
-        for (int64_t i = first + BLOCK_ME; i < block_least(first + r, rows); i += BLOCK_SIZE) {
+        for (int64_t i = first + BLOCK_ME; i < block_least(first + r, from->rows);
+             i += BLOCK_SIZE) {
             if (info[i * info_row] + pass >= 0) {
                 block_choose(sums + i - first, r, (int32_t)experts, chosen, choice + i * chosen,
                              shares + i * chosen);
@@ -584,99 +358,130 @@ BLOCK_KERNEL(mix_route)
             }
         }
     }
-    block_group(choice, rows * chosen, rows, (int32_t)experts, ARG(int32_t, 9), SHAPE(9, 0),
-                STRIDE(9, 0), ARG(int32_t, 10), (int32_t *)(void *)x);
+    BLOCK_SYNC();
 }
 
-/* part = (silu(x gate) * (x up)) down: gate and up are two runs of `both`. */
-BLOCK_FUNCTION void block_feed(const block_source *from, block_matrix both, block_matrix down,
-                               float *part, int64_t part_row, float *x)
+/* Whether any row has an expert. */
+BLOCK_FUNCTION void block_find_experts(const int32_t *choice, int64_t choices, int64_t experts,
+                                       int32_t *used)
 {
+    for (int64_t e = BLOCK_ME; e < experts; e += BLOCK_SIZE) {
+        int32_t found = 0;
+        for (int64_t j = 0; j < choices; j++) {
+            found |= choice[j] == e;
+        }
+        used[e] = found;
+    }
+    BLOCK_SYNC();
+}
+
+/* part = (silu(y gate) * (y up)) down, with y = normalise(x): `at` are gate and up [width, 2, t], then down [t, width]. */
+BLOCK_FUNCTION void block_feed(const block_source *from, const float *norm, const float *at,
+                               int64_t t, float *part, float *x)
+{
+    const int64_t width = from->columns;
+    const block_matrix both = {at, width, 2 * t, 2 * t},
+                       down = {at + 2 * width * t, t, width, width};
     float *sums = x + BLOCK_X;
-    const int64_t t = both.run,
-                  r = block_rows(from->rows, both.k > t ? both.k : t,
-                                 both.columns > down.columns ? both.columns : down.columns);
+    const int64_t r = block_rows(from->rows, width > t ? width : t, 2 * t > width ? 2 * t : width);
     for (int64_t first = 0; first < from->rows; first += r) {
-        block_take(from, first, r, NULL, x, sums);
+        block_take(from, first, r, norm, x, sums);
         block_product(r, x, both, sums);
-        for (int64_t at = BLOCK_ME; at < t * r; at += BLOCK_SIZE) {
-            const float gate = sums[at], up = sums[t * r + at];
-            x[at] = gate / (1 + expf(-gate)) * up;
+        for (int64_t i = BLOCK_ME; i < t * r; i += BLOCK_SIZE) {
+            const float gate = sums[i], up = sums[t * r + i];
+            x[i] = gate / (1 + expf(-gate)) * up;
         }
         BLOCK_SYNC();
         block_product(r, x, down, sums);
-        for (int64_t at = BLOCK_ME; at < block_least(r, from->rows - first) * down.columns;
-             at += BLOCK_SIZE) {
-            const int64_t i = at / down.columns, c = at % down.columns;
-            part[(first + i) * part_row + c] = sums[c * r + i];
+        for (int64_t i = 0; i < block_least(r, from->rows - first); i++) {
+            const int64_t row = from->list ? from->list[first + i] : first + i;
+            for (int64_t c = BLOCK_ME; c < width; c += BLOCK_SIZE) {
+                part[row * width + c] = sums[c * r + i];
+            }
         }
     }
 }
 
-/* A part of the feed-forward block, for some of the hidden columns.
- * 0 x, 1 gate [width, columns], 2 up, 3 down [columns, width], 4 output part [rows, width] */
+/* A part of the feed-forward block, for some of the hidden columns. * 0 x1: a piece of it, 1 image, 2 output part [rows, width]. Scalars: 3 weight of the norm, 4 the
+ * weights of these columns, 5 how many columns, 6 where the piece of x1 begins; then the other pieces of x1 */
 BLOCK_KERNEL(feed)
 {
-    const block_source from = {ARG(float, 0), STRIDE(0, 0), SHAPE(0, 0), SHAPE(0, 1), NULL, 1};
-    const int64_t t = SHAPE(1, 1);
-    const float *gate = ARG(float, 1), *up = ARG(float, 2);
-    const block_matrix both = {gate, from.columns, STRIDE(1, 0), 2 * t, t, up - gate},
-                       down = {ARG(float, 3), t, STRIDE(3, 0), SHAPE(3, 1), SHAPE(3, 1), 0};
-    block_feed(&from, both, down, ARG(float, 4), STRIDE(4, 0), BLOCK_SHARED);
+    const int64_t rows = SHAPE(2, 0), width = SHAPE(2, 1);
+    const float *image = ARG(float, 1);
+    const block_source from = {ARG(float, 0) - INTEGER(6), width, rows, width, NULL};
+    block_feed(&from, image + INTEGER(3), image + INTEGER(4), INTEGER(5), ARG(float, 2),
+               BLOCK_SHARED);
 }
 
-/* The same for the rows of a group, with the weights of its expert; nothing if it has none.
- * 0 x, 1 groups [groups, 2 + rows], 2 gate [experts, width, columns], 3 up, 4 down [experts, columns, width],
- * 5 output part [rows, width], 6 scalar: experts of a row, 7 scalar: group */
+/* The same for a group: the rows that have an expert in common. Groups are in the order of their experts. Each task finds out
+ * by itself which rows these are, and reads the weights of that expert; it has nothing to do if there are fewer groups.
+ * Its rows of the part are those of x1. Scalars: 3 weight of the norm, and behind it the router [width, experts], 4 the weights of
+ * these columns of the first expert, 5 how many columns, 6 weights of an expert, 7 experts of a row, 8 group, 9 experts, 10 info,
+ * 11 its row, 12 pass, 13 where the piece of x1 begins, times 2, plus 1 if it is the task that stores the choices: then 14 output choice [rows, chosen], 15 output
+ * shares, both dense; then the other pieces of x1 */
 BLOCK_KERNEL(feed_expert)
 {
-    const int32_t *group = ARG(int32_t, 1) + INTEGER(7) * STRIDE(1, 0);
-    if (group[1] == 0) {
+    const int64_t rows = SHAPE(2, 0), width = SHAPE(2, 1), chosen = INTEGER(7),
+                  experts = INTEGER(9), group = INTEGER(8);
+    const float *image = ARG(float, 1), *norm = image + INTEGER(3);
+    const int32_t *info = (const int32_t *)(const void *)(image + INTEGER(10));
+    float *x = BLOCK_SHARED, *sums = x + BLOCK_X;
+    int32_t *choice = (int32_t *)(void *)(sums + BLOCK_SUMS), *used = choice + ROUTE_CHOICES,
+            *list = used + ROUTE_EXPERTS;
+    float *shares = (float *)(void *)(list + ROUTE_CHOICES);
+    block_source from = {ARG(float, 0) - INTEGER(13) / 2, width, rows, width, NULL};
+    block_route(&from, norm, experts, chosen, info, INTEGER(11), INTEGER(12), x, sums, choice,
+                shares);
+    if (INTEGER(13) % 2) {
+        for (int64_t at = BLOCK_ME; at < rows * chosen; at += BLOCK_SIZE) {
+            ARG(int32_t, 14)[at] = choice[at];
+            ARG(float, 15)[at] = shares[at];
+        }
+    }
+    block_find_experts(choice, rows * chosen, experts, used);
+    int64_t expert = -1, before = -1, n = 0; /* the same in all threads */
+    for (int64_t e = 0; e < experts && expert < 0; e++) {
+        before += used[e];
+        expert = used[e] && before == group ? e : -1;
+    }
+    if (expert < 0) {
         return;
     }
-    const block_source from = {ARG(float, 0), STRIDE(0, 0), group[1],
-                               SHAPE(0, 1),   group + 2,    INTEGER(6)};
-    const int64_t t = SHAPE(2, 2);
-    const float *gate = ARG(float, 2) + group[0] * STRIDE(2, 0),
-                *up = ARG(float, 3) + group[0] * STRIDE(3, 0);
-    const block_matrix both = {gate, from.columns, STRIDE(2, 1), 2 * t, t, up - gate},
-                       down = {ARG(float, 4) + group[0] * STRIDE(4, 0),
-                               t,
-                               STRIDE(4, 1),
-                               SHAPE(4, 2),
-                               SHAPE(4, 2),
-                               0};
-    block_feed(&from, both, down, ARG(float, 5), STRIDE(5, 0), BLOCK_SHARED);
-}
-
-/* How many threads share an element of a sum over `count` parts. */
-BLOCK_FUNCTION int64_t block_split(int64_t elements, int64_t count)
-{
-    const int64_t split = block_least(block_least(BLOCK_SIZE / elements, BLOCK_SUMS / elements),
-                                      count);
-    return split > 1 ? split : 1;
+    for (int64_t j = 0; j < rows * chosen; j++) {
+        if (choice[j] == expert) {
+            if (BLOCK_ME == 0) {
+                list[n] = (int32_t)(j / chosen);
+            }
+            n++;
+        }
+    }
+    BLOCK_SYNC();
+    from.list = list;
+    from.rows = n;
+    block_feed(&from, norm, image + INTEGER(4) + expert * INTEGER(6), INTEGER(5), ARG(float, 2), x);
 }
 
 /* Some columns of x2 = x1 + the sum of the parts.
- * 0 x1, 1 the first part [rows, width]; the others follow, 2 output: the columns of x2, 3 scalar: the first of them,
- * 4 scalar: number of parts */
+ * 0 x1: its first piece; the others follow, 1 the first part [rows, width]; the others follow, 2 output: the columns of x2.
+ * Scalars: 3 the first of them,
+ * 4 number of parts; then the other parts, or what stands for them */
 BLOCK_KERNEL(sum)
 {
     const int64_t columns = SHAPE(2, 1), slices = INTEGER(4), all = SHAPE(2, 0) * columns,
                   row = SHAPE(1, 1), slice = SHAPE(1, 0) * row, split = block_split(all, slices),
-                  start = INTEGER(3);
+                  start = INTEGER(3), from_row = row, to_row = STRIDE(2, 0);
     const float *from = ARG(float, 0) + start, *parts = ARG(float, 1) + start;
     float *sums = BLOCK_SHARED, *to = ARG(float, 2);
     for (int64_t unit = BLOCK_ME; unit < all * split; unit += BLOCK_SIZE) {
         const int64_t at = unit % all, i = at / columns, c = at % columns;
         const float *part = parts + i * row + c;
-        float sum = unit < all ? from[i * STRIDE(0, 0) + c] : 0;
-        BLOCK_UNROLL_32
+        float sum = unit < all ? from[i * from_row + c] : 0;
+        BLOCK_UNROLL_16
         for (int64_t s = unit / all; s < slices; s += split) {
             sum += part[s * slice];
         }
         if (split == 1) {
-            to[i * STRIDE(2, 0) + c] = sum;
+            to[i * to_row + c] = sum;
         } else {
             sums[unit] = sum;
         }
@@ -687,39 +492,51 @@ BLOCK_KERNEL(sum)
         for (int64_t s = 1; s < split; s++) {
             sum += sums[s * all + at];
         }
-        to[at / columns * STRIDE(2, 0) + at % columns] = sum;
+        to[at / columns * to_row + at % columns] = sum;
     }
 }
 
 /* Some columns of x2 = x1 + the parts of the experts of each row, times their shares.
- * 0 x1, 1 the first part [rows, width] of [groups, slices], 2 places, 3 shares, 4 output: the columns of x2, 5 scalar: the
- * first of them */
+ * 0 x1: its first piece; the others follow, 1 the first part [rows, width] of [groups, slices], 2 output: the columns of x2, 3
+ * choice, 4 shares. Scalars: 5 the first of the columns, 6 slices, 7 experts; then the other parts, or what stands for them */
 BLOCK_KERNEL(sum_experts)
 {
-    const int64_t rows = SHAPE(4, 0), columns = SHAPE(4, 1), slices = INTEGER(6),
-                  all = rows * columns, chosen = SHAPE(2, 1), row = SHAPE(1, 1), slice = rows * row,
-                  group = slices * slice, split = block_split(all, slices), start = INTEGER(5);
+    const int64_t rows = SHAPE(2, 0), columns = SHAPE(2, 1), slices = INTEGER(6),
+                  experts = INTEGER(7), all = rows * columns, chosen = SHAPE(3, 1),
+                  row = SHAPE(1, 1), slice = rows * row, group = slices * slice,
+                  split = block_split(all, slices), start = INTEGER(5), from_row = row,
+                  to_row = STRIDE(2, 0);
     const float *from = ARG(float, 0) + start, *parts = ARG(float, 1) + start,
-                *shares = ARG(float, 3);
-    const int32_t *places = ARG(int32_t, 2);
-    float *sums = BLOCK_SHARED, *to = ARG(float, 4);
+                *shares = ARG(float, 4);
+    const int32_t *choice = ARG(int32_t, 3);
+    int32_t *used = (int32_t *)(void *)(BLOCK_SHARED + BLOCK_SUMS);
+    block_find_experts(choice, rows * chosen, experts, used);
+    for (int64_t e = BLOCK_ME; e < experts; e += BLOCK_SIZE) { /* the group of each */
+        int32_t before = 0;
+        for (int64_t other = 0; other < e; other++) {
+            before += used[other];
+        }
+        used[ROUTE_EXPERTS + e] = before;
+    }
+    BLOCK_SYNC();
+    float *sums = BLOCK_SHARED, *to = ARG(float, 2);
     for (int64_t unit = BLOCK_ME; unit < all * split; unit += BLOCK_SIZE) {
         const int64_t at = unit % all, i = at / columns, c = at % columns;
-        float sum = unit < all ? from[i * STRIDE(0, 0) + c] : 0;
+        float sum = unit < all ? from[i * from_row + c] : 0;
         for (int64_t j = i * chosen; j < (i + 1) * chosen; j++) {
-            if (places[j] < 0) {
+            if (choice[j] < 0) {
                 continue;
             }
-            const float *part = parts + places[j] / rows * group + places[j] % rows * row + c;
+            const float *part = parts + used[ROUTE_EXPERTS + choice[j]] * group + i * row + c;
             float some = 0;
-            BLOCK_UNROLL_32
+            BLOCK_UNROLL_16
             for (int64_t s = unit / all; s < slices; s += split) {
                 some += part[s * slice];
             }
             sum += shares[j] * some;
         }
         if (split == 1) {
-            to[i * STRIDE(4, 0) + c] = sum;
+            to[i * to_row + c] = sum;
         } else {
             sums[unit] = sum;
         }
@@ -730,28 +547,35 @@ BLOCK_KERNEL(sum_experts)
         for (int64_t s = 1; s < split; s++) {
             sum += sums[s * all + at];
         }
-        to[at / columns * STRIDE(4, 0) + at % columns] = sum;
+        to[at / columns * to_row + at % columns] = sum;
     }
 }
 
 /* Some columns of normalise(x) w, and for each row the largest of them and its index.
- * 0 x: its first columns, 1 weight, 2 w [width, columns], 3 output logits [rows, columns], 4 output largest
- * [rows], 5 output index [rows], 6 scalar: the first of the columns, then the other pieces of x */
+ * 0 x: some of its columns, 1 image, 2 output logits [rows, columns], 3 output [2, rows]: the largest,
+ * as floats, and their indices. Scalars: 4 width, 5 weight of the norm, 6 w [width, columns], 7 the first of the columns, 8 the
+ * first of the columns of x; then the other pieces of x */
 BLOCK_KERNEL(logits)
 {
     enum { LANES = 8 };
-    const block_source from = {ARG(float, 0), STRIDE(0, 0), SHAPE(0, 0), SHAPE(2, 0), NULL, 1};
-    const int64_t t = SHAPE(2, 1), r = block_rows(from.rows, from.columns, t), start = INTEGER(6);
-    const block_matrix w = {ARG(float, 2), from.columns, STRIDE(2, 0), t, t, 0};
-    float *x = BLOCK_SHARED, *sums = x + BLOCK_X, *to = ARG(float, 3), *largest = ARG(float, 4),
+    const float *image = ARG(float, 1);
+    const block_source from = {ARG(float, 0) - INTEGER(8), STRIDE(0, 0), SHAPE(0, 0), INTEGER(4),
+                               NULL};
+    const int64_t t = SHAPE(2, 1), r = block_rows(from.rows, from.columns, t), start = INTEGER(7),
+                  to_row = STRIDE(2, 0);
+    const block_matrix w = {image + INTEGER(6), from.columns, t, t};
+    float *x = BLOCK_SHARED, *sums = x + BLOCK_X, *to = ARG(float, 2), *largest = ARG(float, 3),
           *best = x;
-    int32_t *index = ARG(int32_t, 5), *which = (int32_t *)(void *)(x + LANES * BLOCK_ROWS);
+    int32_t *index = ARG(int32_t, 3) + STRIDE(3, 0),
+            *which = (int32_t *)(void *)(x + LANES * BLOCK_ROWS);
     for (int64_t first = 0; first < from.rows; first += r) {
         const int64_t n = block_least(r, from.rows - first);
-        block_take(&from, first, r, ARG(float, 1), x, sums);
+        block_take(&from, first, r, image + INTEGER(5), x, sums);
         block_product(r, x, w, sums);
-        for (int64_t at = BLOCK_ME; at < n * t; at += BLOCK_SIZE) {
-            to[(first + at / t) * STRIDE(3, 0) + at % t] = sums[at % t * r + at / t];
+        for (int64_t i = 0; i < n; i++) {
+            for (int64_t c = BLOCK_ME; c < t; c += BLOCK_SIZE) {
+                to[(first + i) * to_row + c] = sums[c * r + i];
+            }
         }
         for (int64_t at = BLOCK_ME; at < n * LANES; at += BLOCK_SIZE) {
             float number = 0;
@@ -777,15 +601,16 @@ BLOCK_KERNEL(logits)
     }
 }
 
-/* The best column of each row.   0 largest [tiles, rows], 1 index [tiles, rows], 2 output tokens [rows] */
+/* The best column of each row.
+ * 0 the first of the pieces of `logits` [2, rows]; the others follow, 1 output tokens [rows], 2 scalar: pieces; then the
+ * other pieces */
 BLOCK_KERNEL(pick)
 {
     enum { LANES = 16 };
-    const int64_t tiles = SHAPE(0, 0), rows = SHAPE(0, 1), largest_row = STRIDE(0, 0),
-                  index_row = STRIDE(1, 0);
+    const int64_t pieces = INTEGER(2), rows = SHAPE(0, 1), piece = 2 * rows;
     const float *largest = ARG(float, 0);
-    const int32_t *index = ARG(int32_t, 1);
-    int32_t *tokens = ARG(int32_t, 2);
+    const int32_t *index = ARG(int32_t, 0) + rows;
+    int32_t *tokens = ARG(int32_t, 1);
     float *best = BLOCK_SHARED;
     int32_t *which = (int32_t *)(void *)(best + LANES * BLOCK_ROWS);
     for (int64_t first = 0; first < rows; first += BLOCK_ROWS) {
@@ -794,9 +619,9 @@ BLOCK_KERNEL(pick)
         for (int64_t at = BLOCK_ME; at < n * LANES; at += BLOCK_SIZE) {
             float number = 0;
             int32_t column = -1;
-            for (int64_t tile = at / n; tile < tiles; tile += LANES) {
-                block_better(largest[tile * largest_row + first + at % n],
-                             index[tile * index_row + first + at % n], &number, &column);
+            for (int64_t i = at / n; i < pieces; i += LANES) {
+                block_better(largest[i * piece + first + at % n], index[i * piece + first + at % n],
+                             &number, &column);
             }
             best[at] = number;
             which[at] = column;
@@ -822,7 +647,6 @@ BLOCK_KERNEL(pick)
     X(project, PTO_CUBE)                                                                           \
     X(attend, PTO_VECTOR)                                                                          \
     X(mix, PTO_VECTOR)                                                                             \
-    X(mix_route, PTO_VECTOR)                                                                       \
     X(feed, PTO_CUBE)                                                                              \
     X(feed_expert, PTO_CUBE)                                                                       \
     X(sum, PTO_VECTOR)                                                                             \

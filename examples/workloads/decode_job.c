@@ -38,7 +38,7 @@ const workload_option decode_options[DECODE_OPTIONS] = {
                         "none: seeded",
                         "", 0, 0, 0, 0, 0},
     [DECODE_DEVICE] = WORKLOAD_DEVICE_OPTION,
-    [DECODE_BLOCKS] = {"blocks", "with --device: tasks of a stage that run at a time", NULL, 128, 2,
+    [DECODE_BLOCKS] = {"blocks", "with --device: tasks of a stage that run at a time", NULL, 64, 2,
                        256, 8, 0},
     [DECODE_SAVE_WEIGHTS] = {"save-weights", "safetensors file to write the weights to", "", 0, 0,
                              0, 0, 0},
@@ -388,9 +388,15 @@ void decode_tell(decode *d)
                  d->seconds[0] * 1e3);
     if (z->tokens > 1) {
         const double more = (double)((z->tokens - 1) * z->batch);
-        workload_say(d->job, "decoding: %.0f tokens in %.2f s, %.0f tokens/s, %.1f ms a step", more,
-                     d->seconds[1], more / d->seconds[1],
-                     d->seconds[1] * 1e3 / (double)(z->tokens - 1));
+        const double steps = (double)(z->tokens - 1);
+        char submit[64] = "";
+        if (d->block) { /* which of the two is the limit */
+            (void)snprintf(submit, sizeof submit, ", of which submit took %.3f",
+                           d->submitting * 1e3 / steps);
+        }
+        workload_say(d->job, "decoding: %.0f tokens in %.2f s, %.0f tokens/s, %.*f ms a step%s",
+                     more, d->seconds[1], more / d->seconds[1], d->block ? 3 : 1,
+                     d->seconds[1] * 1e3 / steps, submit);
     }
 }
 

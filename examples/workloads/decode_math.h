@@ -37,7 +37,7 @@
 #define INTEGER(i) (call.scalar<int64_t>(i))
 #else
 /* Beyond the stack, as on a GPU. Of the thread that runs the kernel. */
-static _Thread_local _Alignas(64) float block_shared[36864];
+static _Thread_local _Alignas(64) float block_shared[49664];
 #define BLOCK_FUNCTION static inline
 #define BLOCK_ME INT64_C(0)
 #define BLOCK_SIZE INT64_C(1)
@@ -71,10 +71,11 @@ static _Thread_local _Alignas(64) float block_shared[36864];
 #define BLOCK_UNROLL_16
 #endif
 
-/* Shared memory, in floats: rows of x, transposed; sums. */
+/* Shared memory, in floats: rows of x, transposed; sums; what else a kernel needs. */
 #define BLOCK_X INT64_C(16384)
 #define BLOCK_SUMS INT64_C(20480)
-#define BLOCK_FLOATS (BLOCK_X + BLOCK_SUMS)
+#define BLOCK_MORE INT64_C(12800) /* of kernels that route */
+#define BLOCK_FLOATS (BLOCK_X + BLOCK_SUMS + BLOCK_MORE)
 #ifndef __cplusplus
 _Static_assert(sizeof block_shared == BLOCK_FLOATS * sizeof(float), "all of it");
 #endif
@@ -144,7 +145,7 @@ BLOCK_FUNCTION void block_product_of(const int r, const int q, const float *x, b
     BLOCK_IS_SHARED(sums);
     const int groups = (int)(w.columns / q), all = (int)w.columns * r, k_end = (int)w.k;
     int split = (int)block_least(block_least(BLOCK_SIZE / groups, BLOCK_SUMS / all), w.k);
-    split = split > 1 ? split : 1;
+    split = split > 64 ? 64 : split > 1 ? split : 1; /* more would take long to add */
     for (int unit = (int)BLOCK_ME; unit < groups * split; unit += (int)BLOCK_SIZE) {
         const int c = unit % groups * q, part = unit / groups;
         const float *from = w.at + c + part * w.ld;
@@ -242,12 +243,11 @@ BLOCK_FUNCTION int64_t block_rows(int64_t rows, int64_t k, int64_t columns)
 
 /* ---- Rows ----------------------------------------------------------------------------------- */
 
-/* Rows of numbers in memory: row i is the one of the matrix at list[i] / share, or without a list row i. */
+/* Rows of numbers in memory: row i is that of the matrix at list[i], or without a list at i. */
 typedef struct block_source {
     const float *at;
     int64_t stride, rows, columns;
     const int32_t *list;
-    int64_t share;
 } block_source;
 
 /* Normalises r rows in shared memory, transposed: divided by the root of their mean square, times the weight.
@@ -297,7 +297,7 @@ BLOCK_FUNCTION void block_take(const block_source *s, int64_t first, int64_t r, 
     BLOCK_UNROLL
     for (int i = 0; i < BLOCK_ROWS; i++) {
         const int64_t number = first + (i < n ? i : 0);
-        row[i] = s->at + (s->list ? s->list[number] / s->share : number) * s->stride;
+        row[i] = s->at + (s->list ? s->list[number] : number) * s->stride;
         square[i] = 0;
     }
     BLOCK_SYNC(); /* the last product was read */

@@ -1,4 +1,4 @@
-/* gpu.cu - kernels of the workloads for a GPU that schedules for itself (pto/gpu.h).
+/* gpu.cu - kernels of the workloads, without decode, for a GPU that schedules for itself (pto/gpu.h).
  *
  * One block runs a task. The kernels work with any number of threads, also with one: a test compiles
  * this file as plain C++ and runs the workloads with it (tests/tools/emulated).
@@ -487,17 +487,9 @@ PTO_GPU_KERNEL(attention_store)
     }
 }
 
-/* ---- decode ---- */
-
-#include "decode_block.h"
-
-static_assert(BLOCK_FLOATS * sizeof(float) <= SHARED_BYTES, "the kernels of decode need more");
-
 /* ---- The module ---- */
 
 PTO_GPU_MODULE_OF(workloads_module, THREADS, SHARED_BYTES, 1, vector_add, vector_add_number,
                   vector_multiply, bgemm_gemm, bgemm_add, cholesky_potrf, cholesky_trsm, cholesky_syrk,
                   cholesky_gemm, stencil_step_tile, attention_attend_first, attention_attend_next,
-                  attention_attend_merge, attention_attend_finish, attention_store, decode_join, decode_embed,
-                  decode_project, decode_attend, decode_mix, decode_mix_route, decode_feed,
-                  decode_feed_expert, decode_sum, decode_sum_experts, decode_logits, decode_pick)
+                  attention_attend_merge, attention_attend_finish, attention_store)

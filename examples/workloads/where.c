@@ -8,8 +8,9 @@
 #include <pto/gpu.h>
 
 #ifdef WORKLOADS_EMULATED
-/* A test has compiled gpu.cu for the CPU (tests/tools/emulated). NULL: it has no such kernel. */
-pto_kernel_fn workload_emulated(const char *name);
+/* A test has compiled gpu.cu and decode.cu for the CPU (tests/tools/emulated). NULL: no such kernel. */
+pto_kernel_fn workloads_module_emulated(const char *name);
+pto_kernel_fn decode_module_emulated(const char *name);
 #endif
 
 pto_status workload_device(workload_job *job, const char *text, bool launched)
@@ -69,7 +70,9 @@ pto_status workload_kernel(workload_job *job, const char *name, pto_worker_type 
         return pto_gpu_kernel(job->rt, full, type, kernel);
     }
 #ifdef WORKLOADS_EMULATED
-    fn = workload_emulated(full) ? workload_emulated(full) : fn;
+    fn = workloads_module_emulated(full) ? workloads_module_emulated(full)
+         : decode_module_emulated(full)  ? decode_module_emulated(full)
+                                         : fn;
 #endif
     PTO_TRY(pto_kernel_register(job->rt, name, type, fn, NULL, kernel));
     if (job->elsewhere) { /* kernels of a simulated device are plain C, too */
@@ -101,8 +104,9 @@ pto_status workload_place_gpu(const workload_job *job, pto_config *config)
     }
     config->device = job->device;
     if (job->device.type == PTO_DEVICE_NVIDIA) {
+        const bool own = !strcmp(job->what->name, "decode"); /* examples/workloads/decode.cu */
         void *module;
-        PTO_TRY(find(job->device, "workloads_module", &module));
+        PTO_TRY(find(job->device, own ? "decode_module" : "workloads_module", &module));
         config->gpu_module = module;
     }
     return PTO_OK;

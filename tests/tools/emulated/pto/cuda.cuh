@@ -126,8 +126,8 @@ template <uint32_t shared_bytes, class... kernels> struct emulated_module {
 
 /* Instead of a module: the kernel of a name. See where.c. */
 #define PTO_GPU_MODULE_OF(name_, threads, shared_bytes, blocks_per_sm, ...)                        \
-    extern "C" pto_kernel_fn workload_emulated(const char *name);                                  \
-    extern "C" pto_kernel_fn workload_emulated(const char *name)                                   \
+    extern "C" pto_kernel_fn name_##_emulated(const char *name);                                   \
+    extern "C" pto_kernel_fn name_##_emulated(const char *name)                                    \
     {                                                                                              \
         return emulated_module<shared_bytes, __VA_ARGS__>::find(name);                             \
     }
