@@ -130,7 +130,7 @@ static void measure(const options *o, const sweep_program *p, int width, double 
     for (int w = 0; w < WAYS; w++) {
         sink_init(&s[w], runtime_make(0, way_inline_ns[w]), SPIN);
         s[w].numbers[KINDS] = steps;
-        submit_all(&s[w], p, &d, WARM_UP);
+        submit_all(&s[w], p, &d, WARM_UP + tasks); /* kernels are timed, and modes tried */
         must(pto_wait(s[w].rt));
     }
     for (int round = 0; round < o->rounds; round++) {

@@ -77,8 +77,8 @@ typedef struct pto_config {
     pto_place place; /* where the scheduler runs */
     uint32_t spin;   /* polls for work before a thread sleeps; or PTO_NO_SPIN */
     /* A kernel that takes less than this is short. Submit runs a short kernel itself (inline
-     * execution) if its dependencies are complete and caller_types includes its type. While the
-     * workers have enough to do, this also applies to kernels of up to 40 times this length. From
+     * execution) if its dependencies are complete and caller_types includes its type. Kernels
+     * of up to 40 times this length are run inline, or not, as trials show what is faster. From
      * 1000000 on, submit runs every kernel that it can, for tests. PTO_NO_INLINE switches inline
      * execution off. There is none with the scheduler on a thread of its own, with guards, for a
      * kernel that was not timed yet, and for the first task on a tensor. */

@@ -69,8 +69,8 @@ const ptoi_option ptoi_options[] = {
      .unit = "ns",
      .help =
          "A kernel that takes less is short. Submit runs a short kernel itself if its dependencies "
-         "are complete and PTO_CALLER includes its type. While the workers have enough to do, this "
-         "also applies to kernels of up to 40 times this length."},
+         "are complete and PTO_CALLER includes its type. Kernels of up to 40 times this length are "
+         "run so, or not, as trials show what is faster."},
     {"PTO_OVERLAP_BUDGET", FIELD(overlap_budget), RANGE(0, UINT64_MAX), .otherwise = 0,
      .unit = "steps",
      .help = "Search steps for one overlap test. If they do not suffice, the regions count as "

@@ -39,10 +39,28 @@ bool ptoi_inline_blocked(pto_runtime *rt, ptoi_inline_wish wish)
         return false;
     }
     uint64_t patience = catch_up(rt) ? rt->inlining.least : 2 * rt->inlining.patience;
+    if (rt->inlining.trial.mode == PTOI_MODE_ALL) {
+        patience = rt->inlining.least; /* it is known to pay, once the others are out of the way */
+    }
     patience = patience < rt->inlining.most ? patience : rt->inlining.most;
     rt->inlining.patience = patience;
     rt->inlining.catch_at = rt->order + patience;
     return true;
+}
+
+void ptoi_inline_look(pto_runtime *rt)
+{
+    ptoi_trial *t = &rt->inlining.trial;
+    const uint32_t before = t->mode;
+    ptoi_trial_look(t, &(ptoi_trial_sight){.ticks = ptoi_ticks(),
+                                           .order = rt->order,
+                                           .level = rt->level,
+                                           .head = rt->ring->head,
+                                           .completed = rt->ring->completed});
+    if (t->mode == PTOI_MODE_ALL && before != PTOI_MODE_ALL) { /* tasks on workers are in the way */
+        rt->inlining.catch_at = rt->order;
+        rt->inlining.patience = rt->inlining.least;
+    }
 }
 
 void ptoi_inline_check_clock(pto_runtime *rt)

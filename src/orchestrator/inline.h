@@ -37,7 +37,7 @@ static inline bool ptoi_inline_is_ahead(pto_runtime *rt)
     return head - rt->inlining.claimed >= enough;
 }
 
-/* A trial may have to end, or begin. */
+/* A trial may have to end, or begin. Out of line: called once for PTOI_TRIAL_LOOK tasks, or fewer. */
 void ptoi_inline_look(pto_runtime *rt);
 
 static inline ptoi_inline_wish ptoi_inline_wanted(pto_runtime *rt, uint32_t kernel)

@@ -1,118 +1,136 @@
-/* inline_trial.c - decides by trial where tasks with medium kernels run. Orchestrator's side.
- *
- * Whether it pays to offload a task of 50 ns to 2 us depends on the program: how many tasks can run at a time,
- * how often a chain of them changes cores, how far apart the cores are, and how many there are. No count of
- * tasks says so: those that wait may all wait for one another. So the modes are tried in turn, and the one in
- * which tasks complete fastest stays for a while.
- *
- *     try each mode twice ──> keep the best ──> for 8,192 tasks, later 65,536 ──> try the others again
- *
- * A trial begins when all tasks that were submitted before it are complete, so that it measures its own tasks
- * only. It ends when TRIAL tasks are complete, or when it has taken longer than the best one by a tenth: then
- * the mode is worse, and trying it has cost little. The first trials of a mode count twice, the better one
- * wins: an interrupt or a pause of the program spoils a trial, but rarely two.
- */
-#include "orchestrator/inline.h"
+#include "orchestrator/inline_trial.h"
 
-#include "observe/log.h"
+#define TRIES 2 /* of each mode, in the first round */
 
-#define TRIAL 256         /* tasks */
-#define TRIES 2           /* of each mode, the first time */
-#define LOOK_EVERY 32     /* tasks: as often as they are retired */
-#define KEEP (32 * TRIAL) /* tasks between two rounds of trials, at first */
-#define KEEP_DOUBLES 3
-#define UNKNOWN UINT64_MAX
-
-/* Costs are in ticks for TRIAL tasks. */
-static uint64_t cost_of(uint64_t ticks, uint64_t tasks)
+/* From here on time and tasks count. */
+static void mark(ptoi_trial *t, const ptoi_trial_sight *now)
 {
-    return (uint64_t)((double)ticks * TRIAL / (double)tasks);
+    t->level = now->level;
+    t->since = now->ticks;
+    t->done = now->completed;
 }
 
-/* Starts to measure a mode. Tasks from here on are its own. */
-static void begin(pto_runtime *rt, uint32_t mode)
+static uint64_t cost_since(const ptoi_trial *t, const ptoi_trial_sight *now)
 {
-    ptoi_trial *t = &rt->inlining.trial;
+    return (uint64_t)((double)(now->ticks - t->since) * PTOI_TRIAL /
+                      (double)(now->completed - t->done));
+}
+
+/* Sets the mode of a trial. Tasks from here on are its own. */
+static void begin(ptoi_trial *t, const ptoi_trial_sight *now, uint32_t mode)
+{
     t->mode = mode;
-    t->level = rt->level;
-    t->from = rt->ring->head;
-    t->began = 0;
-    if (mode == PTOI_MODE_ALL) { /* tasks of other modes are in the way */
-        rt->inlining.catch_at = rt->order;
-        rt->inlining.patience = rt->inlining.least;
-    }
+    t->from = now->head;
+    t->began = false;
+    mark(t, now);
 }
 
-/* Ends a round: the best mode stays. A little better is not better: each change costs. */
-static void settle(pto_runtime *rt)
+/* Ends a round: the best mode stays. A little better is not better, since each change costs. */
+static void settle(ptoi_trial *t, const ptoi_trial_sight *now)
 {
-    ptoi_trial *t = &rt->inlining.trial;
     uint32_t best = t->best;
+    const uint64_t margin = t->cost[best] / 16;
     for (uint32_t mode = 0; mode < PTOI_MODES; mode++) {
-        if (t->cost[mode] < t->cost[best] - t->cost[t->best] / 16) {
+        if (mode != t->best && t->cost[mode] < t->cost[best] - (best == t->best ? margin : 0)) {
             best = mode;
         }
     }
-    t->kept = best == t->best ? t->kept + (t->kept < KEEP_DOUBLES) : 0;
+    t->kept = !t->known || best != t->best ? 0 : t->kept + (t->kept < PTOI_TRIAL_DOUBLES);
     t->best = t->mode = best;
+    t->known = true;
     t->tries = 0;
-    t->at = rt->order + ((uint64_t)KEEP << t->kept);
-    if (best == PTOI_MODE_ALL) {
-        rt->inlining.catch_at = rt->order;
-    }
+    t->settled = now->order;
+    t->until = now->order + ((uint64_t)PTOI_TRIAL_KEEP << t->kept);
+    t->usual = 0;
+    t->odd = 0;
+    t->at = now->order + PTOI_TRIAL_WATCH;
+    mark(t, now);
 }
 
-/* The mode of try number `n` of a round: first the one that was best. */
-static uint32_t mode_of(const ptoi_trial *t, uint32_t n)
+/* Begins the next trial of this round, or ends the round. The mode that was best comes first: the others are
+ * compared with what it costs now. */
+static void proceed(ptoi_trial *t, const ptoi_trial_sight *now)
 {
-    return (t->best + n) % PTOI_MODES;
-}
-
-/* Begins the next try of this round, or ends the round. */
-static void proceed(pto_runtime *rt)
-{
-    ptoi_trial *t = &rt->inlining.trial;
-    const uint32_t all = t->known ? PTOI_MODES : TRIES * PTOI_MODES;
-    t->at = rt->order + LOOK_EVERY;
-    if (t->tries == all) {
-        t->known = true;
-        settle(rt);
+    const uint32_t mode = (t->best + t->tries) % PTOI_MODES;
+    if (t->tries == (t->known ? 1 : TRIES) * PTOI_MODES) {
+        settle(t, now);
         return;
     }
     if (t->tries < PTOI_MODES) {
-        t->cost[mode_of(t, t->tries)] = UNKNOWN;
+        t->cost[mode] = UINT64_MAX;
     }
-    begin(rt, mode_of(t, t->tries++));
+    t->tries++;
+    begin(t, now, mode);
 }
 
-void ptoi_inline_look(pto_runtime *rt)
+/* Whether the trial has taken more than `times` what so many tasks cost in the best mode. */
+static bool is_worse(const ptoi_trial *t, const ptoi_trial_sight *now, double times, uint64_t tasks)
 {
-    ptoi_trial *t = &rt->inlining.trial;
-    const ptoi_rings *rings = rt->ring;
-    t->at = rt->order + LOOK_EVERY;
-    if (t->tries == 0) {
-        proceed(rt);
-        return;
-    }
-    if (t->level != rt->level) {
-        begin(rt, t->mode); /* numbers of another level mean nothing here */
-        return;
-    }
-    const uint64_t now = ptoi_ticks();
-    if (!t->began) {
-        if (rings->completed >= t->from) {
-            t->began = now;
-            t->done = rings->completed;
-        }
-        return;
-    }
-    const uint64_t took = now - t->began, n = rings->completed - t->done;
     const uint64_t best = t->cost[t->best];
-    if (n >= TRIAL) {
-        const uint64_t cost = cost_of(took, n);
+    return t->mode != t->best && best != UINT64_MAX &&
+           (double)(now->ticks - t->since) > times * (double)best * (double)tasks / PTOI_TRIAL;
+}
+
+/* A trial is under way. */
+static void measure(ptoi_trial *t, const ptoi_trial_sight *now)
+{
+    if (!t->began) {
+        const uint64_t first = t->from + PTOI_TRIAL;
+        if (now->completed >= first) {
+            t->began = true;
+            mark(t, now);
+        } else if (is_worse(t, now, 2, first - t->done)) {
+            proceed(t, now);
+        }
+    } else if (now->completed - t->done >= PTOI_TRIAL) {
+        const uint64_t cost = cost_since(t, now);
         t->cost[t->mode] = cost < t->cost[t->mode] ? cost : t->cost[t->mode];
-        proceed(rt);
-    } else if (t->mode != t->best && best != UNKNOWN && took > best + best / 10) {
-        proceed(rt); /* worse, whatever it will be */
+        proceed(t, now);
+    } else if (is_worse(t, now, 1.1, PTOI_TRIAL)) {
+        proceed(t, now); /* however long it would take */
+    }
+}
+
+/* The best mode is kept. */
+static void watch(ptoi_trial *t, const ptoi_trial_sight *now)
+{
+    t->at = now->order + PTOI_TRIAL_WATCH;
+    if (now->order >= t->until) {
+        proceed(t, now);
+        t->at = now->order + PTOI_TRIAL_LOOK;
+        return;
+    }
+    if (now->completed - t->done < PTOI_TRIAL) {
+        return; /* the next look has more to go by */
+    }
+    const uint64_t cost = cost_since(t, now);
+    mark(t, now);
+    if (!t->usual) {
+        t->usual = cost;
+        return;
+    }
+    const bool odd = cost > t->usual + t->usual / 2 || t->usual > cost + cost / 2;
+    t->odd = odd ? t->odd + 1 : 0;
+    if (t->odd >= PTOI_TRIAL_ODD && now->order - t->settled >= PTOI_TRIAL_KEEP / 4) {
+        t->until = now->order;
+    }
+}
+
+void ptoi_trial_look(ptoi_trial *t, const ptoi_trial_sight *now)
+{
+    t->at = now->order + PTOI_TRIAL_LOOK;
+    if (t->level != now->level && (t->tries || t->known)) { /* its numbers mean nothing here */
+        if (t->tries) {
+            begin(t, now, t->mode);
+        } else {
+            mark(t, now);
+            t->at = now->order + PTOI_TRIAL_WATCH;
+        }
+    } else if (t->tries) {
+        measure(t, now);
+    } else if (t->known) {
+        watch(t, now);
+    } else {
+        proceed(t, now);
     }
 }

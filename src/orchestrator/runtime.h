@@ -25,6 +25,7 @@
 #include "base/os.h"
 #include "orchestrator/block.h"
 #include "orchestrator/guard.h"
+#include "orchestrator/inline_trial.h"
 #include "orchestrator/map/map.h"
 #include "orchestrator/ring/heap.h"
 #include "orchestrator/ring/ring.h"
@@ -205,29 +206,6 @@ typedef struct ptoi_wait_hooks {
     void *user;
 } ptoi_wait_hooks;
 
-/* How submit treats tasks with medium kernels (orchestrator/inline.h). */
-enum {
-    PTOI_MODE_MIXED, /* runs one itself while workers have many to claim */
-    PTOI_MODE_ALL,   /* runs them itself, like short ones */
-    PTOI_MODE_NONE,  /* offloads all */
-    PTOI_MODES
-};
-
-/* The trial of such a mode (orchestrator/inline_trial.c). */
-typedef struct ptoi_trial {
-    uint32_t mode;  /* in effect */
-    uint32_t best;  /* the winner of the last round */
-    uint32_t tries; /* begun in this round; 0: between two rounds */
-    uint32_t kept;  /* rounds that the winner has won in a row, up to a limit */
-    bool known;     /* there was a round */
-    uint32_t level; /* the tasks of this level are measured */
-    uint64_t at;    /* the order at which to look */
-    uint64_t from;  /* the first task that was submitted in this mode */
-    uint64_t began; /* ticks; 0: not yet */
-    uint64_t done;  /* complete tasks when it began */
-    uint64_t cost[PTOI_MODES];
-} ptoi_trial;
-
 struct pto_runtime {
     /* hot */
     ptoi_a64 thread;  /* the orchestrating thread; other threads compare themselves with it */
@@ -316,7 +294,7 @@ struct pto_runtime {
         uint64_t most, least; /* bounds of `patience` */
         uint64_t checked;     /* ticks: when the clock was last checked */
         uint64_t created_ticks, created_ns; /* to calibrate the tick counter */
-        ptoi_trial trial;
+        ptoi_trial trial;                   /* of where tasks with medium kernels run */
     } inlining;
 
     struct {            /* orchestrator/label.c */
