@@ -381,7 +381,7 @@ static void print_option(FILE *out, const ptoi_option *o, const ptoi_settings *n
                          const ptoi_settings *plain)
 {
     const ptoi_text value = decided(o, now);
-    fprintf(out, "  %-*s", INDENT - 2, o->variable);
+    fprintf(out, "  %-*s ", INDENT - 3, o->variable); /* a long name moves what follows */
     if (value.length > VALUE) {
         fprintf(out, "%s\n%*s", value.s, INDENT, "");
     } else {

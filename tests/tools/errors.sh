@@ -29,6 +29,12 @@ refuse() {
 expect 0 "usage: pto COMMAND" "$pto" --help
 expect 0 "pto 0." "$pto" --version
 expect 0 "PTO_WORKERS" "$pto" options
+for name in $("$pto" info | sed -n 's/^  \(PTO_[A-Z_]*\) .*/\1/p'); do
+    "$pto" options | grep -q "^  $name [ ]*[^ ]" || {
+        echo "pto options: no line for $name, or its value is not apart"
+        bad=1
+    }
+done
 expect 0 "  stencil " "$pto" run --list
 expect 0 "--place PLACE" "$pto" run --help
 expect 0 "elements of a tile (16k; 1 to 4g)" "$pto" run vector --help
