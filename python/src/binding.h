@@ -94,7 +94,7 @@ typedef struct Core {
     int process;
     PyObject *kernels; /* dict: what was submitted -> registered, an index */
     struct Registered *registered;
-    size_t n_registered;
+    size_t n_registered, room_registered;
     PyObject *last_key; /* borrowed from the dict */
     struct Registered *last;
     /* The failure that waits report is that of the task that was submitted first. So is the exception that

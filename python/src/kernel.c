@@ -288,17 +288,27 @@ static pto_status register_kernel(Core *core, const Kernel *kernel, pto_kernel *
     return s;
 }
 
-static Registered *add(Core *core, PyObject *object, Kernel *kernel)
+static bool grow(Core *core)
 {
-    Registered *all = PyMem_Realloc(core->registered, (core->n_registered + 1) * sizeof *all);
+    const size_t room = 2 * core->room_registered + 16;
+    Registered *all = PyMem_Realloc(core->registered, room * sizeof *all);
     if (!all) {
         PyErr_NoMemory();
-        return NULL;
+        return false;
     }
     core->registered = all;
+    core->room_registered = room;
     core->last = NULL; /* may have moved */
     core->last_key = NULL;
-    Registered *made = &all[core->n_registered];
+    return true;
+}
+
+static Registered *add(Core *core, PyObject *object, Kernel *kernel)
+{
+    if (core->n_registered == core->room_registered && !grow(core)) {
+        return NULL;
+    }
+    Registered *made = &core->registered[core->n_registered];
     kernel->registered = true;
     PyObject *shared = shared_key(kernel);
     const bool known = find_shared(core, shared, &made->handle);
