@@ -152,9 +152,9 @@ static bool is_long_length(const run_info *run)
 
 /* Where the tasks of a factorisation go: to the runtime, or to a walk over as many cache lines. A
  * walk goes from the fields of a tensor, three lines, to a bucket that a hash chooses, and on to a
- * record of 320 bytes, of which two lines are read and one is written; and from there to the next
- * tensor. So it costs what the caches charge whoever looks up something for so many tiles, one after
- * the other. */
+ * record of 320 bytes, of which two lines are read and one is written. It does so for all tensors of
+ * a task at once, and then for those of the next. So it costs what the caches charge whoever looks up
+ * something for so many tiles, one task after the other. */
 typedef struct walk_record {
     _Alignas(64) uint64_t line[5][8];
 } walk_record;
@@ -220,12 +220,13 @@ static void step(steps *p, kind which, tile *a, tile *b, tile *w)
 {
     p->done++;
     if (p->w) {
-        p->at = walk_tile(p->w, w + p->at);
+        const uint64_t at = p->at;
+        p->at = walk_tile(p->w, w + at);
         if (a) {
-            p->at = walk_tile(p->w, a + p->at);
+            p->at += walk_tile(p->w, a + at);
         }
         if (b) {
-            p->at = walk_tile(p->w, b + p->at);
+            p->at += walk_tile(p->w, b + at);
         }
     } else if (b) {
         task2(p->s, which, a, b, w);
