@@ -52,7 +52,11 @@
     X(FRESH_EARLY, "a device overwrites the number of a task that a slow lane has not read")       \
     X(LANE_EARLY, "a lane reads whether the grid ends after how many tasks there are")             \
     X(LEAVE_EARLY, "a grid compares the tickets of its workers with an older count of tasks")      \
-    X(QUEUES_APART, "a grid looks at one ready ring after the other whether all workers wait")     \
+    X(ONE_QUEUE, "a grid looks at the first ready ring only whether all workers wait")             \
+    X(LOST_EARLY, "a device is lost, and tasks that the host still runs fail at once")             \
+    X(HOST_POISON_LOST, "a grid does not tell the host that a task is poisoned")                   \
+    X(POST_GOOD, "the keeper posts a task of the host that has failed as done")                    \
+    X(CANCEL_STAYS, "a grid that was cancelled stays so")                                          \
     X(POST_LOST, "a grid is not launched for a task of the host that has run")                     \
     X(LETTER_LOST, "a grid is not launched for a letter")                                          \
     X(KEEPER_BLIND, "the keeper sleeps without a look at the inbox")

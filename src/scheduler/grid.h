@@ -633,21 +633,18 @@ PTOI_INLINE bool ptoi_grid_release(const ptoi_grid *g, ptoi_mover *m, const ptoi
 
 PTOI_INLINE bool ptoi_grid_all_wait(const ptoi_grid *g)
 {
-    const bool early = PTOI_MUTANT(LEAVE_EARLY), apart = PTOI_MUTANT(QUEUES_APART);
+    const uint32_t queues = PTOI_MUTANT(ONE_QUEUE) ? 1 : PTOI_GRID_QUEUES;
     uint32_t ticket[PTOI_GRID_QUEUES], tail[PTOI_GRID_QUEUES];
     bool all = true;
-    for (uint32_t q = 0; q < PTOI_GRID_QUEUES; q++) {
-        if (early) {
+    for (uint32_t q = 0; q < queues; q++) {
+        if (PTOI_MUTANT(LEAVE_EARLY)) {
             tail[q] = ptoi_acquire32(&g->control->queue[q].tail);
             ptoi_grid_pause();
         }
         ticket[q] = ptoi_acquire32(&g->control->queue[q].ticket);
-        if (apart) {
-            tail[q] = ptoi_acquire32(&g->control->queue[q].tail);
-        }
     }
-    for (uint32_t q = 0; q < PTOI_GRID_QUEUES; q++) {
-        if (!early && !apart) {
+    for (uint32_t q = 0; q < queues; q++) {
+        if (!PTOI_MUTANT(LEAVE_EARLY)) {
             tail[q] = ptoi_acquire32(&g->control->queue[q].tail);
         }
         all = all && ticket[q] - tail[q] == g->workers_of[q];
@@ -727,13 +724,16 @@ PTOI_INLINE bool ptoi_grid_move(const ptoi_grid *g, ptoi_mover *m)
     ptoi_far_fence();
     ptoi_grid_number(g, m);
     ptoi_grid_hear(g, &q);
+    const bool cancelled = q.cancel[0] == q.era || q.cancel[1] == q.era;
+    if (PTOI_GRID_LANE == 0 && (cancelled || !PTOI_MUTANT(CANCEL_STAYS))) {
+        ptoi_set32(&g->control->cancelled, cancelled); /* before tasks of a new era are released */
+    }
     const bool quiet = ptoi_heads_equal(&q.heads, &m->known);
     const bool found = ptoi_grid_release(g, m,
                                          quiet || PTOI_MUTANT(RELEASE_EARLY) ? &m->known : &before);
     m->known = q.heads;
     uint32_t phase = PTOI_GRID_RUNS;
     if (PTOI_GRID_LANE == 0) {
-        ptoi_set32(&g->control->cancelled, q.cancel[0] == q.era || q.cancel[1] == q.era);
         if (ptoi_grid_is_idle(g, m, found || !quiet, q.hurry)) {
             ptoi_release32(&g->control->closing, 1); /* D7 */
             phase = PTOI_GRID_CLOSES;
@@ -770,7 +770,8 @@ PTOI_INLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t queue, uint32_t ind
     ptoi_grid_control *c = g->control;
     if (queue == PTOI_NONE) {
         const uint32_t at = ptoi_draw32(&c->host_tail, 1);
-        const uint32_t poisoned = g->view.states[index].poisoned ? PTOI_HOST_POISONED : 0;
+        const bool bad = g->view.states[index].poisoned && !PTOI_MUTANT(HOST_POISON_LOST);
+        const uint32_t poisoned = bad ? PTOI_HOST_POISONED : 0;
         ptoi_far_release64(&g->host_ready[at & g->inbox_mask],
                            ptoi_cell_word(at + 1, index | poisoned)); /* D5 */
         return;

@@ -288,6 +288,10 @@ static pto_status create(ptoi_scheduler *s, ptoi_keeper *k, const ptoi_settings 
     k->shared = (ptoi_grid_shared *)(void *)(sched + s->view.sched->grid_at);
     k->host_ready = (const ptoi_a64 *)(void *)(sched + s->view.sched->host_ready_at);
     k->posts = (uint64_t *)(void *)(sched + s->view.sched->host_posts_at);
+    k->posted_laps = ptoi_os_reserve(s->view.n_slots * sizeof *k->posted_laps);
+    if (!k->posted_laps) {
+        return ptoi_fail(PTO_OUT_OF_MEMORY, "create: marks of %u tasks", s->view.n_slots);
+    }
     PTO_TRY(ptoi_keeper_log_create(s, k, settings->config.trace_limit));
     PTO_TRY(create_mirror(s, k));
     if (!k->module) {
@@ -350,12 +354,19 @@ void ptoi_keeper_destroy(ptoi_scheduler *s)
         k->ops.free(k->ops.self, k->memory, k->image_bytes);
     }
     ptoi_os_release(k->image, k->image_bytes);
+    ptoi_os_release(k->posted_laps, k->posted_laps ? s->view.n_slots * sizeof *k->posted_laps : 0);
     ptoi_os_release(k, sizeof *k);
     s->keeper = NULL;
     PTO_IGNORE(ptoi_device_return(before, PTO_OK));
 }
 
 /* ---- Tasks of the host ---- */
+
+static uint32_t lap_of(const ptoi_view *view, uint32_t index)
+{
+    const ptoi_slot *slot = &view->slots[index];
+    return ptoi_lap(view, ptoi_slot_header_of(slot).level, ptoi_get64(&slot->seq));
+}
 
 /* Passes tasks on whose kernels have returned. Counts them: what is complete has been counted (W7). */
 static bool post_completed(ptoi_scheduler *s, ptoi_keeper *k)
@@ -364,7 +375,9 @@ static bool post_completed(ptoi_scheduler *s, ptoi_keeper *k)
     for (uint32_t index; (index = ptoi_queue_pop(&s->queue[PTOI_QUEUE_DONE])) != PTOI_NONE;) {
         const ptoi_outcome outcome = (ptoi_outcome)s->view.states[index].outcome;
         ptoi_count_completed(s, &s->own, outcome);
-        k->posts[k->posted++ & s->view.inbox_mask] = ptoi_post_word(index, outcome);
+        k->posted_laps[index] = lap_of(&s->view, index) + UINT64_C(1);
+        k->posts[k->posted++ & s->view.inbox_mask] = ptoi_post_word(
+            index, PTOI_MUTANT(POST_GOOD) ? PTOI_DONE : outcome);
     }
     if (k->posted != before) {
         ptoi_release32(&k->shared->posted, k->posted); /* D6 */
@@ -449,11 +462,37 @@ static void name_running(const ptoi_scheduler *s, const ptoi_keeper *k, char *te
     }
 }
 
+/* Whether workers of the host or engines have tasks. Their memory and slots are in use. */
+static bool host_is_busy(const ptoi_keeper *k)
+{
+    return k->ready_taken != k->posted && !PTOI_MUTANT(LOST_EARLY);
+}
+
+/* Completes tasks that the host has run: the grid is not there to do it. */
+static bool complete_host_tasks(ptoi_scheduler *s, ptoi_keeper *k)
+{
+    bool found = false;
+    for (uint32_t index; (index = ptoi_queue_pop(&s->queue[PTOI_QUEUE_DONE])) != PTOI_NONE;) {
+        const ptoi_outcome outcome = (ptoi_outcome)s->view.states[index].outcome;
+        k->posted++;
+        found = true;
+        if (!PTOI_MUTANT(LOST_EARLY)) {
+            ptoi_count_completed(s, &s->own, outcome);
+            (void)ptoi_step_complete(&s->view, index, lap_of(&s->view, index), outcome);
+        }
+    }
+    return found;
+}
+
 /* The device is gone, and with it the states of all tasks that are not complete: they fail, and so does
- * every later one. Nobody else completes tasks from here on. */
+ * every later one, when the host has none of them any more. Nobody else completes tasks from here on. */
 static bool fail_all(ptoi_scheduler *s, ptoi_keeper *k)
 {
     const ptoi_view *view = &s->view;
+    const bool completed = complete_host_tasks(s, k);
+    if (host_is_busy(k)) {
+        return completed;
+    }
     const uint64_t head = ptoi_acquire64(&view->header->inbox_head); /* pairs W1 */
     const bool found = k->failed != head;
     if (head - k->failed > view->inbox_mask) {
@@ -461,17 +500,17 @@ static bool fail_all(ptoi_scheduler *s, ptoi_keeper *k)
     }
     for (; k->failed != head; k->failed++) {
         const uint32_t index = ptoi_get32(&view->inbox[(uint32_t)k->failed & view->inbox_mask]);
-        const ptoi_slot *slot = &view->slots[index];
-        const uint32_t lap = ptoi_lap(view, ptoi_slot_header_of(slot).level,
-                                      ptoi_get64(&slot->seq));
+        const uint32_t lap = lap_of(view, index);
         if (!ptoi_list_closed(ptoi_get64(&view->states[index].waiters), lap)) {
-            const ptoi_outcome outcome = ptoi_end_judge(s, &s->own, index, PTO_DEVICE_LOST,
-                                                        k->lost);
-            ptoi_count_completed(s, &s->own, outcome);
+            ptoi_outcome outcome = (ptoi_outcome)view->states[index].outcome;
+            if (k->posted_laps[index] != lap + UINT64_C(1)) { /* else the host has run it */
+                outcome = ptoi_end_judge(s, &s->own, index, PTO_DEVICE_LOST, k->lost);
+                ptoi_count_completed(s, &s->own, outcome);
+            }
             (void)ptoi_step_complete(view, index, lap, outcome);
         }
     }
-    return found;
+    return found || completed;
 }
 
 static void lose(ptoi_scheduler *s, ptoi_keeper *k)
@@ -529,7 +568,8 @@ bool ptoi_keeper_sees_work(const ptoi_scheduler *s)
 {
     const ptoi_keeper *k = s->keeper;
     if (PTOI_UNLIKELY(k->lost[0])) {
-        return ptoi_load_sc64(&s->view.header->inbox_head) != k->failed;
+        return ptoi_queue_has_task(&s->queue[PTOI_QUEUE_DONE]) ||
+               (!host_is_busy(k) && ptoi_load_sc64(&s->view.header->inbox_head) != k->failed);
     }
     return ptoi_queue_has_task(&s->queue[PTOI_QUEUE_DONE]) ||
            (!k->resident && !PTOI_MUTANT(KEEPER_BLIND) && grid_has_work(s, k));

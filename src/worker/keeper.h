@@ -42,11 +42,12 @@ typedef struct ptoi_keeper {
     struct ptoi_keeper_log *trace; /* of a traced run (worker/grid_log.h); NULL: there is none */
     bool resident;                 /* the grid was launched, and its end was not seen */
     uint32_t launches;
-    uint32_t ready_taken; /* D5 */
-    uint32_t posted;      /* D6 */
-    uint32_t polls;       /* since the device was asked whether it is well */
-    char lost[512];       /* why the device is lost; "": it is not */
-    uint64_t failed;      /* then: tasks of the inbox that were failed or found complete */
+    uint32_t ready_taken;  /* D5 */
+    uint32_t posted;       /* D6 */
+    uint64_t *posted_laps; /* of each slot: the lap of its last task that was posted, plus one */
+    uint32_t polls;        /* since the device was asked whether it is well */
+    char lost[512];        /* why the device is lost; "": it is not */
+    uint64_t failed;       /* then: tasks of the inbox that were failed or found complete */
 } ptoi_keeper;
 
 /* One step: passes tasks on, and launches the grid if it has work. Returns whether it did anything. */

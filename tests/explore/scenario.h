@@ -75,6 +75,11 @@
     X(grid_again)                                                                                  \
     X(grid_leave)                                                                                  \
     X(grid_letter)                                                                                 \
+    X(grid_types)                                                                                  \
+    X(grid_host_tasks)                                                                             \
+    X(grid_host_fails)                                                                             \
+    X(grid_cancel)                                                                                 \
+    X(grid_lost)                                                                                   \
     X(grid_fail)
 
 #define SCENARIO_DECLARE(name) extern const scenario scenario_##name;

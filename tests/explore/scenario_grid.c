@@ -42,6 +42,10 @@ static struct gpu {
     ptoi_a32 launched; /* released by the keeper, acquired by the threads of the grid */
     ptoi_a32 gone;     /* released by them as they leave, acquired by the keeper */
     ptoi_a32 over;     /* released by the program when the keeper is gone */
+    bool slow;         /* kernels let others go on; set before the world begins */
+    bool may_die;      /* the same */
+    ptoi_a32 dead;     /* the device is lost: released by who breaks it, acquired by all others */
+    pto_kernel host_twice, host_fail;
 } * gpu;
 
 /* ---- Kernels ---- */
@@ -77,9 +81,9 @@ static pto_status gpu_fail(const pto_arg *args, uint32_t n)
     return PTO_TASK_FAILED;
 }
 
-static pto_status (*const functions[])(const pto_arg *args, uint32_t n) = {gpu_set, gpu_add,
-                                                                           gpu_twice, gpu_fail};
-static const char *const names[] = {"gpu_set", "gpu_add", "gpu_twice", "gpu_fail"};
+static pto_status (*const functions[])(const pto_arg *args, uint32_t n) = {
+    gpu_set, gpu_add, gpu_twice, gpu_fail, gpu_twice};
+static const char *const names[] = {"gpu_set", "gpu_add", "gpu_twice", "gpu_fail", "gpu_cube"};
 
 static const pto_gpu_module module = {.size = sizeof module,
                                       .version = PTO_GPU_GRID_VERSION,
@@ -107,10 +111,18 @@ static ptoi_grid_found work(const ptoi_grid *g, ptoi_grid_worker *w)
     uint32_t index = 0;
     const ptoi_grid_found found = ptoi_grid_take(g, w, &index);
     if (found == PTOI_GRID_SOMETHING) {
+        if (gpu->slow) {
+            ptoi_os_yield();
+        }
         ptoi_grid_complete(g, w, index,
                            ptoi_grid_may_run(g, index) ? call(g, index) : PTOI_SKIPPED);
     }
     return found;
+}
+
+static bool is_dead(void)
+{
+    return gpu->may_die && ptoi_acquire32(&gpu->dead);
 }
 
 /* One launch: a thread takes the steps of its roles in turn until all have ended. */
@@ -122,9 +134,10 @@ static void run_launch(const ptoi_grid *g, uint32_t duty)
         mover = g->control->mover;
     }
     ptoi_grid_worker clerk = ptoi_grid_worker_begin(g, g->n_workers, PTOI_NONE);
-    ptoi_grid_worker worker = ptoi_grid_worker_begin(g, (duty & WORKS_TOO) != 0, 0);
+    ptoi_grid_worker worker = ptoi_grid_worker_begin(g, (duty & WORKS_TOO) != 0,
+                                                     ptoi_grid_ring_of(g, (duty & WORKS_TOO) != 0));
     uint64_t at = duty & RESOLVERS ? ptoi_grid_first(g, lane) : 0;
-    for (uint32_t polls = 1; duty; polls++) {
+    for (uint32_t polls = 1; duty && !is_dead(); polls++) {
         bool found = false;
         uint32_t ended = 0;
         if (duty & MOVES) {
@@ -206,6 +219,12 @@ static pto_status copy(void *self, const pto_tensor *to, const pto_tensor *from,
                        pto_device_done done, void *context)
 {
     (void)self;
+    for (uint32_t i = 0; gpu->may_die && i < 500; i++) { /* it lasts until the device is lost */
+        if (ptoi_acquire32(&r->rt->scheduler->keeper->shared->lost)) {
+            break;
+        }
+        ptoi_os_yield();
+    }
     *(int64_t *)to->storage = *(const int64_t *)from->storage;
     done(context, PTO_OK);
     return PTO_OK;
@@ -242,7 +261,8 @@ static pto_status grid_ended(void *self, bool *ended)
 {
     (void)self;
     *ended = ptoi_acquire32(&gpu->gone) == ptoi_get32(&gpu->launched) * gpu->n_threads;
-    return PTO_OK;
+    return is_dead() && *ended ? pto_fail(PTO_DEVICE_LOST, "the device has fallen off the bus")
+                               : PTO_OK;
 }
 
 /* ---- Names ---- */
@@ -283,6 +303,8 @@ static void name_grid(const ptoi_grid *g)
     NAME(c, 1, 1, letter, "letter");
     NAME(&c->queue[0], 1, 1, tail, "tickets.tail");
     NAME(&c->queue[0], 1, 1, ticket, "tickets.ticket");
+    NAME(&c->queue[1], 1, 1, tail, "tickets_1.tail");
+    NAME(&c->queue[1], 1, 1, ticket, "tickets_1.ticket");
     world_name(g->cells[0], sizeof *g->cells[0], cells, sizeof *g->cells[0], "cell_of_ring[%u]");
     world_name(g->resolved, sizeof *g->resolved, g->n_resolvers, sizeof *g->resolved,
                "resolved[%u]");
@@ -319,6 +341,7 @@ static void name_grid(const ptoi_grid *g)
     NAME(gpu, 1, 1, launched, "launched");
     NAME(gpu, 1, 1, gone, "gone");
     NAME(gpu, 1, 1, over, "over");
+    NAME(gpu, 1, 1, dead, "dead");
 }
 
 /* ---- The runtime ---- */
@@ -358,9 +381,12 @@ static void create(const pto_config *c, const duties threads)
     rig_create(&config);
     world_name_thread(1, "copies");
     world_name_thread(2, "keeper");
-    pto_kernel *const kernels[] = {&r->set, &r->add, &r->twice, &r->fail};
+    pto_kernel *const kernels[] = {&r->set, &r->add, &r->twice, &r->fail, &r->cube};
+    gpu->host_twice = r->twice;
+    gpu->host_fail = r->fail;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        world_check(pto_gpu_kernel(r->rt, names[i], PTO_VECTOR, kernels[i]) == PTO_OK);
+        world_check(pto_gpu_kernel(r->rt, names[i], i == 4 ? PTO_CUBE : PTO_VECTOR, kernels[i]) ==
+                    PTO_OK);
     }
     for (uint32_t i = 0; i < GPU_CELLS; i++) { /* the others are on the host */
         r->t[i].device = device;
@@ -630,6 +656,181 @@ static void leave_run(void)
 
 const scenario scenario_grid_leave = {"grid-leave", "workers leave while one makes tasks ready",
                                       fork_workers_prepare, leave_run, false};
+
+/* ---- Workers for cube tasks and for vector tasks: each makes tasks of the other ready ---- */
+
+static void types_program(void)
+{
+    rig_submit(r->set, pto_output(&r->t[0]), pto_scalar(5));
+    rig_submit(r->cube, pto_inout(&r->t[0]));
+    rig_submit(r->add, pto_input(&r->t[0]), pto_output(&r->t[1]));
+    world_check(pto_wait(r->rt) == PTO_OK);
+    world_check(r->cell[1] == 10);
+}
+
+static void types_prepare(void)
+{
+    pto_config c = gpu_config();
+    c.gpu_cube_workers = 1;
+    create(&c, workers);
+    gpu->slow = true;
+}
+
+static void types_run(void)
+{
+    with_grid(types_program);
+}
+
+const scenario scenario_grid_types = {
+    "grid-types", "a worker for cube and one for vector tasks, which make each other's ready",
+    types_prepare, types_run, false};
+
+/* ---- Tasks of the host in the graph ---- */
+
+static const duties few_threads = {MOVES | RESOLVES | SERVES | WRITES, WORKS};
+
+static void host_tasks_prepare(void)
+{
+    pto_config c = gpu_config();
+    c.workers = 1;
+    create(&c, few_threads);
+    world_name_thread(1, "worker");
+    world_name_thread(2, "copies");
+    world_name_thread(3, "keeper");
+}
+
+static void host_tasks_program(void)
+{
+    rig_submit(r->set, pto_output(&r->t[0]), pto_scalar(5));
+    world_check(pto_copy(r->rt, &r->t[5], &r->t[0]) == PTO_OK);
+    rig_submit(gpu->host_twice, pto_inout(&r->t[5]));
+    world_check(pto_copy(r->rt, &r->t[1], &r->t[5]) == PTO_OK);
+    rig_submit(r->twice, pto_inout(&r->t[1]));
+    world_check(pto_wait(r->rt) == PTO_OK);
+    world_check(r->cell[5] == 10 && r->cell[1] == 20);
+}
+
+static void host_tasks_run(void)
+{
+    with_grid(host_tasks_program);
+}
+
+const scenario scenario_grid_host_tasks = {
+    "grid-host-tasks", "a task of the host between two of the device, with copies",
+    host_tasks_prepare, host_tasks_run, false};
+
+/* A failure on one side: what depends on it is skipped on the other one. */
+static void host_fails_program(void)
+{
+    r->cell[5] = r->cell[1] = 3;
+    rig_submit(r->fail, pto_inout(&r->t[0]));
+    world_check(pto_copy(r->rt, &r->t[5], &r->t[0]) == PTO_OK);
+    rig_submit(gpu->host_fail, pto_inout(&r->t[6]));
+    world_check(pto_copy(r->rt, &r->t[1], &r->t[6]) == PTO_OK);
+    rig_submit(r->twice, pto_inout(&r->t[1]));
+    world_check(pto_wait(r->rt) == PTO_TASK_FAILED);
+    world_check(r->cell[5] == 3 && r->cell[1] == 3);
+    world_check(pto_clear_error(r->rt) == PTO_OK);
+}
+
+static void host_fails_run(void)
+{
+    with_grid(host_fails_program);
+}
+
+const scenario scenario_grid_host_fails = {
+    "grid-host-fails",
+    "a task of the device fails, and one of the host; copies of both are skipped",
+    host_tasks_prepare, host_fails_run, false};
+
+/* ---- Cancel ---- */
+
+static void cancels(void *context)
+{
+    pto_cancel(context);
+}
+
+/* The tasks that ran are a prefix of the program, and the runtime works afterwards. */
+static void cancel_program(void)
+{
+    uint32_t submitted = 0;
+    const uint32_t thread = world_thread("cancels", cancels, r->rt);
+    for (uint32_t i = 0; i < 3; i++) {
+        const pto_status s = i ? pto_submit(r->rt, r->twice, pto_inout(&r->t[0]))
+                               : pto_submit(r->rt, r->set, pto_output(&r->t[0]), pto_scalar(1));
+        world_check(s == PTO_OK || s == PTO_CANCELLED);
+        if (s != PTO_OK) {
+            break;
+        }
+        submitted++;
+    }
+    const pto_status s = pto_wait(r->rt);
+    world_check(s == PTO_OK || s == PTO_CANCELLED);
+    const int64_t v = r->cell[0];
+    world_check(s == PTO_OK ? submitted == 3 && v == 4 : v == 0 || (v & (v - 1)) == 0);
+    world_join(thread);
+    world_check(pto_clear_error(r->rt) == PTO_OK);
+    rig_submit(r->set, pto_output(&r->t[0]), pto_scalar(8));
+    world_check(pto_wait(r->rt) == PTO_OK && r->cell[0] == 8);
+}
+
+static void cancel_prepare(void)
+{
+    const pto_config c = gpu_config();
+    create(&c, few_threads);
+}
+
+static void cancel_run(void)
+{
+    with_grid(cancel_program);
+}
+
+const scenario scenario_grid_cancel = {"grid-cancel",
+                                       "another thread cancels while the grid has tasks",
+                                       cancel_prepare, cancel_run, false};
+
+/* ---- The device is lost while the host makes a copy ---- */
+
+static void breaks(void *context)
+{
+    (void)context;
+    ptoi_release32(&gpu->dead, 1);
+}
+
+/* Every task ends, and none uses memory when the wait has returned. */
+static void lost_program(void)
+{
+    const uint32_t thread = world_thread("breaks it", breaks, NULL);
+    rig_submit(r->set, pto_output(&r->t[0]), pto_scalar(5));
+    world_check(pto_copy(r->rt, &r->t[5], &r->t[0]) == PTO_OK);
+    rig_submit(r->twice, pto_inout(&r->t[0]));
+    pto_status s = pto_wait(r->rt);
+    world_check(s == PTO_OK || s == PTO_TASK_FAILED);
+    world_check(s != PTO_OK || (r->cell[0] == 10 && r->cell[5] == 5));
+    r->cell[0] = r->cell[5] = 0; /* a race, if one still runs */
+    world_join(thread);
+    world_check(pto_clear_error(r->rt) == PTO_OK);
+    rig_submit(r->set, pto_output(&r->t[0]), pto_scalar(8));
+    world_check(pto_wait(r->rt) == PTO_TASK_FAILED);
+    world_check(pto_clear_error(r->rt) == PTO_OK);
+    world_check(pto_stats(r->rt, &r->stats) == PTO_OK);
+    world_check(r->stats.submitted == 4);
+}
+
+static void lost_run(void)
+{
+    with_grid(lost_program);
+}
+
+static void lost_prepare(void)
+{
+    cancel_prepare();
+    gpu->may_die = true;
+}
+
+const scenario scenario_grid_lost = {"grid-lost",
+                                     "the device is lost while it has tasks, and the host a copy",
+                                     lost_prepare, lost_run, false};
 
 /* ---- A grid of threads (worker/grid.c): a failure, what it poisons, and what it does not ---- */
 
