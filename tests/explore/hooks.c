@@ -172,6 +172,12 @@ void ptoi_os_release(void *memory, size_t bytes)
     }
 }
 
+/* Little: the map of a world has no room to grow. */
+size_t ptoi_os_address_space(void)
+{
+    return 0;
+}
+
 void ptoi_os_want_large_pages(void *memory, size_t bytes)
 {
     (void)memory;
