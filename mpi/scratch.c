@@ -12,6 +12,11 @@ static uint64_t what_of(const plan *p)
         }
         h = hash_mix(h, p->scratch_at[i]);
         h = hash_mix(h, p->views[i].bytes);
+        if (reads(&p->params[i]) && writes(&p->params[i]) && p->views[i].n > 1) {
+            /* A task that fails leaves all of it poisoned, and no piece that is received later covers
+             * that: never the same. */
+            h = hash_mix(h, p->w->history.step);
+        }
         for (uint32_t k = 0; reads(&p->params[i]) && k < p->views[i].n; k++) {
             const piece *q = &p->views[i].pieces[k];
             for (int32_t d = 0; d < q->ndim; d++) {

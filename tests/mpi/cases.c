@@ -243,6 +243,24 @@ static int ranges(void)
     return end();
 }
 
+/* A task that updates two tiles at once fails; then the same scratch memory is used in the same way again. It is
+ * written in two pieces, neither of which covers what the failed task left. */
+static int scratch_heals(void)
+{
+    begin(&(pto_mpi_config){.size = sizeof(pto_mpi_config), .scratch_bytes = 64});
+    const int32_t zero[64] = {0};
+    int32_t got[4];
+    pto_tensor both;
+    CHECK(pto_tensor_slice(&line, 0, 2, 6, 1, &both) == PTO_OK);
+    CHECK(pto_mpi_submit(rt, fail_if, pto_inout(&both)) == PTO_OK);
+    CHECK(pto_mpi_scatter(rt, &line, 0, zero, sizeof zero) == PTO_OK);
+    CHECK(pto_mpi_submit(rt, touch, pto_inout(&both)) == PTO_OK);
+    CHECK(pto_mpi_read(rt, &both, got, sizeof got) == PTO_OK && got[0] == 0 && got[3] == 0);
+    CHECK(pto_mpi_wait(rt) == PTO_TASK_FAILED);
+    CHECK(pto_mpi_clear_error(rt) == PTO_OK);
+    return end();
+}
+
 /* What a rank does, and what it is said to do without the others. */
 static void count_here(pto_mpi_stats *s)
 {
@@ -387,6 +405,7 @@ static int run(const char *name)
            : !strcmp(name, "diverge")           ? diverge()
            : !strcmp(name, "ranges")            ? ranges()
            : !strcmp(name, "counted")           ? counted()
+           : !strcmp(name, "scratch_heals")     ? scratch_heals()
            : !strcmp(name, "diverge_inside")    ? diverge_inside()
            : !strcmp(name, "leave_early")       ? leave_early()
            : !strcmp(name, "one_cannot")        ? one_cannot()
