@@ -700,9 +700,8 @@ static pto_status experts(const decode *d, int64_t pass, int64_t l, int64_t moe,
             add(&t, pto_scalar(layer->feed + 3 * z->width * i * cut.tile));
             add(&t, pto_scalar(decode_cut_columns(cut, z->expert_hidden, i)));
             add(&t, pto_scalar(layer->expert));
-            add(&t, pto_scalar(z->chosen));
+            add(&t, pto_scalar(z->experts << 16 | z->chosen));
             add(&t, pto_scalar(g));
-            add(&t, pto_scalar(z->experts));
             add_info(d, &t);
             add(&t, pto_scalar(pass));
             add(&t, pto_scalar(begin * 2 + stores));

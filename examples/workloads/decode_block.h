@@ -416,26 +416,26 @@ BLOCK_KERNEL(feed)
 /* The same for a group: the rows that have an expert in common. Groups are in the order of their experts. Each task finds out
  * by itself which rows these are, and reads the weights of that expert; it has nothing to do if there are fewer groups.
  * Its rows of the part are those of x1. Scalars: 3 weight of the norm, and behind it the router [width, experts], 4 the weights of
- * these columns of the first expert, 5 how many columns, 6 weights of an expert, 7 experts of a row, 8 group, 9 experts, 10 info,
- * 11 its row, 12 pass, 13 where the piece of x1 begins, times 2, plus 1 if it is the task that stores the choices: then 14 output choice [rows, chosen], 15 output
+ * these columns of the first expert, 5 how many columns, 6 weights of an expert, 7 experts * 2^16 + experts of a row, 8 group, 9 info,
+ * 10 its row, 11 pass, 12 where the piece of x1 begins, times 2, plus 1 if it is the task that stores the choices: then 13 output choice [rows, chosen], 14 output
  * shares, both dense; then the other pieces of x1 */
 BLOCK_KERNEL(feed_expert)
 {
-    const int64_t rows = SHAPE(2, 0), width = SHAPE(2, 1), chosen = INTEGER(7),
-                  experts = INTEGER(9), group = INTEGER(8);
+    const int64_t rows = SHAPE(2, 0), width = SHAPE(2, 1), chosen = INTEGER(7) & 0xffff,
+                  experts = INTEGER(7) >> 16, group = INTEGER(8);
     const float *image = ARG(float, 1), *norm = image + INTEGER(3);
-    const int32_t *info = (const int32_t *)(const void *)(image + INTEGER(10));
+    const int32_t *info = (const int32_t *)(const void *)(image + INTEGER(9));
     float *x = BLOCK_SHARED, *sums = x + BLOCK_X;
     int32_t *choice = (int32_t *)(void *)(sums + BLOCK_SUMS), *used = choice + ROUTE_CHOICES,
             *list = used + ROUTE_EXPERTS;
     float *shares = (float *)(void *)(list + ROUTE_CHOICES);
-    block_source from = {ARG(float, 0) - INTEGER(13) / 2, width, rows, width, NULL};
-    block_route(&from, norm, experts, chosen, info, INTEGER(11), INTEGER(12), x, sums, choice,
+    block_source from = {ARG(float, 0) - INTEGER(12) / 2, width, rows, width, NULL};
+    block_route(&from, norm, experts, chosen, info, INTEGER(10), INTEGER(11), x, sums, choice,
                 shares);
-    if (INTEGER(13) % 2) {
+    if (INTEGER(12) % 2) {
         for (int64_t at = BLOCK_ME; at < rows * chosen; at += BLOCK_SIZE) {
-            ARG(int32_t, 14)[at] = choice[at];
-            ARG(float, 15)[at] = shares[at];
+            ARG(int32_t, 13)[at] = choice[at];
+            ARG(float, 14)[at] = shares[at];
         }
     }
     block_find_experts(choice, rows * chosen, experts, used);

@@ -38,7 +38,7 @@ const workload_option decode_options[DECODE_OPTIONS] = {
                         "none: seeded",
                         "", 0, 0, 0, 0, 0},
     [DECODE_DEVICE] = WORKLOAD_DEVICE_OPTION,
-    [DECODE_BLOCKS] = {"blocks", "with --device: tasks of a stage that run at a time", NULL, 64, 2,
+    [DECODE_BLOCKS] = {"blocks", "with --device: tasks of a stage that run at a time", NULL, 32, 2,
                        256, 8, 0},
     [DECODE_SAVE_WEIGHTS] = {"save-weights", "safetensors file to write the weights to", "", 0, 0,
                              0, 0, 0},
