@@ -62,7 +62,7 @@ BLOCK_KERNEL(project)
         for (int64_t at = BLOCK_ME; at < t * block_least(r, from.rows - first); at += BLOCK_SIZE) {
             const int64_t i = at / t, c = at % t;
             const int32_t *mine = info + (first + i) * info_row;
-            const float a = sums[c * r + i], b = sums[(t + c) * r + i];
+            const float a = sums[i * 2 * t + c], b = sums[i * 2 * t + t + c];
             const int64_t position = mine[0] + pass;
             if (position < 0) {
                 continue;
@@ -270,8 +270,7 @@ BLOCK_KERNEL(attend)
         const block_matrix w = {image + INTEGER(8), dim, width, width};
         block_product(r, a.seen, w, a.sums);
         for (int64_t at = BLOCK_ME; at < here * width; at += BLOCK_SIZE) {
-            to[(from + at / width) * STRIDE(4, 0) + at % width] =
-                a.sums[at % width * r + at / width];
+            to[(from + at / width) * STRIDE(4, 0) + at % width] = a.sums[at];
         }
     }
 }
@@ -300,9 +299,9 @@ BLOCK_KERNEL(mix)
     }
 }
 
-/* The `chosen` largest of the scores of row i, which are r apart, largest first; the first of equal ones; and
+/* The `chosen` largest of the scores of a row, largest first; the first of equal ones; and
  * the softmax over them. */
-BLOCK_FUNCTION void block_choose(const float *scores, int64_t r, int32_t experts, int64_t chosen,
+BLOCK_FUNCTION void block_choose(const float *scores, int32_t experts, int64_t chosen,
                                  int32_t *choice, float *shares)
 {
     float sum = 0;
@@ -313,12 +312,12 @@ BLOCK_FUNCTION void block_choose(const float *scores, int64_t r, int32_t experts
             for (int64_t before = 0; before < c; before++) {
                 taken = taken || choice[before] == e;
             }
-            if (!taken && (best < 0 || scores[e * r] > scores[best * r])) {
+            if (!taken && (best < 0 || scores[e] > scores[best])) {
                 best = e;
             }
         }
         choice[c] = best;
-        shares[c] = expf(scores[best * r] - scores[choice[0] * r]);
+        shares[c] = expf(scores[best] - scores[choice[0]]);
         sum += shares[c];
     }
     for (int64_t c = 0; c < chosen; c++) {
@@ -348,8 +347,8 @@ BLOCK_FUNCTION void block_route(const block_source *from, const float *norm, int
         for (int64_t i = first + BLOCK_ME; i < block_least(first + r, from->rows);
              i += BLOCK_SIZE) {
             if (info[i * info_row] + pass >= 0) {
-                block_choose(sums + i - first, r, (int32_t)experts, chosen, choice + i * chosen,
-                             shares + i * chosen);
+                block_choose(sums + (i - first) * experts, (int32_t)experts, chosen,
+                             choice + i * chosen, shares + i * chosen);
                 continue;
             }
             for (int64_t c = 0; c < chosen; c++) {
@@ -387,16 +386,17 @@ BLOCK_FUNCTION void block_feed(const block_source *from, const float *norm, cons
     for (int64_t first = 0; first < from->rows; first += r) {
         block_take(from, first, r, norm, x, sums);
         block_product(r, x, both, sums);
-        for (int64_t i = BLOCK_ME; i < t * r; i += BLOCK_SIZE) {
-            const float gate = sums[i], up = sums[t * r + i];
-            x[i] = gate / (1 + expf(-gate)) * up;
+        for (int64_t unit = BLOCK_ME; unit < t * r; unit += BLOCK_SIZE) {
+            const int64_t i = unit / t, c = unit % t;
+            const float gate = sums[i * 2 * t + c], up = sums[i * 2 * t + t + c];
+            x[c * r + i] = gate / (1 + expf(-gate)) * up;
         }
         BLOCK_SYNC();
         block_product(r, x, down, sums);
         for (int64_t i = 0; i < block_least(r, from->rows - first); i++) {
             const int64_t row = from->list ? from->list[first + i] : first + i;
             for (int64_t c = BLOCK_ME; c < width; c += BLOCK_SIZE) {
-                part[row * width + c] = sums[c * r + i];
+                part[row * width + c] = sums[i * width + c];
             }
         }
     }
@@ -574,14 +574,14 @@ BLOCK_KERNEL(logits)
         block_product(r, x, w, sums);
         for (int64_t i = 0; i < n; i++) {
             for (int64_t c = BLOCK_ME; c < t; c += BLOCK_SIZE) {
-                to[(first + i) * to_row + c] = sums[c * r + i];
+                to[(first + i) * to_row + c] = sums[i * t + c];
             }
         }
         for (int64_t at = BLOCK_ME; at < n * LANES; at += BLOCK_SIZE) {
             float number = 0;
             int32_t column = -1;
             for (int64_t c = at % LANES; c < t; c += LANES) {
-                block_better(sums[c * r + at / LANES], (int32_t)(start + c), &number, &column);
+                block_better(sums[at / LANES * t + c], (int32_t)(start + c), &number, &column);
             }
             best[at] = number;
             which[at] = column;

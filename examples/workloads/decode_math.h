@@ -136,14 +136,14 @@ BLOCK_FUNCTION void block_load(const int q, const float *from, float *to)
     }
 }
 
-/* sums[c * r + i] = row i of x times column c, for r rows and q adjacent columns a thread. x is [k][r]. The
- * block begins and ends together. */
+/* sums[i * columns + c] = row i of x times column c, for r rows and q adjacent columns a thread. x is [k][r]. The
+ * block begins and ends together. (Neighbours store next to each other: by column, all would store to one bank.) */
 BLOCK_FUNCTION void block_product_of(const int r, const int q, const float *x, block_matrix w,
                                      float *sums)
 {
     BLOCK_IS_SHARED(x);
     BLOCK_IS_SHARED(sums);
-    const int groups = (int)(w.columns / q), all = (int)w.columns * r, k_end = (int)w.k;
+    const int columns = (int)w.columns, groups = columns / q, all = columns * r, k_end = (int)w.k;
     int split = (int)block_least(block_least(BLOCK_SIZE / groups, BLOCK_SUMS / all), w.k);
     split = split > 64 ? 64 : split > 1 ? split : 1; /* more would take long to add */
     for (int unit = (int)BLOCK_ME; unit < groups * split; unit += (int)BLOCK_SIZE) {
@@ -179,7 +179,7 @@ BLOCK_FUNCTION void block_product_of(const int r, const int q, const float *x, b
         for (int i = 0; i < r; i++) {
             BLOCK_UNROLL
             for (int j = 0; j < q; j++) {
-                sums[part * all + (c + j) * r + i] = sum[i][j];
+                sums[part * all + i * columns + c + j] = sum[i][j];
             }
         }
     }

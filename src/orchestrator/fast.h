@@ -386,6 +386,12 @@ ptoi_fast_resolve(pto_runtime *rt, const ptoi_request *q, const bool run, const 
             return PTOI_UNUSUAL;
         }
         ptoi_region *r = &map->regions[region];
+        if (run && PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)) {
+            const ptoi_fast_verdict v = ptoi_fast_try_links(map, r, kind);
+            if (PTOI_UNLIKELY(v != PTOI_RESOLVED)) {
+                return v;
+            }
+        }
         if (run) {
             if (PTOI_UNLIKELY(
                     (ptoi_fast_is_written(map, r) ||
@@ -406,10 +412,9 @@ ptoi_fast_resolve(pto_runtime *rt, const ptoi_request *q, const bool run, const 
                 return PTOI_MANY;
             }
         }
-        if (PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)) {
-            const ptoi_fast_verdict v = run ? ptoi_fast_try_links(map, r, kind)
-                                            : ptoi_fast_meet_links(rt, r, edges, (uint32_t)kind,
-                                                                   most);
+        if (!run &&
+            PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)) { /* after its own: the reason of an edge */
+            const ptoi_fast_verdict v = ptoi_fast_meet_links(rt, r, edges, (uint32_t)kind, most);
             if (PTOI_UNLIKELY(v != PTOI_RESOLVED)) {
                 return v;
             }
