@@ -6,8 +6,8 @@
  * that sweeps the same tiles again; "new": it has not.
  *
  * With 10,000 regions no map stays in the nearest caches. Beside each row a walk is measured over as
- * many cache lines as all questions and regions have, in order or at random ("lines"): one step for
- * a result, or two if the index is searched. Where a row grows more than its bar allows, but not without that, the
+ * many cache lines as all questions and regions have, in order or at random ("lines"): one to three
+ * steps for a result. Where a row grows more than its bar allows, but not without that, the
  * caches are the reason, and the bar says so.
  *
  * Part two submits small tasks, with lookups, inserts and retirement: on tiles that the map knows,
@@ -146,12 +146,16 @@ static double world_measure(world *w)
 
 /* ---- What its cache lines cost ---- */
 
-/* Misses that have to wait for one another, for a result: its region; if the index is searched, a
- * node before it. What else is touched (the tensor, a bucket, other lines of the region) can be on
- * its way at the same time, but takes room in the caches. */
-static double misses_of_result(bool known)
+/* Misses that have to wait for one another, for a result. If the queried region is in the map and is
+ * the result: its lines. If it overlaps the result: its own lines, once for a query, then a link and
+ * the other region. If it is not in the map: a node of the index and the region. What else is touched
+ * (the tensor, a bucket, upper nodes) can be on its way at the same time, but takes room in the
+ * caches. */
+static double misses_of_result(const world *w, bool known)
 {
-    return known ? 1 : 2;
+    pto_tensormap_stats stats;
+    must(pto_tensormap_get_stats(w->map, &stats));
+    return known && stats.regions > w->held.count ? 2 + 1 / w->answers_each : known ? 1 : 2;
 }
 
 /* A ring of as many lines as all questions and all regions have, in the order of the questions. */
@@ -194,7 +198,7 @@ static double walk_measure(const world *w, bool known)
     }
     const double ns = (now_ns() - start) / (double)steps;
     bench_keep((uint64_t)(uintptr_t)at);
-    return ns * misses_of_result(known);
+    return ns * misses_of_result(w, known);
 }
 
 typedef struct bar {
