@@ -2,6 +2,7 @@
 #ifndef PTOI_INBOX_H
 #define PTOI_INBOX_H
 
+#include "scheduler/look.h"
 #include "scheduler/park.h"
 #include "scheduler/step.h"
 #include "window/sound.h"
@@ -10,13 +11,20 @@
 
 /* Claims new tasks until one can run, and returns it; PTOI_NONE if there is none. The tasks that
  * cannot run yet join the list of a producer. PTOI_BROKEN: the window is damaged. *head caches
- * inbox_head: it may be behind, never ahead. *backoff is the pause before inbox_head is read again (ptoi_park_back_off). */
-static inline uint32_t ptoi_inbox_claim(const ptoi_view *view, uint64_t *head, uint32_t *backoff)
+ * inbox_head: it may be behind, never ahead. *backoff is the pause before inbox_head is read again (ptoi_park_back_off).
+ * `look` (NULL: none): of one of many workers, which does not read it as it likes. */
+static inline uint32_t ptoi_inbox_claim(const ptoi_view *view, uint64_t *head, uint32_t *backoff,
+                                        ptoi_look *look)
 {
     ptoi_a64 *claimed = &view->sched->inbox_claimed;
     uint64_t at = ptoi_get64(claimed);
     for (;;) {
-        if (at >= *head) {
+        if (at >= *head && look) {
+            *head = ptoi_look_head(look, &view->header->inbox_head, at, ptoi_os_clock());
+            if (at >= *head) {
+                return PTOI_NONE;
+            }
+        } else if (at >= *head) {
             ptoi_park_back_off(*backoff);
             *head = ptoi_acquire64(&view->header->inbox_head); /* pairs W1 */
             if (*backoff) {

@@ -90,6 +90,9 @@ static pto_status create(ptoi_scheduler *s, const ptoi_settings *settings)
         if (settings->pinned && i < settings->n_started) {
             s->workers[i].cpu = settings->worker_cpus[i];
         }
+        if (s->role == PTOI_ROLE_ALL && i < s->n_workers && s->n_workers >= PTOI_LOOK_WORKERS) {
+            s->workers[i].look = &s->look;
+        }
         s->workers[i].calls.args = ptoi_os_reserve(s->args_bytes);
         if (!s->workers[i].calls.args) {
             return ptoi_fail(PTO_OUT_OF_MEMORY, "create: arguments of worker %u", i);

@@ -18,6 +18,7 @@
 
 #include "base/crash.h"
 #include "observe/log.h"
+#include "scheduler/look.h"
 #include "scheduler/park.h"
 #include "scheduler/ready.h"
 #include "window/caller.h"
@@ -47,6 +48,7 @@ typedef struct ptoi_worker {
     uint32_t backoff; /* pauses before its next read of the inbox; 0 unless its last task came from
                          there, since then more may follow */
     uint64_t inbox;   /* inbox_head as it last read it */
+    ptoi_look *look;  /* of one of many workers (look.h); NULL: it looks as often as it likes */
     pthread_t thread;
     uint32_t cpu; /* its thread stays there; PTOI_NONE: anywhere */
     bool started;
@@ -101,6 +103,7 @@ struct ptoi_scheduler {
     ptoi_witness witness; /* `tell` is NULL: it is not in the list */
     char *stacks;         /* for signals, one for each worker */
 
+    ptoi_look look;                /* of many workers: look.h */
     ptoi_queue queue[PTOI_QUEUES]; /* ready tasks on the host by worker type; and PTOI_QUEUE_DONE */
     ptoi_sched_device devices[PTOI_DEVICES]; /* by number; 0, the host, is not used */
     uint32_t n_devices;                      /* one past the last in use */

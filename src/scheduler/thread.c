@@ -13,7 +13,7 @@ bool ptoi_thread_step(ptoi_scheduler *s)
     /* A step claims a limited number of new tasks, so that completions, which make room, are not
      * delayed. */
     for (uint32_t n = 0; n < 64; n++) {
-        const uint32_t index = ptoi_inbox_claim(&s->view, &s->own.inbox, &s->own.backoff);
+        const uint32_t index = ptoi_inbox_claim(&s->view, &s->own.inbox, &s->own.backoff, NULL);
         if (index == PTOI_NONE) {
             break;
         }

@@ -115,7 +115,8 @@ static inline __attribute__((always_inline)) uint32_t find(ptoi_worker *worker)
     if (s->relayed) {
         return PTOI_NONE;
     }
-    while ((index = ptoi_inbox_claim(view, &worker->inbox, &worker->backoff)) != PTOI_NONE) {
+    while ((index = ptoi_inbox_claim(view, &worker->inbox, &worker->backoff, worker->look)) !=
+           PTOI_NONE) {
         if (!worker->backoff && worker != s->caller) {
             worker->backoff = PTOI_BACKOFF; /* not the caller: its own submits fill the inbox */
         }

@@ -35,6 +35,14 @@ const mutation mutations[] = {
     {"claim-twice", "two workers may claim one task: the claim is not stored", "link", 0,
      MUTATE_DROP, "inbox_claimed", CAS, NULL},
 
+    /* ---- L1: one looks for all ---- */
+    {"look-relaxed", "L1: release turned relaxed", "look", 0, MUTATE_RELAX, "look.seen", STORE,
+     NULL},
+    {"seen-relaxed", "L1: acquire turned relaxed", "look", 0, MUTATE_RELAX, "look.seen", LOAD,
+     NULL},
+    {"look-head-relaxed", "W1: acquire of the worker that looks turned relaxed", "look", 0,
+     MUTATE_RELAX, "inbox_head", LOAD, NULL},
+
     /* ---- W2: completion ---- */
     {"complete-relaxed", "W2: release turned relaxed", "link", 0, MUTATE_RELAX, "state[*].waiters",
      SWAP, NULL},

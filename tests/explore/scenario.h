@@ -8,6 +8,7 @@
 #define SCENARIO_MAP(X)                                                                            \
     X(queue)                                                                                       \
     X(queue_round)                                                                                 \
+    X(look)                                                                                        \
     X(park)                                                                                        \
     X(link)                                                                                        \
     X(link_thread)                                                                                 \

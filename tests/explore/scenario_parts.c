@@ -1,6 +1,7 @@
-/* scenario_parts.c - single structures: a ready queue, and parking. */
+/* scenario_parts.c - single structures: a ready queue, looks into the inbox, and parking. */
 #include "base/os.h"
 #include "scenario.h"
+#include "scheduler/look.h"
 #include "scheduler/park.h"
 #include "scheduler/ready.h"
 
@@ -113,6 +114,69 @@ static void round_run(void)
 const scenario scenario_queue_round = {
     "queue-round", "a queue of two cells, four tasks, two who pop: cells are taken again",
     round_prepare, round_run, false};
+
+/* ---- Many workers, one look ---- */
+
+enum { LOOK_TASKS = 2 };
+
+static struct {
+    ptoi_look look;
+    ptoi_a64 inbox_head, claimed;
+    uint32_t data[LOOK_TASKS]; /* plain, written before inbox_head */
+    ptoi_a32 taken[LOOK_TASKS];
+} * l;
+
+static void look_prepare(void)
+{
+    l = world_memory(sizeof *l);
+    world_name(&l->look.seen, 8, 1, 8, "look.seen");
+    world_name(&l->look.next, 8, 1, 8, "look.next");
+    world_name(&l->inbox_head, 8, 1, 8, "inbox_head");
+    world_name(&l->claimed, 8, 1, 8, "inbox_claimed");
+    world_name(l->data, 4, LOOK_TASKS, 4, "data[%u]");
+    world_name(l->taken, 4, LOOK_TASKS, 4, "taken[%u]");
+}
+
+/* Claims until all are claimed. The clocks of the two differ: sometimes the one may look, sometimes the
+ * other, and sometimes neither. */
+static void look_claim(void *context)
+{
+    uint64_t now = (uint64_t)(uintptr_t)context * PTOI_LOOK_NS / 2;
+    uint64_t at = ptoi_get64(&l->claimed);
+    while (at < LOOK_TASKS) {
+        const uint64_t head = ptoi_look_head(&l->look, &l->inbox_head, at, now);
+        world_check(head >= at && head <= LOOK_TASKS);
+        now += PTOI_LOOK_NS * 3 / 4;
+        if (head == at) {
+            ptoi_os_yield();
+            at = ptoi_get64(&l->claimed);
+        } else if (ptoi_cas64(&l->claimed, &at, at + 1)) {
+            world_check(l->data[at] == at + 1);
+            world_check(ptoi_fetch_add32(&l->taken[at], 1) == 0);
+            at++;
+        }
+    }
+}
+
+static void look_run(void)
+{
+    const uint32_t a = world_thread("worker 1", look_claim, (void *)(uintptr_t)1);
+    const uint32_t b = world_thread("worker 2", look_claim, (void *)(uintptr_t)2);
+    for (uint32_t i = 0; i < LOOK_TASKS; i++) {
+        l->data[i] = i + 1;
+        ptoi_release64(&l->inbox_head, i + 1); /* W1 */
+    }
+    world_join(a);
+    world_join(b);
+    for (uint32_t i = 0; i < LOOK_TASKS; i++) {
+        world_check(ptoi_get32(&l->taken[i]) == 1);
+    }
+}
+
+const scenario scenario_look = {
+    "look",
+    "two workers claim what either of them saw: each task once, with what was written before",
+    look_prepare, look_run, false};
 
 /* ---- Park against wake ---- */
 
