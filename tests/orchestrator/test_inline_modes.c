@@ -58,7 +58,7 @@ static void fill(tile *tiles)
 }
 
 /* `mode` < 0: modes change every hundred tasks. Returns how many tasks submit ran itself. */
-static uint64_t run(int mode, bool tried)
+static uint64_t run_with(uint32_t workers, int mode, bool tried)
 {
     static tile ours[TILES], serial[TILES];
     pto_config config = PTO_CONFIG_INIT;
@@ -66,7 +66,7 @@ static uint64_t run(int mode, bool tried)
     pto_kernel kernel;
     pto_tensor t[TILES];
     pto_runtime_stats stats;
-    config.workers = 2;
+    config.workers = workers;
     config.guard = PTO_NO_GUARD; /* with guards no task runs inline */
     assert_int_equal(pto_runtime_create(&rt, &config), PTO_OK);
     assert_int_equal(pto_kernel_register(rt, "mix", PTO_AI_CPU, kernel_mix, NULL, &kernel), PTO_OK);
@@ -105,6 +105,11 @@ static uint64_t run(int mode, bool tried)
     return stats.inlined;
 }
 
+static uint64_t run(int mode, bool tried)
+{
+    return run_with(2, mode, tried);
+}
+
 static void offloading_all_runs_none_inline(void **state)
 {
     (void)state;
@@ -136,6 +141,14 @@ static void trials_change_nothing_but_time(void **state)
     (void)run(-1, true);
 }
 
+/* So many that one looks into the inbox for all (scheduler/look.h). */
+static void many_workers_leave_the_same(void **state)
+{
+    (void)state;
+    assert_int_equal(run_with(9, PTOI_MODE_NONE, false), 0);
+    (void)run_with(9, -1, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +157,7 @@ int main(void)
         cmocka_unit_test(mixed_leaves_the_same),
         cmocka_unit_test(modes_may_change_at_any_time),
         cmocka_unit_test(trials_change_nothing_but_time),
+        cmocka_unit_test(many_workers_leave_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
