@@ -54,7 +54,7 @@ typedef struct pto_gpu_module {
     const char *(*explain)(int error);
 } pto_gpu_module;
 
-#define PTO_GPU_GRID_VERSION 1u
+#define PTO_GPU_GRID_VERSION 2u
 
 /* Registers a kernel of config.gpu_module by its name. PTO_BAD_KERNEL: the module has none of that name.
  * pto_kernel_variant may add variants for other devices. */

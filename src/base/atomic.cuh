@@ -62,6 +62,10 @@ typedef struct __attribute__((aligned(16))) ulonglong2 {
     {                                                                                              \
         return a->value;                                                                           \
     }                                                                                              \
+    PTOI_INLINE uint##bits##_t ptoi_glance##bits(const ptoi_a##bits *a)                            \
+    {                                                                                              \
+        return ptoi_get##bits(a);                                                                  \
+    }                                                                                              \
     PTOI_INLINE void ptoi_follow##bits(ptoi_a##bits *a, uint##bits##_t value)                      \
     {                                                                                              \
         ptoi_set##bits(a, value);                                                                  \
@@ -111,6 +115,15 @@ typedef struct __attribute__((aligned(16))) ulonglong2 {
     PTOI_INLINE uint##bits##_t ptoi_far_acquire##bits(const ptoi_a##bits *a)                       \
     {                                                                                              \
         return ptoi_far_get##bits(a);                                                              \
+    }                                                                                              \
+    PTOI_INLINE uint##bits##_t ptoi_far_await##bits(const ptoi_a##bits *a)                         \
+    {                                                                                              \
+        uint##bits##_t value;                                                                      \
+        asm volatile("ld.acquire.sys.u" #bits " %0, [%1];"                                         \
+                     : "=" reg(value)                                                              \
+                     : "l"(&a->value)                                                              \
+                     : "memory");                                                                  \
+        return value;                                                                              \
     }                                                                                              \
     PTOI_INLINE void ptoi_far_release##bits(ptoi_a##bits *a, uint##bits##_t value)                 \
     {                                                                                              \

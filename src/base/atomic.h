@@ -22,13 +22,16 @@
  *   count              Raises a counter that has one writer: get and set, no locked instruction.
  *   draw               A relaxed fetch_add: a number that nobody else gets.
  *   own                Loads a word that nobody writes now, because the caller owns what it is in.
- *   follow             A release after an exchange on the same thread (far_follow: after
- *                      ptoi_far_fence), which publishes nothing that was written since. On a device
- *                      that exchange or fence has paid for it already.
+ *   follow             A release after an exchange, another release or a fence on the same thread
+ *                      (far_follow: after ptoi_far_fence), which publishes nothing that was written
+ *                      since. On a device that has paid for it already.
+ *   glance             An acquire, if ptoi_fence comes before what it publishes is read: several words
+ *                      share one fence.
  *
  *   far_...            The same for memory behind a bus: memory of the host, as a device sees it.
  *                      After far_acquire, ptoi_far_fence must come before what it publishes is read:
- *                      several words share one fence.
+ *                      several words share one fence. far_await needs none, but nothing else is under
+ *                      way meanwhile.
  *
  * atomic.cuh has the same names for code that runs on an NVIDIA device.
  */
@@ -73,6 +76,10 @@
     static inline uint##bits##_t ptoi_own##bits(const ptoi_a##bits *a)                             \
     {                                                                                              \
         return ptoi_get##bits(a);                                                                  \
+    }                                                                                              \
+    static inline uint##bits##_t ptoi_glance##bits(const ptoi_a##bits *a)                          \
+    {                                                                                              \
+        return ptoi_acquire##bits(a);                                                              \
     }                                                                                              \
     static inline void ptoi_follow##bits(ptoi_a##bits *a, uint##bits##_t value)                    \
     {                                                                                              \
@@ -129,9 +136,15 @@ PTOI_ATOMIC_OF(64)
 #define ptoi_far_set64 ptoi_set64
 #define ptoi_far_acquire32 ptoi_acquire32
 #define ptoi_far_acquire64 ptoi_acquire64
+#define ptoi_far_await32 ptoi_acquire32
+#define ptoi_far_await64 ptoi_acquire64
 #define ptoi_far_release32 ptoi_release32
 #define ptoi_far_release64 ptoi_release64
 #define ptoi_far_follow64 ptoi_follow64
+
+static inline void ptoi_fence(void)
+{
+}
 
 static inline void ptoi_far_fence(void)
 {

@@ -47,7 +47,8 @@
     X(MARKER_EARLY, "a marker stands for the launch after it, too")                                \
     X(SKIP_EARLY, "a skipped task is complete before the launched tasks that it waits for")        \
     X(PENDING_LAUNCHED, "a task whose kernel is pending counts as launched")                       \
-    X(RELEASE_EARLY, "a device releases tasks whose producers it may not have copied yet")         \
+    X(RELEASE_EARLY, "a device releases tasks whose layouts it may not have copied yet")           \
+    X(NO_LATER_LAP, "a task waits for a producer whose slot has its next task already")            \
     X(WRITE_EARLY, "a device shows a task as complete before its list is closed")                  \
     X(FRESH_EARLY, "a device overwrites the number of a task that a slow lane has not read")       \
     X(LANE_EARLY, "a lane reads whether the grid ends after how many tasks there are")             \

@@ -57,21 +57,24 @@ bool ptoi_mirror_read(pto_runtime *rt, const pto_tensor *t, void *to, uint64_t b
     const ptoi_rt_device *home = &rt->devices[rt->home];
     ptoi_mail *mail = &rt->view.header->mail;
     const char *from = (const char *)t->storage + (uint64_t)t->offset * pto_dtype_size(t->dtype);
-    if (bytes > PTOI_MAIL_BYTES || bytes % 4 || (uintptr_t)from % 4 ||
-        !pto_tensor_is_contiguous(t) ||
+    const uint64_t there = (uint64_t)((uintptr_t)from + (uintptr_t)home->ops.shift);
+    if (bytes > PTOI_MAIL_BYTES || bytes % 4 || there >= PTOI_MAIL_ADDRESSES ||
+        (uintptr_t)from % 4 || !pto_tensor_is_contiguous(t) ||
         ptoi_get32(&shared->launched) == ptoi_get32(&shared->ended) ||
         t->device.type != home->device.type || t->device.index != home->device.index) {
         return false;
     }
-    const uint32_t number = ptoi_get32(&mail->asked) + 1;
-    mail->words = (uint32_t)(bytes / 4);
-    mail->from = (uint64_t)((uintptr_t)from + (uintptr_t)home->ops.shift);
-    ptoi_store_sc32(&mail->asked,
-                    number); /* D9. If the grid has just left, the keeper sees it (W10) */
+    const uint32_t number = (ptoi_letter_number(ptoi_get64(&mail->asked)) + 1) % 512;
+    const uint32_t words = (uint32_t)(bytes / 4);
+    uint64_t answer;
+    ptoi_store_sc64(&mail->asked,
+                    ptoi_letter_make(number, there, words)); /* D9. If the grid has just
+                                                                            left, the keeper sees it (W10) */
     if (ptoi_load_sc32(rt->sleepers)) {
         ptoi_scheduler_rouse(rt->scheduler, PTOI_NONE);
     }
-    for (uint32_t spin = 0; ptoi_acquire32(&shared->answered) != number; spin++) { /* pairs D9 */
+    for (uint32_t spin = 0; (answer = ptoi_acquire64(&shared->answered)) >> 32 != number;
+         spin++) { /* pairs D9 */
         if (ptoi_acquire32(&shared->lost)) {
             return false; /* the ordinary way reports it */
         }
@@ -81,6 +84,11 @@ bool ptoi_mirror_read(pto_runtime *rt, const pto_tensor *t, void *to, uint64_t b
             ptoi_relax();
         }
     }
-    memcpy(to, shared->text, bytes);
+    if (words == 1) {
+        const uint32_t word = (uint32_t)answer;
+        memcpy(to, &word, sizeof word);
+    } else {
+        memcpy(to, shared->text, bytes);
+    }
     return true;
 }

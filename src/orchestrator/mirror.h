@@ -26,7 +26,9 @@ static inline void ptoi_mirror_publish(pto_runtime *rt, const ptoi_slot *slot)
     const uint32_t level = ptoi_slot_header_of(slot).level;
     const ptoi_rings *t = &rt->rings[level];
     const uint64_t before = ptoi_get64(&h->heads[level]);
-    ptoi_release64(&h->log_head, rt->map->descs.log.count);
+    if (ptoi_get64(&h->log_head) != rt->map->descs.log.count) {
+        ptoi_release64(&h->log_head, rt->map->descs.log.count);
+    }
     ptoi_release64(&h->heads[level],
                    ptoi_head_word(ptoi_get64(&slot->seq) + 1, t->deps.head, t->args.head) |
                        ptoi_head_turn(before, t->deps.tail, PTOI_HEAD_DEPS) |

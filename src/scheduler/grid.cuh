@@ -57,15 +57,19 @@ PTOI_INLINE const ptoi_grid *ptoi_block_grid(const void *there)
 
 /* ---- Service ---- */
 
+/* What the mover knows is in shared memory: local memory would be asked for again after each fence. */
 PTOI_INLINE void ptoi_block_moves(const ptoi_grid *g)
 {
-    ptoi_mover mover = g->control->mover;
+    __shared__ ptoi_mover mover;
     ptoi_grid_span span = {0, 0};
-    if (g->records && PTOI_GRID_LANE == 0) {
-        span = ptoi_grid_span_begin(g->records);
+    if (PTOI_GRID_LANE == 0) {
+        mover = g->control->mover;
+        if (g->records) {
+            span = ptoi_grid_span_begin(g->records);
+        }
+        mover.idle_since = mover.looked = ptoi_grid_clock(); /* the launch itself took time */
     }
     __syncwarp();
-    mover.idle_since = mover.looked = ptoi_grid_clock(); /* the launch itself took time */
     while (mover.phase != PTOI_GRID_OVER) {
         (void)ptoi_grid_move(g, &mover); /* reads memory of the host each time: that is pause enough */
     }
@@ -76,7 +80,7 @@ PTOI_INLINE void ptoi_block_moves(const ptoi_grid *g)
 
 PTOI_INLINE void ptoi_block_clerk(const ptoi_grid *g)
 {
-    ptoi_grid_worker clerk = ptoi_grid_worker_begin(g, g->n_workers, PTOI_NONE);
+    ptoi_grid_clerk clerk = ptoi_grid_clerk_begin(g);
     while (ptoi_grid_serve(g, &clerk) != PTOI_GRID_END) {
     }
 }
@@ -151,28 +155,24 @@ PTOI_INLINE void ptoi_block_read_layouts(pto_gpu_box *box, const uint4 *from, ui
     }
 }
 
-/* Resolves the arguments of a task. All lanes of the first warp: lane i has argument i. */
-PTOI_INLINE void ptoi_block_read_args(const ptoi_grid *g, pto_gpu_box *box, const ptoi_arg_desc *args,
-                                      uint32_t n)
+/* Resolves the arguments of a task, if the layout of one follows it: then the others are not where their
+ * numbers say. All lanes of the first warp: lane i has argument i. */
+PTOI_COLD void ptoi_block_find_args(const ptoi_grid *g, pto_gpu_box *box, const ptoi_arg_desc *args,
+                                    uint32_t kept)
 {
-    const uint32_t lane = threadIdx.x, kept = n < PTO_GPU_ARGS ? n : PTO_GPU_ARGS;
-    const bool mine = lane < kept;
-    const ptoi_arg_desc *arg = args + (mine ? lane : 0);
-    const bool follows = mine && !ptoi_arg_is_scalar(arg) && !arg->desc;
-    if (__any_sync(PTOI_ALL_LANES, follows)) { /* those after it have another place */
-        arg = mine ? ptoi_block_arg(args, lane) : args;
-    }
-    const bool scalar = mine && ptoi_arg_is_scalar(arg), tensor = mine && !scalar;
+    const uint32_t lane = threadIdx.x;
+    const ptoi_arg_desc *arg = lane < kept ? ptoi_block_arg(args, lane) : args;
+    const bool scalar = lane < kept && ptoi_arg_is_scalar(arg), tensor = lane < kept && !scalar;
     const uint4 *layout = tensor ? (const uint4 *)(const void *)ptoi_arg_layout(&g->view, arg) : NULL;
-    if (mine) {
-        box->value[lane] = scalar ? arg->value
-                                  : (uint64_t)(uintptr_t)ptoi_address(&g->view, arg->segment, arg->value);
-    }
     if (scalar) {
+        box->value[lane] = arg->value;
         box->layout[lane].ndim = 0;
         box->layout[lane].dtype = (pto_dtype)arg->desc;
     }
-    /* A layout that follows its argument may be shorter than 64 bytes. */
+    if (tensor) {
+        box->value[lane] = (uint64_t)(uintptr_t)ptoi_address(&g->view, arg->segment, arg->value);
+    }
+    /* Such a layout may be shorter than 64 bytes. */
     const bool brief = tensor && !arg->desc;
     if (brief) {
         ((uint4 *)(void *)&box->layout[lane])[0] = layout[0];
@@ -183,28 +183,47 @@ PTOI_INLINE void ptoi_block_read_args(const ptoi_grid *g, pto_gpu_box *box, cons
     ptoi_block_read_layouts(box, brief ? NULL : layout, kept);
 }
 
-/* Reads what the kernel of a task has to know. All lanes of the first warp. Loads that do not depend on
- * each other are under way at the same time. */
-PTOI_INLINE void ptoi_block_read(const ptoi_grid *g, pto_gpu_box *box, uint32_t index)
+/* Reads what the kernel of a task has to know. All lanes of the first warp: lane i has argument i. A load
+ * takes 150 ns, so all that do not depend on each other are under way at the same time. */
+PTOI_INLINE void ptoi_block_read(const ptoi_grid *g, pto_gpu_box *box, uint32_t index,
+                                 const ptoi_grid_slot &slot)
 {
-    const ptoi_slot *slot = &g->view.slots[index];
-    const ulonglong2 *half = (const ulonglong2 *)(const void *)slot;
-    const bool mine = ptoi_grid_may_run(g, index);
-    const ulonglong2 first = half[0], second = half[1];
-    const bool runs = __shfl_sync(PTOI_ALL_LANES, mine, 0);
-    const ptoi_slot_header header = ptoi_slot_header_read(first.y);
-    const ptoi_arg_desc *args = g->view.level[header.level].args + (uint32_t)second.y;
-    const uint32_t n = (uint32_t)(second.y >> 32);
-    if (threadIdx.x == 0) {
-        box->task = ptoi_task_make(first.x, header.level);
-        box->kernel = (uint32_t)g->view.codes[header.kernel].address - 1;
+    const uint32_t lane = threadIdx.x, n = slot.n_args, kept = n < PTO_GPU_ARGS ? n : PTO_GPU_ARGS;
+    const bool mine = lane < kept;
+    const ptoi_slot_header header = ptoi_slot_header_read(slot.header);
+    const ptoi_arg_desc *args = g->view.level[header.level].args + slot.args;
+    const uint32_t cancelled = ptoi_get32(&g->control->cancelled);
+    const uint32_t poisoned = g->view.states[index].poisoned;
+    const uint64_t code = g->view.codes[header.kernel].address;
+    const ulonglong2 unit = mine ? ((const ulonglong2 *)(const void *)args)[lane] : make_ulonglong2(0, 0);
+    const bool runs = __shfl_sync(PTOI_ALL_LANES, !cancelled && !poisoned && !header.poisoned, 0);
+    if (lane == 0) {
+        box->task = ptoi_task_make(slot.seq, header.level);
+        box->kernel = (uint32_t)code - 1;
         box->args = args;
         box->n_args = n;
         box->state = runs ? PTOI_BLOCK_RUNS : PTOI_BLOCK_SKIPS;
     }
-    if (runs) {
-        ptoi_block_read_args(g, box, args, n);
+    if (!runs) {
+        return;
     }
+    ptoi_arg_desc arg;
+    __builtin_memcpy(&arg, &unit, sizeof arg);
+    const bool scalar = mine && ptoi_arg_is_scalar(&arg), tensor = mine && !scalar;
+    if (__any_sync(PTOI_ALL_LANES, tensor && !arg.desc)) {
+        ptoi_block_find_args(g, box, args, kept);
+        return;
+    }
+    if (scalar) {
+        box->value[lane] = arg.value;
+        box->layout[lane].ndim = 0;
+        box->layout[lane].dtype = (pto_dtype)arg.desc;
+    }
+    if (tensor) {
+        box->value[lane] = (uint64_t)(uintptr_t)ptoi_address(&g->view, arg.segment, arg.value);
+    }
+    ptoi_block_read_layouts(
+        box, tensor ? (const uint4 *)(const void *)ptoi_desc_at(g->view.descs, arg.desc) : NULL, kept);
 }
 
 /* The arguments that are not kept. */
@@ -309,19 +328,26 @@ PTOI_INLINE uint32_t ptoi_block_take(const ptoi_grid *g, ptoi_leader *l)
     }
 }
 
-/* Completes the task of the block. In a traced run it is recorded after that, so that nobody waits for it. */
+/* Completes the task of the block. All lanes of the first warp. In a traced run it is recorded after that,
+ * so that nobody waits for it. */
 PTOI_INLINE void ptoi_block_complete(const ptoi_grid *g, pto_gpu_box *box, ptoi_leader *l)
 {
     const bool traced = g->records != NULL;
+    const uint64_t task = box->task;
     ptoi_grid_mark ended;
+    uint32_t outcome = PTOI_DONE;
     if (traced) {
         ended = ptoi_grid_now();
     }
-    const ptoi_outcome outcome = ptoi_block_judge(g, box, l);
-    ptoi_grid_complete(g, &l->worker, l->index, outcome);
-    if (traced) {
-        ptoi_grid_log_ran(g->records, &l->log, l->worker.id, box->task, box->state == PTOI_BLOCK_RUNS, l->began,
-                          ended, outcome);
+    if (PTOI_UNLIKELY(box->status || box->state == PTOI_BLOCK_SKIPS)) {
+        outcome = threadIdx.x == 0 ? ptoi_block_judge(g, box, l) : PTOI_DONE;
+        outcome = __shfl_sync(PTOI_ALL_LANES, outcome, 0);
+    }
+    ptoi_grid_complete(g, &l->worker, l->index, ptoi_lap(&g->view, (uint32_t)task & 7, task >> 3),
+                       (ptoi_outcome)outcome);
+    if (traced && threadIdx.x == 0) {
+        ptoi_grid_log_ran(g->records, &l->log, l->worker.id, task, box->state == PTOI_BLOCK_RUNS, l->began,
+                          ended, (ptoi_outcome)outcome);
     }
 }
 
@@ -348,7 +374,7 @@ template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, u
             index = __shfl_sync(PTOI_ALL_LANES, index, 0);
             __syncwarp(); /* what the leader has acquired */
             if (index != PTOI_NONE) {
-                ptoi_block_read(g, box, index);
+                ptoi_block_read(g, box, index, ptoi_grid_taken_slot(g, &l->worker, index));
             }
         }
         __syncthreads();
@@ -368,7 +394,7 @@ template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, u
             kernels::run(box->kernel);
         }
         __syncthreads(); /* all that the block has written: before the leader completes the task */
-        if (threadIdx.x == 0) {
+        if (threadIdx.x < PTOI_WARP) {
             ptoi_block_complete(g, box, l);
         }
     }

@@ -31,9 +31,9 @@
  *       ring                 holds its ticket. The worker marks it as free, and the thread that pushes
  *                            one lap later waits for that; relaxed, since the cell is all that they share.
  *   D4  done cell            stored by a worker after it has closed the task in the mirror. What it
- *                            publishes was written before that (ptoi_follow): all of the task but
- *                            state.waiters. Acquired by the writer, which then releases state.waiters in
- *                            the window.
+ *                            publishes was written before that (ptoi_follow): what the kernel wrote. The
+ *                            cell itself says the rest. Acquired by the writer, which then releases
+ *                            state.waiters in the window.
  *       done.taken           released by the writer; acquired by the worker before it uses the cell again.
  *   D5  host_ready cell      released by the thread that found the task ready; acquired by the keeper.
  *   D6  posted               released by the keeper after the post; acquired by the clerk.
@@ -41,16 +41,24 @@
  *       leave
  *   D8  ended                released by the mover as its last store; acquired by the keeper, which may
  *                            launch the grid again.
- *   D9  mail.asked           released by the orchestrating thread after the letter; acquired by the clerk.
- *       answered             released by the clerk after the bytes; acquired by the orchestrating thread.
+ *   D9  mail.asked           the letter itself, in one word: stored by the orchestrating thread after it has
+ *                            acquired W2 of those who wrote the bytes; acquired by the clerk.
+ *       answered             released by the clerk after the bytes, unless they fit in that word; acquired by
+ *                            the orchestrating thread.
  *
- * Which tasks the mover may release (D2): a task may refer to tasks of other levels, and words of several
- * levels are not read at one instant. Let `before`, `known` and `next` be three readings of the heads, each
- * complete before the following begins. Every task that a task in `known` refers to was published before
- * `next` was read, so it is in `next`. So
+ * When the mover may release tasks (D2): everything that their threads read must be in the mirror. That is
+ * their slot, edges and arguments, which one word of a level covers, and the layouts that they name, which
+ * the log covers. Those are two words, and they are not read at one instant. Let `before`, `known` and `next`
+ * be three readings, each complete before the following begins. A layout that a task in `known` names was
+ * in the log before `next` was read. So
  *
- *     the mirror has all tasks of `known`   ==>   the tasks of `before` may be released
- *     and if next = known, there was nothing else in between: those of `known` may be released, too.
+ *     the mirror has all of `known`   ==>   the tasks of `before` may be released,
+ *                                           and those of `known` if its log is that of `next`.
+ *
+ * Other tasks that a task refers to need not be in the mirror, on whatever level they are. It looks at their
+ * words of state.waiters only, and joins lists there. In this place every task closes its list in the
+ * mirror. So a word is of the lap of the task that has the slot now, or of the lap before, and then its list
+ * is empty. A word of a later lap than a reference says that the task was complete.
  */
 #ifndef PTOI_GRID_H
 #define PTOI_GRID_H
@@ -66,6 +74,9 @@
 #define PTOI_GRID_SYNC() __syncwarp()
 #define PTOI_GRID_OF(value, lane) __shfl_sync(0xffffffffu, value, lane) /* what that lane has */
 #define PTOI_GRID_FIRST(value) PTOI_GRID_OF(value, 0)
+#define PTOI_GRID_VOTES(value) __ballot_sync(0xffffffffu, value) /* a bit for each lane */
+#define PTOI_GRID_LAST(votes) (31u - (uint32_t)__clz((int)(votes)))
+#define PTOI_GRID_LOWEST(bits) ((uint32_t)__ffs((int)(bits)) - 1u)
 
 /* The least value of all lanes. */
 PTOI_INLINE uint64_t ptoi_grid_least(uint64_t value)
@@ -80,7 +91,11 @@ PTOI_INLINE uint64_t ptoi_grid_least(uint64_t value)
 #define PTOI_GRID_LANES 1u
 #define PTOI_GRID_LANE 0u
 #define PTOI_GRID_SYNC() ((void)0)
+#define PTOI_GRID_OF(value, lane) ((void)(lane), (value))
 #define PTOI_GRID_FIRST(value) (value)
+#define PTOI_GRID_VOTES(value) ((uint32_t)(value))
+#define PTOI_GRID_LAST(votes) 0u
+#define PTOI_GRID_LOWEST(bits) ((uint32_t)__builtin_ctz(bits))
 #define ptoi_grid_least(value) (value)
 #endif
 
@@ -115,6 +130,14 @@ static inline void ptoi_grid_pause(void)
 
 #include "scheduler/grid_log.h"
 
+/* For mutants: gives others time to notice. */
+PTOI_INLINE void ptoi_grid_pause_long(void)
+{
+    for (uint32_t i = 0; i < 100; i++) {
+        ptoi_grid_pause();
+    }
+}
+
 #define PTOI_GRID_QUEUES 2u /* ready rings: for worker types that have blocks of their own */
 #define PTOI_GRID_DONE 64u  /* cells of the ring of completions that each worker has */
 #define PTOI_GRID_BATCH 4u  /* completions that a writer shows at a time */
@@ -129,33 +152,42 @@ typedef struct ptoi_grid_queue {
     _Alignas(PTOI_LINE) ptoi_a32 ticket;
 } ptoi_grid_queue;
 
-/* Tasks that a worker has completed, on their way to the writer. Cells carry the number of the
- * completion, plus one. */
+/* Tasks that a worker has completed, on their way to the writer. A cell says all that the writer shows:
+ *
+ *     bits   0 to 21   22, 23    24 to 31                             32 to 63
+ *            slot      outcome   number of the completion, plus one   lap
+ */
 typedef struct ptoi_grid_done {
     _Alignas(PTOI_LINE) ptoi_a64 cell[PTOI_GRID_DONE]; /* D4 */
     _Alignas(PTOI_LINE) ptoi_a32 taken;                /* D4: by the writer */
-    uint64_t completed, failed, skipped; /* of the writer: what it has counted in the window */
+    ptoi_a64 completed;       /* of the writer: what it has counted in the window */
+    uint64_t failed, skipped; /* the same */
 } ptoi_grid_done;
 
-/* A reading of the heads. */
-typedef struct ptoi_heads {
-    uint64_t level[PTOI_MAX_LEVELS];
-    uint64_t log;
-} ptoi_heads;
+/* What the mover knows of a level. */
+typedef struct ptoi_mover_level {
+    uint64_t known;    /* its head, as it was read last */
+    uint64_t mirrored; /* the mirror has all tasks of this reading */
+    uint64_t before;   /* what it had when the last step began: one reading before */
+    uint64_t released; /* resolvers have all tasks of this one */
+    uint64_t seq;      /* next task to mirror */
+    uint32_t deps_at;  /* where the rings go on */
+    uint32_t args_at;
+} ptoi_mover_level;
 
-/* What the mover knows. It is kept from launch to launch. */
+#define PTOI_GRID_LOG PTOI_MAX_LEVELS /* the log is one more level where changes are noted */
+
+/* What the mover knows. It is kept from launch to launch. On a device all lanes of a warp read it, in
+ * shared memory, and the first one writes it. */
 typedef struct ptoi_mover {
-    ptoi_heads mirrored;                /* the mirror has all tasks of this reading */
-    ptoi_heads known;                   /* the reading after it */
-    uint64_t released[PTOI_MAX_LEVELS]; /* heads of what was released */
-    uint64_t seq[PTOI_MAX_LEVELS];      /* next task to mirror */
-    uint64_t moved;                     /* tasks released, on all levels */
-    uint64_t room;                      /* in `fresh`: up to this task */
-    uint32_t deps_at[PTOI_MAX_LEVELS];  /* where the rings go on */
-    uint32_t args_at[PTOI_MAX_LEVELS];
+    ptoi_mover_level level[PTOI_MAX_LEVELS];
+    uint64_t log_known, log_mirrored;
+    uint64_t moved;      /* tasks released, on all levels */
+    uint64_t room;       /* in `fresh`: up to this task */
     uint64_t idle_since; /* clock of the device */
     uint64_t looked;     /* when it last looked whether workers wait */
     uint32_t phase;      /* ptoi_grid_phase */
+    uint32_t behind; /* a bit for each level: the mirror lacks something, or it is not released */
 } ptoi_mover;
 
 typedef enum ptoi_grid_phase {
@@ -176,9 +208,9 @@ typedef struct ptoi_grid_control {
         PTOI_LINE) ptoi_a32 host_tail; /* cells of host_ready that are written, or about to be */
     ptoi_grid_queue queue[PTOI_GRID_QUEUES];
     ptoi_mover mover;
-    uint32_t posts_taken; /* of the clerk */
-    uint32_t letter;      /* of the clerk: the last one that it has answered */
-    uint32_t asked_time;  /* the same for questions about the time */
+    uint32_t posts_taken; /* of the clerk, when it has ended */
+    uint64_t letter;
+    uint32_t asked_time; /* the same for questions about the time */
 } ptoi_grid_control;
 
 /* All that the roles need to know. It does not change during a launch. Addresses are those of the
@@ -291,35 +323,77 @@ PTOI_INLINE void ptoi_grid_copy_refs(uint64_t *mirror, const uint64_t *ring, uin
     *at = end % size;
 }
 
-/* A slot of the window on its way to the mirror, without its number. */
+/* A slot in registers. */
 typedef struct ptoi_grid_slot {
-    uint64_t header;
+    uint64_t seq, header;
     uint32_t deps, fanin, args, n_args;
 } ptoi_grid_slot;
 
-PTOI_INLINE ptoi_grid_slot ptoi_grid_read_slot(const ptoi_slot *from)
-{
-    ptoi_grid_slot slot;
 #ifdef __CUDA_ARCH__
-    const uint64_t *words = (const uint64_t *)(const void *)from;
-    const ulonglong2 first = ptoi_far_pair(words), second = ptoi_far_pair(words + 2);
-    slot.header = first.y;
-    slot.deps = (uint32_t)second.x;
-    slot.fanin = (uint32_t)(second.x >> 32);
-    slot.args = (uint32_t)second.y;
-    slot.n_args = (uint32_t)(second.y >> 32);
-#else
-    slot.header = ptoi_get64(&from->header);
-    slot.deps = from->deps;
-    slot.fanin = from->fanin;
-    slot.args = from->args;
-    slot.n_args = from->n_args;
-#endif
+PTOI_INLINE ptoi_grid_slot ptoi_grid_slot_of(ulonglong2 first, ulonglong2 second)
+{
+    const ptoi_grid_slot slot = {first.x,
+                                 first.y,
+                                 (uint32_t)second.x,
+                                 (uint32_t)(second.x >> 32),
+                                 (uint32_t)second.y,
+                                 (uint32_t)(second.y >> 32)};
     return slot;
 }
+#endif
 
-/* Copies `n` slots from number `seq` on, without the numbers: who has a reference to the task of an
- * earlier lap may read those at any time. ptoi_grid_number_slots stores them when the slots are whole. */
+/* A slot of the window. */
+PTOI_INLINE ptoi_grid_slot ptoi_grid_read_slot(const ptoi_slot *from)
+{
+#ifdef __CUDA_ARCH__
+    const uint64_t *words = (const uint64_t *)(const void *)from;
+    return ptoi_grid_slot_of(ptoi_far_pair(words), ptoi_far_pair(words + 2));
+#else
+    const ptoi_grid_slot slot = {ptoi_get64(&from->seq),
+                                 ptoi_get64(&from->header),
+                                 from->deps,
+                                 from->fanin,
+                                 from->args,
+                                 from->n_args};
+    return slot;
+#endif
+}
+
+/* A slot of the mirror, which nobody writes now. */
+PTOI_INLINE ptoi_grid_slot ptoi_grid_own_slot(const ptoi_slot *mine)
+{
+#ifdef __CUDA_ARCH__
+    const ulonglong2 *half = (const ulonglong2 *)(const void *)mine;
+    return ptoi_grid_slot_of(half[0], half[1]);
+#else
+    return ptoi_grid_read_slot(mine);
+#endif
+}
+
+PTOI_INLINE void ptoi_grid_write_slot(ptoi_slot *mine, const ptoi_grid_slot *slot)
+{
+#ifdef __CUDA_ARCH__
+    ulonglong2 *half = (ulonglong2 *)(void *)mine;
+    half[0] = make_ulonglong2(slot->seq, slot->header);
+    half[1] = make_ulonglong2(slot->deps | (unsigned long long)slot->fanin << 32,
+                              slot->args | (unsigned long long)slot->n_args << 32);
+#else
+    ptoi_set64(&mine->seq, slot->seq);
+    ptoi_set64(&mine->header, slot->header);
+    mine->deps = slot->deps;
+    mine->fanin = slot->fanin;
+    mine->args = slot->args;
+    mine->n_args = slot->n_args;
+#endif
+}
+
+/* The lap of a task, in state.waiters. */
+PTOI_INLINE uint32_t ptoi_grid_lap(const ptoi_view *view, const ptoi_grid_slot *slot)
+{
+    return ptoi_lap(view, ptoi_slot_header_read(slot->header).level, slot->seq);
+}
+
+/* Copies `n` slots from number `seq` on. */
 PTOI_INLINE void ptoi_grid_copy_slots(const ptoi_grid *g, uint32_t level, uint64_t seq, uint32_t n)
 {
     enum { AHEAD = PTOI_GRID_LANES > 1 ? 4 : 1 };
@@ -340,37 +414,22 @@ PTOI_INLINE void ptoi_grid_copy_slots(const ptoi_grid *g, uint32_t level, uint64
         for (uint32_t k = 0; k < AHEAD; k++) {
             const uint32_t at = i + k * PTOI_GRID_LANES;
             if (at < n) {
-                ptoi_slot *mine = ptoi_slot_of(&g->view, level, seq + at);
-                ptoi_set64(&mine->header, slot[k].header);
-                mine->deps = slot[k].deps;
-                mine->fanin = slot[k].fanin;
-                mine->args = slot[k].args;
-                mine->n_args = slot[k].n_args;
+                ptoi_grid_write_slot(ptoi_slot_of(&g->view, level, seq + at), &slot[k]);
             }
         }
-    }
-}
-
-/* After ptoi_far_fence, on a device. */
-PTOI_INLINE void ptoi_grid_number_slots(const ptoi_grid *g, uint32_t level, uint64_t seq,
-                                        uint32_t n)
-{
-    for (uint32_t i = PTOI_GRID_LANE; i < n; i += PTOI_GRID_LANES) {
-        ptoi_follow64(&ptoi_slot_of(&g->view, level, seq + i)->seq, seq + i); /* W4 */
     }
 }
 
 #ifdef __CUDA_ARCH__
 /* Copies all of a few tasks of a level. Everything is under way at the same time, so it takes one trip over
  * the bus and not three. Returns false, and has done nothing, if they are too many or a ring wraps. */
-PTOI_INLINE bool ptoi_grid_copy_few(const ptoi_grid *g, ptoi_mover *m, uint32_t level,
-                                    uint32_t refs, uint32_t units, uint32_t slots)
+PTOI_INLINE bool ptoi_grid_copy_few(const ptoi_grid *g, uint32_t level, uint32_t deps_at,
+                                    uint32_t refs, uint32_t args_at, uint32_t units, uint64_t seq,
+                                    uint32_t slots)
 {
     enum { PAIRS = 2, UNITS = 8, SLOTS = 2 }; /* for each lane */
     const ptoi_view_level *their = &g->window.level[level], *mine = &g->view.level[level];
-    const uint32_t deps_at = m->deps_at[level], args_at = m->args_at[level];
     const uint32_t first = deps_at / 2, pairs = (deps_at + refs + 1) / 2 - first;
-    const uint64_t seq = m->seq[level];
     if (pairs > PAIRS * PTOI_GRID_LANES || units > UNITS * PTOI_GRID_LANES ||
         slots > SLOTS * PTOI_GRID_LANES || deps_at + refs >= their->n_deps ||
         args_at + units >= their->n_args) {
@@ -407,7 +466,7 @@ PTOI_INLINE bool ptoi_grid_copy_few(const ptoi_grid *g, ptoi_mover *m, uint32_t 
         const uint32_t i = PTOI_GRID_LANE + k * PTOI_GRID_LANES;
         if (i < slots) {
             ulonglong2 *words = (ulonglong2 *)(void *)ptoi_slot_of(&g->view, level, seq + i);
-            ((unsigned long long *)words)[1] = head[k].y; /* not its number */
+            words[0] = head[k];
             words[1] = tail[k];
         }
     }
@@ -425,8 +484,6 @@ PTOI_INLINE bool ptoi_grid_copy_few(const ptoi_grid *g, ptoi_mover *m, uint32_t 
             ((ulonglong2 *)(void *)mine->args)[args_at + i] = unit[k];
         }
     }
-    m->deps_at[level] = deps_at + refs;
-    m->args_at[level] = args_at + units;
     return true;
 }
 #endif
@@ -453,55 +510,54 @@ PTOI_INLINE void ptoi_grid_copy_log(const ptoi_grid *g, uint64_t from, uint64_t 
     }
 }
 
-/* Copies what a level has gained from one reading to the next. */
-PTOI_INLINE void ptoi_grid_copy_level(const ptoi_grid *g, ptoi_mover *m, uint32_t level)
+/* Copies what a level has gained since the last reading. */
+PTOI_INLINE void ptoi_grid_copy_level(const ptoi_grid *g, ptoi_mover_level *m, uint32_t level)
 {
-    const uint64_t from = m->mirrored.level[level], to = m->known.level[level];
+    const uint64_t from = m->mirrored, to = m->known, seq = m->seq;
     const ptoi_view_level *their = &g->window.level[level], *mine = &g->view.level[level];
-    const uint32_t refs = ptoi_grid_ring_units(from, to, PTOI_HEAD_DEPS, &m->deps_at[level],
-                                               their->n_deps);
-    const uint32_t units = ptoi_grid_ring_units(from, to, PTOI_HEAD_ARGS, &m->args_at[level],
-                                                their->n_args);
+    uint32_t deps_at = m->deps_at, args_at = m->args_at;
+    const uint32_t refs = ptoi_grid_ring_units(from, to, PTOI_HEAD_DEPS, &deps_at, their->n_deps);
+    const uint32_t units = ptoi_grid_ring_units(from, to, PTOI_HEAD_ARGS, &args_at, their->n_args);
     const uint32_t slots = ptoi_head_distance(from, to, PTOI_HEAD_SLOTS);
+    bool copied = false;
 #ifdef __CUDA_ARCH__
-    if (ptoi_grid_copy_few(g, m, level, refs, units, slots)) {
-        return;
-    }
+    copied = ptoi_grid_copy_few(g, level, deps_at, refs, args_at, units, seq, slots);
 #endif
-    ptoi_grid_copy_refs(mine->deps, their->deps, &m->deps_at[level], refs, their->n_deps);
-    ptoi_grid_copy_ring((uint64_t *)(void *)mine->args, (const uint64_t *)(void *)their->args,
-                        &m->args_at[level], units, their->n_args);
-    ptoi_grid_copy_slots(g, level, m->seq[level], slots);
-}
-
-/* Brings the mirror from one reading to the next, but for the numbers of slots. */
-PTOI_INLINE void ptoi_grid_mirror(const ptoi_grid *g, ptoi_mover *m)
-{
-    if (m->mirrored.log != m->known.log) {
-        ptoi_grid_copy_log(g, m->mirrored.log, m->known.log);
-        PTOI_GRID_SYNC();
-        if (PTOI_GRID_LANE == 0) {
-            ptoi_far_set64(&g->shared->log_taken, m->known.log);
-        }
-    }
-    for (uint32_t l = 0; l < g->view.levels; l++) {
-        if (m->mirrored.level[l] != m->known.level[l]) {
-            ptoi_grid_copy_level(g, m, l);
-        }
+    if (copied) {
+        deps_at += refs;
+        args_at += units;
+    } else {
+        ptoi_grid_copy_refs(mine->deps, their->deps, &deps_at, refs, their->n_deps);
+        ptoi_grid_copy_ring((uint64_t *)(void *)mine->args, (const uint64_t *)(void *)their->args,
+                            &args_at, units, their->n_args);
+        ptoi_grid_copy_slots(g, level, seq, slots);
     }
     PTOI_GRID_SYNC();
+    if (PTOI_GRID_LANE == 0) {
+        m->seq = seq + slots;
+        m->deps_at = deps_at;
+        m->args_at = args_at;
+        m->before = from;
+        m->mirrored = to;
+    }
 }
 
-/* The mirror is whole: stores the numbers. */
-PTOI_INLINE void ptoi_grid_number(const ptoi_grid *g, ptoi_mover *m)
+/* Brings the mirror up to the last reading, for the levels of `work`. */
+PTOI_INLINE void ptoi_grid_mirror(const ptoi_grid *g, ptoi_mover *m, uint32_t work)
 {
-    for (uint32_t l = 0; l < g->view.levels; l++) {
-        const uint32_t n = ptoi_head_distance(m->mirrored.level[l], m->known.level[l],
-                                              PTOI_HEAD_SLOTS);
-        ptoi_grid_number_slots(g, l, m->seq[l], n);
-        m->seq[l] += n;
+    if (work >> PTOI_GRID_LOG) {
+        ptoi_grid_copy_log(g, m->log_mirrored, m->log_known);
+        PTOI_GRID_SYNC();
+        if (PTOI_GRID_LANE == 0) {
+            m->log_mirrored = m->log_known;
+            ptoi_far_set64(&g->shared->log_taken, m->log_known);
+        }
     }
-    m->mirrored = m->known;
+    for (uint32_t bits = work % (UINT32_C(1) << PTOI_GRID_LOG); bits; bits &= bits - 1) {
+        const uint32_t l = PTOI_GRID_LOWEST(bits);
+        ptoi_grid_copy_level(g, &m->level[l], l);
+    }
+    PTOI_GRID_SYNC();
 }
 
 /* ---- The mover: heads and releases ---- */
@@ -512,13 +568,14 @@ typedef struct ptoi_question {
 #ifdef __CUDA_ARCH__
     uint64_t word;
     uint32_t half;
+#else
+    uint64_t word[PTOI_MAX_LEVELS + 1]; /* the heads, and that of the log */
 #endif
-    ptoi_heads heads;
     uint32_t era, cancel[2], hurry;
 } ptoi_question;
 
-/* Pairs D1. ptoi_far_fence comes before ptoi_grid_hear. */
-PTOI_INLINE ptoi_question ptoi_grid_ask(const ptoi_grid *g)
+/* Pairs D1. `busy`: copies are under way at the same time, and ptoi_far_fence comes before the next ones. */
+PTOI_INLINE ptoi_question ptoi_grid_ask(const ptoi_grid *g, bool busy)
 {
     ptoi_question q;
 #ifdef __CUDA_ARCH__
@@ -528,13 +585,14 @@ PTOI_INLINE ptoi_question ptoi_grid_ask(const ptoi_grid *g)
                            : lane == 1 ? g->cancel[0]
                            : lane == 2 ? g->cancel[1]
                                        : &g->shared->hurry;
-    q.word = ptoi_far_acquire64(word);
     q.half = ptoi_far_get32(half);
+    q.word = busy ? ptoi_far_acquire64(word) : ptoi_far_await64(word);
 #else
+    (void)busy;
+    q.word[PTOI_GRID_LOG] = ptoi_far_acquire64(g->log_head); /* on a device, in any order */
     for (uint32_t l = 0; l < PTOI_MAX_LEVELS; l++) {
-        q.heads.level[l] = l < g->view.levels ? ptoi_far_acquire64(&g->heads[l]) : 0;
+        q.word[l] = l < g->view.levels ? ptoi_far_acquire64(&g->heads[l]) : 0;
     }
-    q.heads.log = ptoi_far_acquire64(g->log_head);
     q.era = ptoi_far_get32(g->era);
     q.cancel[0] = ptoi_far_get32(g->cancel[0]);
     q.cancel[1] = ptoi_far_get32(g->cancel[1]);
@@ -543,75 +601,119 @@ PTOI_INLINE ptoi_question ptoi_grid_ask(const ptoi_grid *g)
     return q;
 }
 
-PTOI_INLINE void ptoi_grid_hear(const ptoi_grid *g, ptoi_question *q)
+/* Which levels have changed: a bit for each. */
+PTOI_INLINE uint32_t ptoi_grid_hear(const ptoi_grid *g, const ptoi_mover *m, ptoi_question *q)
 {
 #ifdef __CUDA_ARCH__
-#pragma unroll
-    for (uint32_t l = 0; l < PTOI_MAX_LEVELS; l++) {
-        const uint64_t word = PTOI_GRID_OF(q->word, l);
-        q->heads.level[l] = l < g->view.levels ? word : 0;
-    }
-    q->heads.log = PTOI_GRID_OF(q->word, PTOI_MAX_LEVELS);
+    const uint32_t lane = PTOI_GRID_LANE;
+    const uint64_t known = lane < g->view.levels   ? m->level[lane].known
+                           : lane == PTOI_GRID_LOG ? m->log_known
+                                                   : q->word;
     q->era = PTOI_GRID_OF(q->half, 0);
     q->cancel[0] = PTOI_GRID_OF(q->half, 1);
     q->cancel[1] = PTOI_GRID_OF(q->half, 2);
     q->hurry = PTOI_GRID_OF(q->half, 3);
+    return PTOI_GRID_VOTES(q->word != known);
 #else
-    (void)g;
-    (void)q;
+    uint32_t changed = (uint32_t)(q->word[PTOI_GRID_LOG] != m->log_known) << PTOI_GRID_LOG;
+    for (uint32_t l = 0; l < g->view.levels; l++) {
+        changed |= (uint32_t)(q->word[l] != m->level[l].known) << l;
+    }
+    return changed;
 #endif
 }
 
-PTOI_INLINE bool ptoi_heads_equal(const ptoi_heads *a, const ptoi_heads *b)
+/* Keeps the answers: from now on they are known. */
+PTOI_INLINE void ptoi_grid_learn(const ptoi_grid *g, ptoi_mover *m, const ptoi_question *q)
 {
-    bool equal = a->log == b->log;
-    for (uint32_t l = 0; l < PTOI_MAX_LEVELS; l++) {
-        equal = equal && a->level[l] == b->level[l];
+#ifdef __CUDA_ARCH__
+    const uint32_t lane = PTOI_GRID_LANE;
+    if (lane < g->view.levels) {
+        m->level[lane].known = q->word;
+    } else if (lane == PTOI_GRID_LOG) {
+        m->log_known = q->word;
     }
-    return equal;
+#else
+    for (uint32_t l = 0; l < g->view.levels; l++) {
+        m->level[l].known = q->word[l];
+    }
+    m->log_known = q->word[PTOI_GRID_LOG];
+#endif
 }
 
 /* Whether all lanes have read what `n` more tasks overwrite. All lanes of the mover. */
 PTOI_INLINE bool ptoi_grid_has_read(const ptoi_grid *g, ptoi_mover *m, uint32_t n)
 {
-    if (m->moved + n > m->room) {
+    uint64_t room = m->room;
+    if (m->moved + n > room) {
         uint64_t least = m->moved;
         for (uint32_t lane = PTOI_GRID_LANE; lane < g->n_resolvers; lane += PTOI_GRID_LANES) {
             const uint64_t at = ptoi_acquire64(&g->resolved[lane]); /* pairs D2 */
             least = at < least ? at : least;
         }
-        m->room = ptoi_grid_least(least) + g->inbox_mask + 1;
+        room = ptoi_grid_least(least) + g->inbox_mask + 1;
+        PTOI_GRID_SYNC();
+        if (PTOI_GRID_LANE == 0) {
+            m->room = room;
+        }
     }
-    return m->moved + n <= m->room || PTOI_MUTANT(FRESH_EARLY);
+    return m->moved + n <= room || PTOI_MUTANT(FRESH_EARLY);
 }
 
-/* Releases all tasks up to a reading. Returns whether there were any; if a lane is slow they wait. */
-PTOI_INLINE bool ptoi_grid_release(const ptoi_grid *g, ptoi_mover *m, const ptoi_heads *upto)
+/* How far a level may be released: see the top of this file. */
+PTOI_INLINE uint64_t ptoi_grid_upto(const ptoi_mover *m, uint32_t level, uint32_t changed)
+{
+    return changed >> PTOI_GRID_LOG && !PTOI_MUTANT(RELEASE_EARLY) ? m->level[level].before
+                                                                   : m->level[level].mirrored;
+}
+
+/* Enters the tasks of the levels of `work` that may be released into `fresh`. Returns whether there were
+ * any; if a lane is slow they wait. */
+PTOI_INLINE bool ptoi_grid_enter(const ptoi_grid *g, ptoi_mover *m, uint32_t work, uint32_t changed)
 {
     uint32_t all = 0;
-    for (uint32_t l = 0; l < g->view.levels; l++) {
-        all += ptoi_head_distance(m->released[l], upto->level[l], PTOI_HEAD_SLOTS);
+    for (uint32_t bits = work; bits; bits &= bits - 1) {
+        const uint32_t l = PTOI_GRID_LOWEST(bits);
+        all += ptoi_head_distance(m->level[l].released, ptoi_grid_upto(m, l, changed),
+                                  PTOI_HEAD_SLOTS);
     }
     if (all == 0 || !ptoi_grid_has_read(g, m, all)) {
         return all != 0;
     }
-    for (uint32_t l = 0; l < g->view.levels; l++) {
-        const uint32_t n = ptoi_head_distance(m->released[l], upto->level[l], PTOI_HEAD_SLOTS);
+    uint64_t moved = m->moved;
+    for (uint32_t bits = work; bits; bits &= bits - 1) {
+        const uint32_t l = PTOI_GRID_LOWEST(bits);
+        ptoi_mover_level *level = &m->level[l];
+        const uint64_t upto = ptoi_grid_upto(m, l, changed);
+        const uint32_t n = ptoi_head_distance(level->released, upto, PTOI_HEAD_SLOTS);
         const uint32_t first = (uint32_t)(g->view.level[l].slots - g->view.slots);
-        const uint64_t seq = m->seq[l] - ptoi_head_distance(m->released[l], m->mirrored.level[l],
-                                                            PTOI_HEAD_SLOTS);
+        const uint64_t seq = level->seq -
+                             ptoi_head_distance(level->released, level->mirrored, PTOI_HEAD_SLOTS);
         for (uint32_t i = PTOI_GRID_LANE; i < n; i += PTOI_GRID_LANES) {
-            g->fresh[(uint32_t)(m->moved + i) & g->inbox_mask] = first + ((uint32_t)(seq + i) &
-                                                                          g->view.level[l].mask);
+            g->fresh[(uint32_t)(moved + i) & g->inbox_mask] = first + ((uint32_t)(seq + i) &
+                                                                       g->view.level[l].mask);
         }
-        m->released[l] = upto->level[l];
-        m->moved += n;
+        moved += n;
+        PTOI_GRID_SYNC();
+        if (PTOI_GRID_LANE == 0) {
+            level->released = upto;
+        }
     }
-    PTOI_GRID_SYNC();
     if (PTOI_GRID_LANE == 0) {
-        ptoi_release64(&g->control->moved, m->moved); /* D2 */
+        m->moved = moved;
     }
     return true;
+}
+
+/* The levels of `work` whose tasks are not all released. */
+PTOI_INLINE uint32_t ptoi_grid_unreleased(const ptoi_mover *m, uint32_t work)
+{
+    uint32_t left = 0;
+    for (uint32_t bits = work; bits; bits &= bits - 1) {
+        const uint32_t l = PTOI_GRID_LOWEST(bits);
+        left |= (uint32_t)(m->level[l].released != m->level[l].mirrored) << l;
+    }
+    return left;
 }
 
 /* ---- The end of the grid ----
@@ -699,78 +801,108 @@ PTOI_INLINE bool ptoi_grid_is_idle(const ptoi_grid *g, ptoi_mover *m, bool busy,
         return false;
     }
     m->looked = now;
-    if (!ptoi_grid_all_wait(g)) {
+    if (!PTOI_MUTANT(LEAVE_EARLY) && !ptoi_grid_all_wait(g)) { /* to close early does no harm */
         m->idle_since = now;
         return false;
     }
     return hurry || now - m->idle_since >= g->idle_ns;
 }
 
-/* One step of the mover. All lanes. Returns whether it found something to do. */
-PTOI_INLINE bool ptoi_grid_move(const ptoi_grid *g, ptoi_mover *m)
+/* Copies what is known, and asks for more meanwhile. All lanes. Returns whether there was something. */
+PTOI_INLINE bool ptoi_grid_copy(const ptoi_grid *g, ptoi_mover *m, ptoi_question *q)
 {
-    if (m->phase != PTOI_GRID_RUNS) {
-        uint32_t phase = 0;
-        if (PTOI_GRID_LANE == 0) {
-            ptoi_grid_close(g, m);
-            phase = m->phase;
-        }
-        m->phase = PTOI_GRID_FIRST(phase);
-        return false;
+    const uint32_t work = m->behind, levels = work % (UINT32_C(1) << PTOI_GRID_LOG);
+    const uint64_t moved = m->moved;
+    *q = ptoi_grid_ask(g, work != 0);
+    if (work) {
+        ptoi_grid_mirror(g, m, work);
     }
-    ptoi_question q = ptoi_grid_ask(g);
-    const ptoi_heads before = m->mirrored;
-    ptoi_grid_mirror(g, m);
-    ptoi_far_fence();
-    ptoi_grid_number(g, m);
-    ptoi_grid_hear(g, &q);
-    const bool cancelled = q.cancel[0] == q.era || q.cancel[1] == q.era;
+    const uint32_t changed = ptoi_grid_hear(g, m, q);
+    const bool cancelled = q->cancel[0] == q->era || q->cancel[1] == q->era;
     if (PTOI_GRID_LANE == 0 && (cancelled || !PTOI_MUTANT(CANCEL_STAYS))) {
         ptoi_set32(&g->control->cancelled, cancelled); /* before tasks of a new era are released */
     }
-    const bool quiet = ptoi_heads_equal(&q.heads, &m->known);
-    const bool found = ptoi_grid_release(g, m,
-                                         quiet || PTOI_MUTANT(RELEASE_EARLY) ? &m->known : &before);
-    m->known = q.heads;
-    uint32_t phase = PTOI_GRID_RUNS;
+    if (!work && !changed) {
+        return false;
+    }
+    const bool found = levels && ptoi_grid_enter(g, m, levels, changed);
+    /* All lanes: the mirror and `fresh`, before `moved`. */
+    if (work && changed) {
+        ptoi_far_fence(); /* and pairs D1 */
+    } else if (work) {
+        ptoi_fence();
+    }
+    PTOI_GRID_SYNC();
+    ptoi_grid_learn(g, m, q);
     if (PTOI_GRID_LANE == 0) {
-        if (ptoi_grid_is_idle(g, m, found || !quiet, q.hurry)) {
-            ptoi_release32(&g->control->closing, 1); /* D7 */
-            phase = PTOI_GRID_CLOSES;
+        m->behind = changed | ptoi_grid_unreleased(m, levels);
+        if (m->moved != moved) {
+            ptoi_follow64(&g->control->moved, m->moved); /* D2 */
         }
     }
-    m->phase = PTOI_GRID_FIRST(phase);
-    return found || !quiet;
+    PTOI_GRID_SYNC();
+    return found || changed;
+}
+
+/* One step of the mover. All lanes. Returns whether it found something to do. */
+PTOI_INLINE bool ptoi_grid_move(const ptoi_grid *g, ptoi_mover *m)
+{
+    bool found = false;
+    if (m->phase == PTOI_GRID_RUNS) {
+        ptoi_question q;
+        found = ptoi_grid_copy(g, m, &q);
+        if (PTOI_GRID_LANE == 0) {
+            if (ptoi_grid_is_idle(g, m, found, q.hurry)) {
+                ptoi_release32(&g->control->closing, 1); /* D7 */
+                m->phase = PTOI_GRID_CLOSES;
+            }
+        }
+    } else if (PTOI_GRID_LANE == 0) {
+        ptoi_grid_close(g, m);
+    }
+    PTOI_GRID_SYNC();
+    return found;
 }
 
 /* ---- Ready tasks ---- */
 
 /* A worker, or the clerk. All of it belongs to one thread. */
 typedef struct ptoi_grid_worker {
-    uint32_t id;     /* of its ring of completions */
-    uint32_t queue;  /* of its tasks; PTOI_NONE: it runs none */
-    uint32_t next;   /* a ready task that it runs next; PTOI_NONE */
-    uint32_t ticket; /* that it waits with */
-    bool waits;      /* it has a ticket */
-    uint32_t done;   /* tasks that it has completed */
-    uint32_t taken;  /* of these, the writer had taken so many */
+    uint32_t id;         /* of its ring of completions */
+    uint32_t queue;      /* of its tasks; PTOI_NONE: it runs none */
+    uint32_t next;       /* a ready task that it runs next; PTOI_NONE */
+    ptoi_grid_slot slot; /* of that task */
+    bool kept;           /* its last task was such a one */
+    uint32_t ticket;     /* that it waits with */
+    bool waits;          /* it has a ticket */
+    uint32_t done;       /* tasks that it has completed */
+    uint32_t taken;      /* of these, the writer had taken so many */
 } ptoi_grid_worker;
 
 /* The ring of a task; PTOI_NONE: the host runs it. */
-PTOI_INLINE uint32_t ptoi_grid_queue_of(const ptoi_grid *g, uint32_t index)
+PTOI_INLINE uint32_t ptoi_grid_queue_of(const ptoi_grid *g, const ptoi_grid_slot *slot)
 {
-    const uint32_t lane = ptoi_slot_header_own(&g->view.slots[index]).lane;
+    const uint32_t lane = ptoi_slot_header_read(slot->header).lane;
     return ptoi_lane_device(lane) == g->device && ptoi_lane_type(lane) != PTOI_LANE_ENGINE
                ? g->queue_of[ptoi_lane_type(lane)]
                : PTOI_NONE;
 }
 
-PTOI_INLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t queue, uint32_t index)
+/* Whether a task is to be skipped, as submit knew or its producers say. The mark in the mirror belongs to
+ * the task that has the slot, which takes it away when it completes. */
+PTOI_INLINE bool ptoi_grid_is_poisoned(const ptoi_grid *g, uint32_t index,
+                                       const ptoi_grid_slot *slot)
+{
+    return g->view.states[index].poisoned || ptoi_slot_header_read(slot->header).poisoned;
+}
+
+PTOI_INLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t index, const ptoi_grid_slot *slot)
 {
     ptoi_grid_control *c = g->control;
+    const uint32_t queue = ptoi_grid_queue_of(g, slot);
     if (queue == PTOI_NONE) {
         const uint32_t at = ptoi_draw32(&c->host_tail, 1);
-        const bool bad = g->view.states[index].poisoned && !PTOI_MUTANT(HOST_POISON_LOST);
+        const bool bad = ptoi_grid_is_poisoned(g, index, slot) && !PTOI_MUTANT(HOST_POISON_LOST);
         const uint32_t poisoned = bad ? PTOI_HOST_POISONED : 0;
         ptoi_far_release64(&g->host_ready[at & g->inbox_mask],
                            ptoi_cell_word(at + 1, index | poisoned)); /* D5 */
@@ -783,6 +915,95 @@ PTOI_INLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t queue, uint32_t ind
         ptoi_grid_pause();
     }
     ptoi_release64(cell, ptoi_cell_word(at + 1, index)); /* D3 */
+}
+
+/* ---- Resolving ---- */
+
+#define PTOI_GRID_BEYOND (UINT32_C(1) << 31) /* in wait.cursor: it waits for a later producer */
+
+/* Whether a producer is complete, by a word of state.waiters in the mirror. */
+PTOI_INLINE bool ptoi_grid_is_complete(uint64_t word, uint32_t lap)
+{
+    return ptoi_list_closed(word, lap) ||
+           ((int32_t)((uint32_t)(word >> 32) - lap) > 0 && !PTOI_MUTANT(NO_LATER_LAP));
+}
+
+/* Joins the list of a producer. False: that is complete meanwhile. */
+PTOI_INLINE bool ptoi_grid_join(const ptoi_view *view, uint32_t index, uint32_t cursor,
+                                ptoi_ref ref, uint64_t word)
+{
+    ptoi_a64 *waiters = &ptoi_state_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref))->waiters;
+    const uint32_t lap = ptoi_lap_of_ref(view, ref);
+    view->waits[index].cursor = cursor;
+    do {
+        view->waits[index].next = ptoi_list_first(word, lap);
+        if (ptoi_cas64(waiters, &word, ptoi_list_word(lap, index))) { /* W3 */
+            return true;
+        }
+    } while (!ptoi_grid_is_complete(word, lap));
+    return false;
+}
+
+/* Whether a task can run. If not, it has joined the list of a producer, and who completes that owns it.
+ * Producers before `cursor` are complete. It is ptoi_step_resolve with two differences. A load takes long,
+ * so several are under way at a time. And it waits for the newest of several producers that are not
+ * complete: that one is likely to be the last, so the task is resolved once more and not for each. */
+PTOI_INLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index,
+                                   const ptoi_grid_slot *slot, uint32_t cursor)
+{
+    enum { AHEAD = 4 };
+    const uint32_t fanin = slot->fanin;
+    const ptoi_ref *refs = view->level[ptoi_slot_header_read(slot->header).level].deps + slot->deps;
+    if (cursor == fanin) {
+        return true;
+    }
+    do {
+        const uint32_t n = fanin - cursor < AHEAD ? fanin - cursor : AHEAD;
+        ptoi_ref ref[AHEAD], newest = 0;
+        uint64_t word[AHEAD], its = 0;
+        uint32_t first = n, last = n; /* of those that are not complete: the first, the newest */
+        bool bad = false;
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+        for (uint32_t k = 0; k < AHEAD; k++) {
+            ref[k] = k < n ? refs[cursor + k] : 0;
+        }
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+        for (uint32_t k = 0; k < AHEAD; k++) {
+            word[k] = k < n ? ptoi_glance64(
+                                  &ptoi_state_of(view, ptoi_ref_level(ref[k]), ptoi_ref_seq(ref[k]))
+                                       ->waiters)
+                            : 0; /* pairs W2 */
+        }
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+        for (uint32_t k = 0; k < AHEAD; k++) {
+            const uint32_t lap = ptoi_lap_of_ref(view, ref[k]);
+            const bool open = k < n && !ptoi_grid_is_complete(word[k], lap);
+            bad = bad || (k < n && ptoi_ref_poisons(ref[k]) && ptoi_list_bad(word[k], lap));
+            first = open && first == n ? k : first;
+            if (open && ref[k] >= newest) {
+                newest = ref[k];
+                its = word[k];
+                last = k;
+            }
+        }
+        if (bad) {
+            view->states[index].poisoned = 1;
+        }
+        cursor += first;
+        if (first != n &&
+            ptoi_grid_join(view, index, cursor | (last == first ? 0 : PTOI_GRID_BEYOND), newest,
+                           its)) {
+            return false;
+        }
+    } while (cursor != fanin);
+    ptoi_fence(); /* after ptoi_glance64 */
+    return true;
 }
 
 /* ---- Resolvers ---- */
@@ -804,59 +1025,6 @@ typedef enum ptoi_grid_found {
     PTOI_GRID_END, /* the role has ended */
 } ptoi_grid_found;
 
-/* Passes the producers of a task from number `cursor` on that are complete, and returns the number of the
- * first one that may not be. A load takes long, so several are under way at a time, and one fence acquires
- * all of them. */
-#ifdef __CUDA_ARCH__
-PTOI_INLINE uint32_t ptoi_grid_pass(const ptoi_view *view, uint32_t index, uint32_t cursor)
-{
-    enum { AHEAD = 8 };
-    const ptoi_slot *slot = &view->slots[index];
-    const uint32_t fanin = slot->fanin, first = cursor;
-    const ptoi_ref *refs = view->level[ptoi_slot_header_own(slot).level].deps + slot->deps;
-    bool all = true, bad = false;
-    while (all && cursor < fanin) {
-        ptoi_ref ref[AHEAD];
-        uint64_t waiters[AHEAD];
-#pragma unroll
-        for (uint32_t k = 0; k < AHEAD; k++) {
-            ref[k] = refs[cursor + k < fanin ? cursor + k : fanin - 1];
-        }
-#pragma unroll
-        for (uint32_t k = 0; k < AHEAD; k++) {
-            waiters[k] = ptoi_get64(
-                &ptoi_state_of(view, ptoi_ref_level(ref[k]), ptoi_ref_seq(ref[k]))->waiters);
-        }
-#pragma unroll
-        for (uint32_t k = 0; k < AHEAD; k++) {
-            const uint32_t lap = ptoi_lap_of_ref(view, ref[k]);
-            all = all && cursor < fanin && ptoi_list_closed(waiters[k], lap);
-            bad = bad || (all && ptoi_ref_poisons(ref[k]) && ptoi_list_bad(waiters[k], lap));
-            cursor += all;
-        }
-    }
-    if (bad) {
-        view->states[index].poisoned = 1;
-    }
-    if (cursor != first) {
-        ptoi_fence(); /* pairs W2 */
-    }
-    return cursor;
-}
-#define PTOI_GRID_FEW 2u /* producers, for which it is not worth while */
-#endif
-
-/* ptoi_step_resolve for tasks with many producers, too. */
-PTOI_INLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index, uint32_t cursor)
-{
-#ifdef __CUDA_ARCH__
-    if (view->slots[index].fanin > cursor + PTOI_GRID_FEW) {
-        cursor = ptoi_grid_pass(view, index, cursor);
-    }
-#endif
-    return ptoi_step_resolve(view, index, cursor);
-}
-
 /* One step of a lane: resolves task number *at, if it was released. */
 PTOI_INLINE ptoi_grid_found ptoi_grid_resolve(const ptoi_grid *g, uint32_t lane, uint64_t *at)
 {
@@ -873,12 +1041,15 @@ PTOI_INLINE ptoi_grid_found ptoi_grid_resolve(const ptoi_grid *g, uint32_t lane,
         return PTOI_GRID_END;
     }
     const uint32_t index = g->fresh[(uint32_t)*at & g->inbox_mask];
-    *at += g->n_resolvers;
-    ptoi_release64(&g->resolved[lane], *at); /* D2 */
-    ptoi_step_begin(&g->view, index);
-    if (ptoi_grid_can_run(&g->view, index, 0)) {
-        ptoi_grid_push(g, ptoi_grid_queue_of(g, index), index);
+    const ptoi_grid_slot slot = ptoi_grid_own_slot(&g->view.slots[index]);
+    if (PTOI_MUTANT(NO_LATER_LAP) && lane) {
+        ptoi_grid_pause_long();
     }
+    if (ptoi_grid_can_run(&g->view, index, &slot, 0)) {
+        ptoi_grid_push(g, index, &slot);
+    }
+    *at += g->n_resolvers;
+    ptoi_follow64(&g->resolved[lane], *at); /* D2: it has joined a list, or pushed */
     return PTOI_GRID_SOMETHING;
 }
 
@@ -894,14 +1065,15 @@ PTOI_INLINE ptoi_grid_worker ptoi_grid_worker_begin(const ptoi_grid *g, uint32_t
 {
     const uint32_t done = ptoi_acquire32(
         &g->done[id].taken); /* all were, when the last launch ended */
-    ptoi_grid_worker w = {id, queue, PTOI_NONE, 0, false, done, done};
+    ptoi_grid_worker w = {id, queue, PTOI_NONE, {0, 0, 0, 0, 0, 0}, false, 0, false, done, done};
     return w;
 }
 
 /* The next task of a worker: *index, if it is SOMETHING. */
 PTOI_INLINE ptoi_grid_found ptoi_grid_take(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t *index)
 {
-    if (w->next != PTOI_NONE) {
+    w->kept = w->next != PTOI_NONE;
+    if (w->kept) {
         *index = w->next;
         w->next = PTOI_NONE;
         return PTOI_GRID_SOMETHING;
@@ -927,10 +1099,17 @@ PTOI_INLINE ptoi_grid_found ptoi_grid_take(const ptoi_grid *g, ptoi_grid_worker 
     return PTOI_GRID_SOMETHING;
 }
 
-/* Whether the kernel of a task is called. If not, the task is skipped. */
-PTOI_INLINE bool ptoi_grid_may_run(const ptoi_grid *g, uint32_t index)
+/* The slot of a task that was just taken. */
+PTOI_INLINE ptoi_grid_slot ptoi_grid_taken_slot(const ptoi_grid *g, const ptoi_grid_worker *w,
+                                                uint32_t index)
 {
-    return !g->view.states[index].poisoned && !ptoi_get32(&g->control->cancelled);
+    return w->kept ? w->slot : ptoi_grid_own_slot(&g->view.slots[index]);
+}
+
+/* Whether the kernel of a task is called. If not, the task is skipped. */
+PTOI_INLINE bool ptoi_grid_may_run(const ptoi_grid *g, uint32_t index, const ptoi_grid_slot *slot)
+{
+    return !ptoi_grid_is_poisoned(g, index, slot) && !ptoi_get32(&g->control->cancelled);
 }
 
 /* Whether the writer has room for another completion. */
@@ -942,73 +1121,128 @@ PTOI_INLINE bool ptoi_grid_has_room(const ptoi_grid *g, ptoi_grid_worker *w)
     return w->done - w->taken != PTOI_GRID_DONE;
 }
 
-/* Completes a task. The first task that becomes ready by it is the worker's next one, if it can run it. */
-PTOI_INLINE void ptoi_grid_complete(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t index,
-                                    ptoi_outcome outcome)
+PTOI_INLINE uint64_t ptoi_grid_done_word(uint32_t number, uint32_t lap, uint32_t index,
+                                         ptoi_outcome outcome)
 {
-    const ptoi_view *view = &g->view;
-    const ptoi_slot *slot = &view->slots[index];
-    const uint32_t lap = ptoi_lap(view, ptoi_slot_header_own(slot).level, ptoi_own64(&slot->seq));
-    view->states[index].worker = (uint16_t)(g->first_line + w->id);
-    if (PTOI_MUTANT(WRITE_EARLY)) {
-        ptoi_release64(&g->done[w->id].cell[w->done % PTOI_GRID_DONE],
-                       ptoi_cell_word(w->done + 1, index));
+    _Static_assert(PTOI_MAX_LEVELS * PTOI_HEAD_SLOTS_MAX <= UINT32_C(1) << 22,
+                   "a slot has 22 bits");
+    return (uint64_t)lap << 32 | (uint64_t)(number & 255) << 24 | (uint64_t)outcome << 22 | index;
+}
+
+/* Closes the list of a task and passes the task on to the writer. Returns the list. */
+PTOI_INLINE uint32_t ptoi_grid_close_list(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t index,
+                                          uint32_t lap, ptoi_outcome outcome)
+{
+    ptoi_a64 *cell = &g->done[w->id].cell[w->done % PTOI_GRID_DONE];
+    const uint64_t word = ptoi_grid_done_word(w->done + 1, lap, index, outcome);
+    if (PTOI_UNLIKELY(outcome == PTOI_SKIPPED)) {
+        g->view.states[index].poisoned = 0;
     }
-    uint32_t list = ptoi_step_oldest_first(view, ptoi_step_complete(view, index, lap, outcome));
+    if (PTOI_MUTANT(WRITE_EARLY)) {
+        ptoi_release64(cell, word);
+        ptoi_grid_pause_long();
+    }
+    const uint32_t list = ptoi_step_close_list(&g->view, index, lap, outcome);
     while (!ptoi_grid_has_room(g, w)) {
         ptoi_grid_pause();
     }
-    ptoi_follow64(&g->done[w->id].cell[w->done % PTOI_GRID_DONE],
-                  ptoi_cell_word(w->done + 1, index)); /* D4 */
+    ptoi_follow64(cell, word); /* D4 */
     w->done++;
+    return list;
+}
+
+/* Whether a closed list is one task, which waited for nothing else and can be the worker's next one: a link
+ * of a chain. */
+PTOI_INLINE bool ptoi_grid_is_link(const ptoi_grid *g, const ptoi_grid_worker *w, uint32_t list,
+                                   ptoi_grid_slot *slot)
+{
+    const ptoi_wait wait = g->view.waits[list];
+    *slot = ptoi_grid_own_slot(&g->view.slots[list]);
+    return wait.next == PTOI_LIST_EMPTY && wait.cursor + 1 == slot->fanin &&
+           w->queue != PTOI_NONE && ptoi_grid_queue_of(g, slot) == w->queue;
+}
+
+/* Completes a task. A task that becomes ready by it is the worker's next one, if it can run it. All
+ * lanes: the first one closes the list, and then each resolves one task of it. */
+PTOI_INLINE void ptoi_grid_complete(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t index,
+                                    uint32_t lap, ptoi_outcome outcome)
+{
+    const ptoi_view *view = &g->view;
+    uint32_t list = PTOI_LIST_EMPTY, next = PTOI_NONE;
+    if (PTOI_GRID_LANE == 0) {
+        list = ptoi_grid_close_list(g, w, index, lap, outcome);
+    }
+#ifndef __CUDA_ARCH__
+    list = ptoi_step_oldest_first(view, list); /* lanes look at many at once, and keep the oldest */
+#endif
+    list = PTOI_GRID_FIRST(list);
+    PTOI_GRID_SYNC(); /* what the first lane has acquired */
+    ptoi_grid_slot link;
+    if (list < view->n_slots && outcome == PTOI_DONE && ptoi_grid_is_link(g, w, list, &link)) {
+        if (PTOI_GRID_LANE == 0) {
+            w->slot = link;
+            w->next = list;
+        }
+        return;
+    }
     while (list < view->n_slots) {
-        const uint32_t waiter = list;
-        list = view->waits[waiter].next;
-        /* What it waited for is this task. It is looked at again only if it may poison. */
-        if (!ptoi_grid_can_run(view, waiter, view->waits[waiter].cursor + (outcome == PTOI_DONE))) {
-            continue;
+        uint32_t mine = PTOI_NONE, cursor = 0;
+        ptoi_grid_slot slot = {0, 0, 0, 0, 0, 0};
+        for (uint32_t n = 0; n < PTOI_GRID_LANES && list < view->n_slots; n++) {
+            const ptoi_wait wait = view->waits[list];
+            if (n == PTOI_GRID_LANE) {
+                mine = list;
+                cursor = wait.cursor;
+                slot = ptoi_grid_own_slot(&view->slots[mine]); /* under way with the next link */
+            }
+            list = wait.next;
         }
-        const uint32_t queue = ptoi_grid_queue_of(g, waiter);
-        if (w->next == PTOI_NONE && queue == w->queue && queue != PTOI_NONE) {
-            w->next = waiter;
-        } else {
-            ptoi_grid_push(g, queue, waiter);
+        bool ready = false;
+        if (mine != PTOI_NONE) {
+            /* If it waited for the producer at its cursor, that is this task. It is looked at again only
+             * if it may poison. */
+            const bool pass = !(cursor & PTOI_GRID_BEYOND) && outcome == PTOI_DONE;
+            ready = ptoi_grid_can_run(view, mine, &slot, (cursor & ~PTOI_GRID_BEYOND) + pass);
         }
+        if (next == PTOI_NONE && w->queue != PTOI_NONE) {
+            const uint32_t votes = PTOI_GRID_VOTES(ready &&
+                                                   ptoi_grid_queue_of(g, &slot) == w->queue);
+            const uint32_t oldest = votes ? PTOI_GRID_LAST(votes) : PTOI_GRID_LANES;
+            next = votes ? PTOI_GRID_OF(mine, oldest) : next;
+            if (PTOI_GRID_LANE == oldest) {
+                w->slot = slot;
+                ready = false;
+            }
+        }
+        if (ready) {
+            ptoi_grid_push(g, mine, &slot);
+        }
+        PTOI_GRID_SYNC();
+    }
+    if (PTOI_GRID_LANE == 0) {
+        w->next = next;
     }
 }
 
 /* ---- Writers ---- */
 
-/* The word that closes the list of a task, from what its worker had written before it closed it (D4). */
-PTOI_INLINE uint64_t ptoi_grid_closed(const ptoi_view *view, uint32_t index)
-{
-    const ptoi_slot *slot = &view->slots[index];
-    const uint32_t lap = ptoi_lap(view, ptoi_slot_header_own(slot).level, ptoi_own64(&slot->seq));
-    return ptoi_list_word(lap, view->states[index].outcome == PTOI_DONE ? PTOI_LIST_CLOSED
-                                                                        : PTOI_LIST_CLOSED_BAD);
-}
-
 /* Writes how a task ended. A task that the host has run has its phase and outcome there already. */
-PTOI_INLINE void ptoi_grid_write_state(const ptoi_grid *g, ptoi_grid_done *done, uint32_t index,
-                                       uint32_t lap)
+PTOI_INLINE void ptoi_grid_write_state(const ptoi_grid *g, uint32_t id, uint32_t index,
+                                       uint32_t lap, uint32_t outcome)
 {
-    const ptoi_state *mine = &g->view.states[index];
-    ptoi_state *their = &g->window.states[index];
+    ptoi_state *state = &g->window.states[index];
     const uint32_t phase = ptoi_phase_begin(lap) | PTOI_PHASE_RUNNING | PTOI_PHASE_COMPLETED;
-    done->failed += mine->outcome == PTOI_FAILED;
-    done->skipped += mine->outcome == PTOI_SKIPPED;
+    const uint32_t worker = g->first_line + id;
 #ifdef __CUDA_ARCH__
-    _Static_assert(offsetof(ptoi_state, phase) == 8 && offsetof(ptoi_state, poisoned) == 12 &&
-                       offsetof(ptoi_state, outcome) == 13 && offsetof(ptoi_state, worker) == 14,
+    _Static_assert(offsetof(ptoi_state, phase) == 8 && offsetof(ptoi_state, outcome) == 13 &&
+                       offsetof(ptoi_state, worker) == 14,
                    "one store over the bus");
-    ptoi_far_set64((ptoi_a64 *)(void *)&their->phase, phase | (uint64_t)mine->poisoned << 32 |
-                                                          (uint64_t)mine->outcome << 40 |
-                                                          (uint64_t)mine->worker << 48);
+    ptoi_far_set64((ptoi_a64 *)(void *)&state->phase,
+                   phase | (uint64_t)outcome << 40 | (uint64_t)worker << 48);
 #else
-    ptoi_far_set32(&their->phase, phase);
-    their->poisoned = mine->poisoned;
-    their->outcome = mine->outcome;
-    their->worker = mine->worker;
+    ptoi_far_set32(&state->phase, phase);
+    state->outcome = (uint8_t)outcome;
+    state->worker = (uint16_t)worker;
 #endif
 }
 
@@ -1018,77 +1252,133 @@ PTOI_INLINE void ptoi_grid_write_state(const ptoi_grid *g, ptoi_grid_done *done,
 PTOI_INLINE uint32_t ptoi_grid_write_back(const ptoi_grid *g, uint32_t id, uint32_t taken)
 {
     ptoi_grid_done *done = &g->done[id];
-    uint32_t index[PTOI_GRID_BATCH], n = 0;
-    uint64_t closed[PTOI_GRID_BATCH];
+    const uint64_t completed = ptoi_get64(&done->completed); /* under way with the cells */
+    uint64_t word[PTOI_GRID_BATCH];
+    uint32_t n = 0, bad = 0;
 #ifdef __CUDA_ARCH__
 #pragma unroll
 #endif
     for (uint32_t k = 0; k < PTOI_GRID_BATCH; k++) {
-        const uint64_t word = n == k ? ptoi_acquire64(&done->cell[(taken + k) % PTOI_GRID_DONE])
-                                     : 0; /* pairs D4 */
-        if (n == k && (uint32_t)(word >> 32) == taken + k + 1) {
-            index[k] = (uint32_t)word;
-            closed[k] = ptoi_grid_closed(&g->view, index[k]);
-            n++;
-            if (id < g->n_workers) {
-                ptoi_grid_write_state(g, done, index[k], (uint32_t)(closed[k] >> 32));
-            }
+        word[k] = ptoi_far_acquire64(&done->cell[(taken + k) % PTOI_GRID_DONE]); /* pairs D4 */
+    }
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+    for (uint32_t k = 0; k < PTOI_GRID_BATCH; k++) {
+        n += n == k && ((uint32_t)word[k] >> 24) == ((taken + k + 1) & 255);
+    }
+    if (n == 0) {
+        return 0;
+    }
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+    for (uint32_t k = 0; k < PTOI_GRID_BATCH; k++) {
+        const uint32_t outcome = (uint32_t)word[k] >> 22 & 3;
+        if (k < n && id < g->n_workers) {
+            bad |= outcome;
+            ptoi_grid_write_state(g, id, (uint32_t)word[k] & 0x3fffff, (uint32_t)(word[k] >> 32),
+                                  outcome);
         }
     }
-    if (n && id < g->n_workers) { /* W7: before W2 */
+    if (id < g->n_workers) { /* W7: before W2 */
         ptoi_tally *tally = &g->lines[id].tally;
-        ptoi_far_set64(&tally->failed, done->failed);
-        ptoi_far_set64(&tally->skipped, done->skipped);
-        ptoi_far_set64(&tally->completed, done->completed += n);
+        if (PTOI_UNLIKELY(bad)) {
+            for (uint32_t k = 0; k < n; k++) {
+                const uint64_t it = ptoi_get64(&done->cell[(taken + k) % PTOI_GRID_DONE]);
+                done->failed += ((uint32_t)it >> 22 & 3) == PTOI_FAILED;
+                done->skipped += ((uint32_t)it >> 22 & 3) == PTOI_SKIPPED;
+            }
+            ptoi_far_set64(&tally->failed, done->failed);
+            ptoi_far_set64(&tally->skipped, done->skipped);
+        }
+        ptoi_set64(&done->completed, completed + n);
+        ptoi_far_set64(&tally->completed, completed + n);
     }
-    if (n) {
-        ptoi_far_fence();
-    }
+    ptoi_far_fence();
 #ifdef __CUDA_ARCH__
 #pragma unroll
 #endif
     for (uint32_t k = 0; k < PTOI_GRID_BATCH; k++) {
         if (k < n) {
-            ptoi_far_follow64(&g->window.states[index[k]].waiters, closed[k]); /* W2 */
+            const bool good = ((uint32_t)word[k] >> 22 & 3) == PTOI_DONE;
+            ptoi_far_follow64(
+                &g->window.states[(uint32_t)word[k] & 0x3fffff].waiters,
+                ptoi_list_word((uint32_t)(word[k] >> 32),
+                               good ? PTOI_LIST_CLOSED : PTOI_LIST_CLOSED_BAD)); /* W2 */
         }
     }
     return n;
 }
 
-/* One step of writer lane `lane`: it looks at the rings of completions lane, lane + n ... */
-PTOI_INLINE ptoi_grid_found ptoi_grid_write(const ptoi_grid *g, uint32_t lane)
+/* Looks at the rings of completions lane, lane + n ... Returns whether there was something. */
+PTOI_INLINE bool ptoi_grid_write_rings(const ptoi_grid *g, uint32_t lane)
 {
-    const bool leave = ptoi_acquire32(&g->control->leave); /* pairs D7; before the rings */
-    ptoi_grid_found found = PTOI_GRID_NOTHING;
+    bool found = false;
     for (uint32_t id = lane; id <= g->n_workers; id += g->n_writers) {
         const uint32_t taken = ptoi_own32(&g->done[id].taken);
         const uint32_t n = ptoi_grid_write_back(g, id, taken);
         if (n) {
-            ptoi_release32(&g->done[id].taken, taken + n); /* D4 */
-            found = PTOI_GRID_SOMETHING;
+            ptoi_follow32(&g->done[id].taken, taken + n); /* D4 */
+            found = true;
         }
-    }
-    if (found == PTOI_GRID_NOTHING && leave) {
-        ptoi_grid_leave(g, 1);
-        return PTOI_GRID_END;
     }
     return found;
 }
 
+/* One step of writer lane `lane`. It ends if there is nothing in its rings after it has seen `leave`. */
+PTOI_INLINE ptoi_grid_found ptoi_grid_write(const ptoi_grid *g, uint32_t lane)
+{
+    const uint32_t leave = ptoi_get32(
+        &g->control->leave); /* nobody waits for it before the rings */
+    if (ptoi_grid_write_rings(g, lane)) {
+        return PTOI_GRID_SOMETHING;
+    }
+    if (PTOI_LIKELY(!leave)) {
+        return PTOI_GRID_NOTHING;
+    }
+    (void)ptoi_acquire32(&g->control->leave); /* pairs D7 */
+    if (ptoi_grid_write_rings(g, lane)) {
+        return PTOI_GRID_SOMETHING;
+    }
+    ptoi_grid_leave(g, 1);
+    return PTOI_GRID_END;
+}
+
 /* ---- The clerk ---- */
 
-/* Answers a letter. All lanes. */
-PTOI_INLINE void ptoi_grid_answer(const ptoi_grid *g, uint32_t asked)
+/* All of it belongs to one thread; the other lanes have a copy. */
+typedef struct ptoi_grid_clerk {
+    ptoi_grid_worker worker;
+    uint32_t posts_taken;
+    uint64_t letter; /* the last one that it has answered */
+} ptoi_grid_clerk;
+
+PTOI_INLINE ptoi_grid_clerk ptoi_grid_clerk_begin(const ptoi_grid *g)
 {
-    const uint32_t words = ptoi_far_half(&g->mail->words);
-    const uint32_t *from = (const uint32_t *)(uintptr_t)ptoi_far_word(&g->mail->from);
+    const ptoi_grid_clerk clerk = {ptoi_grid_worker_begin(g, g->n_workers, PTOI_NONE),
+                                   g->control->posts_taken, g->control->letter};
+    return clerk;
+}
+
+/* Answers a letter. All lanes. A word travels with the number of the letter. */
+PTOI_INLINE void ptoi_grid_answer(const ptoi_grid *g, uint64_t letter)
+{
+    const uint32_t *from = (const uint32_t *)(uintptr_t)ptoi_letter_from(letter);
+    const uint32_t words = ptoi_letter_words(letter);
+    const uint64_t number = (uint64_t)ptoi_letter_number(letter) << 32;
+    if (words == 1) {
+        if (PTOI_GRID_LANE == 0) {
+            ptoi_far_follow64(&g->shared->answered, number | *from); /* D9 */
+        }
+        return;
+    }
     for (uint32_t i = PTOI_GRID_LANE; i < words; i += PTOI_GRID_LANES) {
         g->shared->text[i] = from[i];
     }
     PTOI_GRID_SYNC();
     if (PTOI_GRID_LANE == 0) {
-        g->control->letter = asked;
-        ptoi_far_release32(&g->shared->answered, asked); /* D9 */
+        ptoi_far_release64(&g->shared->answered, number); /* D9 */
     }
 }
 
@@ -1103,35 +1393,56 @@ PTOI_INLINE void ptoi_grid_tell_time(const ptoi_grid *g)
     }
 }
 
-/* One step of the clerk. All lanes; the first one completes. */
-PTOI_INLINE ptoi_grid_found ptoi_grid_serve(const ptoi_grid *g, ptoi_grid_worker *w)
+/* Answers a letter, and completes tasks that were posted. All lanes. Returns whether there was one. */
+PTOI_INLINE bool ptoi_grid_serve_host(const ptoi_grid *g, ptoi_grid_clerk *clerk)
+{
+    const uint32_t half = ptoi_far_acquire32(&g->shared->posted); /* pairs D6 */
+    const uint64_t word = ptoi_far_acquire64(&g->mail->asked);    /* pairs D9 */
+    const uint32_t posted = PTOI_GRID_FIRST(half);
+    const uint64_t letter = PTOI_GRID_FIRST(word);
+    if (letter == clerk->letter && posted == clerk->posts_taken) {
+        return false;
+    }
+    ptoi_far_fence();
+    PTOI_GRID_SYNC();
+    if (letter != clerk->letter) {
+        ptoi_grid_answer(g, letter);
+        clerk->letter = letter;
+    }
+    for (; clerk->posts_taken != posted; clerk->posts_taken++) {
+        const uint64_t post = ptoi_far_word(&g->posts[clerk->posts_taken & g->inbox_mask]);
+        const uint32_t index = (uint32_t)post;
+        const ptoi_grid_slot slot = ptoi_grid_own_slot(&g->view.slots[index]);
+        ptoi_grid_complete(g, &clerk->worker, index, ptoi_grid_lap(&g->view, &slot),
+                           (ptoi_outcome)(post >> 32));
+    }
+    return true;
+}
+
+/* One step of the clerk. All lanes. It ends if there is nothing to do after it has seen `closing`. */
+PTOI_INLINE ptoi_grid_found ptoi_grid_serve(const ptoi_grid *g, ptoi_grid_clerk *clerk)
 {
     ptoi_grid_control *c = g->control;
-    const bool closing = ptoi_acquire32(&c->closing);               /* pairs D7; before `posted` */
-    const uint32_t posted = ptoi_far_acquire32(&g->shared->posted); /* pairs D6 */
-    const uint32_t asked = PTOI_GRID_FIRST(ptoi_far_acquire32(&g->mail->asked)); /* pairs D9 */
-    ptoi_far_fence();
-    uint32_t found = PTOI_GRID_NOTHING;
-    if (asked != PTOI_GRID_FIRST(c->letter)) {
-        ptoi_grid_answer(g, asked);
-        found = PTOI_GRID_SOMETHING;
+    const uint32_t half = ptoi_get32(&c->closing); /* nobody waits for it before the host's words */
+    if (g->records && PTOI_GRID_LANE == 0) {
+        ptoi_grid_tell_time(g);
+    }
+    if (ptoi_grid_serve_host(g, clerk)) {
+        return PTOI_GRID_SOMETHING;
+    }
+    if (PTOI_LIKELY(!PTOI_GRID_FIRST(half))) {
+        return PTOI_GRID_NOTHING;
+    }
+    (void)ptoi_acquire32(&c->closing); /* pairs D7 */
+    if (ptoi_grid_serve_host(g, clerk)) {
+        return PTOI_GRID_SOMETHING;
     }
     if (PTOI_GRID_LANE == 0) {
-        if (g->records) {
-            ptoi_grid_tell_time(g);
-        }
-        while (c->posts_taken != posted && ptoi_grid_has_room(g, w)) {
-            const uint64_t post = ptoi_far_word(&g->posts[c->posts_taken & g->inbox_mask]);
-            c->posts_taken++;
-            ptoi_grid_complete(g, w, (uint32_t)post, (ptoi_outcome)(post >> 32));
-            found = PTOI_GRID_SOMETHING;
-        }
-        if (closing && found == PTOI_GRID_NOTHING && c->posts_taken == posted) {
-            ptoi_grid_leave(g, 1);
-            found = PTOI_GRID_END;
-        }
+        c->posts_taken = clerk->posts_taken;
+        c->letter = clerk->letter;
+        ptoi_grid_leave(g, 1);
     }
-    return (ptoi_grid_found)PTOI_GRID_FIRST(found);
+    return PTOI_GRID_END;
 }
 
 #endif /* PTOI_GRID_H */

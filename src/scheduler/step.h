@@ -113,22 +113,29 @@ PTOI_INLINE bool ptoi_step_resolve(const ptoi_view *view, uint32_t index, uint32
 
 /* Closes the list of a task and returns its first waiter. The newest waiter comes first. From here
  * on the slot may be recycled. */
-PTOI_INLINE uint32_t ptoi_step_complete(const ptoi_view *view, uint32_t index, uint32_t lap,
-                                        ptoi_outcome outcome)
+PTOI_INLINE uint32_t ptoi_step_close_list(const ptoi_view *view, uint32_t index, uint32_t lap,
+                                          ptoi_outcome outcome)
 {
-    ptoi_state *state = &view->states[index];
+    ptoi_a64 *word = &view->states[index].waiters;
     const uint64_t closed = ptoi_list_word(lap, outcome == PTOI_DONE ? PTOI_LIST_CLOSED
                                                                      : PTOI_LIST_CLOSED_BAD);
-    state->outcome = (uint8_t)outcome;
     if (PTOI_MUTANT(NO_SWAP)) {
-        const uint64_t waiters = ptoi_acquire64(&state->waiters);
+        const uint64_t waiters = ptoi_acquire64(word);
         for (uint32_t wait = 0; wait < 200; wait++) {
             ptoi_relax();
         }
-        ptoi_release64(&state->waiters, closed);
+        ptoi_release64(word, closed);
         return ptoi_list_first(waiters, lap);
     }
-    return ptoi_list_first(ptoi_exchange64(&state->waiters, closed), lap); /* W2 */
+    return ptoi_list_first(ptoi_exchange64(word, closed), lap); /* W2 */
+}
+
+/* The same, and notes how the task ended. */
+PTOI_INLINE uint32_t ptoi_step_complete(const ptoi_view *view, uint32_t index, uint32_t lap,
+                                        ptoi_outcome outcome)
+{
+    view->states[index].outcome = (uint8_t)outcome;
+    return ptoi_step_close_list(view, index, lap, outcome);
 }
 
 /* Marks a task as launched and returns its first waiter, like ptoi_step_complete. The list stays

@@ -68,14 +68,38 @@ PTOI_INLINE uint64_t ptoi_head_turn(uint64_t before, uint64_t tail, ptoi_head_pa
 #define PTOI_LOG_KERNEL (UINT32_C(1) << 31)
 #define PTOI_LOG_ENTRIES 65536u
 
-/* A letter: a read of a few bytes that the grid carries out, without a call of a driver. */
+/* A letter: a read of a few bytes that the grid carries out, without a call of a driver. It is one word, so
+ * that the grid needs one read over the bus to know it.
+ *
+ *     bits   0 to 44                           45 to 54                   55 to 63
+ *            address on the device, by words   words of 4 bytes, less 1   number of the letter
+ */
 #define PTOI_MAIL_BYTES 4096
+#define PTOI_MAIL_ADDRESSES (UINT64_C(1) << 47)
 
 typedef struct ptoi_mail {
-    _Alignas(PTOI_LINE) ptoi_a32 asked; /* D9: number of the letter */
-    uint32_t words;                     /* of 4 bytes */
-    uint64_t from;                      /* address on the device */
+    _Alignas(PTOI_LINE) ptoi_a64 asked; /* D9 */
 } ptoi_mail;
+
+PTOI_INLINE uint64_t ptoi_letter_make(uint32_t number, uint64_t from, uint32_t length)
+{
+    return from / 4 | (uint64_t)(length - 1) << 45 | (uint64_t)number << 55;
+}
+
+PTOI_INLINE uint64_t ptoi_letter_from(uint64_t letter)
+{
+    return letter % (PTOI_MAIL_ADDRESSES / 4) * 4;
+}
+
+PTOI_INLINE uint32_t ptoi_letter_words(uint64_t letter)
+{
+    return ((uint32_t)(letter >> 45) & 1023) + 1;
+}
+
+PTOI_INLINE uint32_t ptoi_letter_number(uint64_t letter)
+{
+    return (uint32_t)(letter >> 55);
+}
 
 /* ---- Memory of the host that the device writes, and posts of the keeper: [s] ---- */
 
@@ -91,8 +115,8 @@ typedef struct ptoi_grid_shared {
     ptoi_a32 posts_taken;                  /* posts completed, when it ended */
     ptoi_a32 ended;                        /* D8: how often it has ended */
     ptoi_a64 log_taken;                    /* entries of the log that it has copied; relaxed */
-    ptoi_a32 answered;                     /* D9: the last letter */
-    ptoi_a64 time; /* clock of the device when it answered `asked_time`; 0: never. Relaxed */
+    ptoi_a64 answered; /* D9: the number of the last letter; below it a word, if it asked for one */
+    ptoi_a64 time;     /* clock of the device when it answered `asked_time`; 0: never. Relaxed */
     _Alignas(PTOI_LINE) uint32_t text[PTOI_MAIL_BYTES / 4]; /* the answer */
 } ptoi_grid_shared;
 

@@ -104,7 +104,7 @@
 #include "window/task.h"
 
 #define PTOI_WINDOW_MAGIC UINT64_C(0x3144574f54505f00) /* plus the ptoi_part */
-#define PTOI_WINDOW_VERSION 11u
+#define PTOI_WINDOW_VERSION 12u
 #define PTOI_WINDOW_STRETCH 3    /* heaps with guards are this many times larger: window/guard.h */
 #define PTOI_PAGE UINT64_C(4096) /* parts of the window begin at a page */
 

@@ -44,7 +44,7 @@ static void *serve(void *context)
     const ptoi_grid *g = &t->keeper->grid;
     ptoi_mover mover = g->control->mover;
     const ptoi_grid_span span = g->records ? ptoi_grid_span_begin(g->records) : (ptoi_grid_span){0};
-    ptoi_grid_worker clerk = ptoi_grid_worker_begin(g, g->n_workers, PTOI_NONE);
+    ptoi_grid_clerk clerk = ptoi_grid_clerk_begin(g);
     uint64_t at = ptoi_grid_first(g, 0);
     ptoi_grid_found resolver = PTOI_GRID_NOTHING, writer = resolver, clerks = resolver;
     uint32_t idle = 0;
@@ -75,18 +75,19 @@ static void *serve(void *context)
 }
 
 /* Calls the kernel of a task, which may run. Returns how it ended. */
-static ptoi_outcome call(const ptoi_grid *g, ptoi_worker *worker, uint32_t index)
+static ptoi_outcome call(const ptoi_grid *g, ptoi_worker *worker, uint32_t index,
+                         const ptoi_grid_slot *slot)
 {
-    const ptoi_slot *slot = &g->view.slots[index];
-    const ptoi_slot_header header = ptoi_slot_header_of(slot);
-    const uint32_t n_args = slot->n_args, phase = ptoi_get32(&g->view.states[index].phase);
+    const ptoi_slot_header header = ptoi_slot_header_read(slot->header);
+    const uint32_t phase = ptoi_phase_begin(ptoi_grid_lap(&g->view, slot));
     uint64_t errors_before = ptoi_error_serial();
-    ptoi_args_resolve(&g->view, g->view.level[header.level].args + slot->args, n_args,
+    ptoi_args_resolve(&g->view, g->view.level[header.level].args + slot->args, slot->n_args,
                       worker->calls.args);
     pto_status status = ptoi_worker_begin(worker);
     if (status == PTO_OK) {
         status = ptoi_call_kernel(&worker->calls, index, header.kernel, ptoi_lane_type(header.lane),
-                                  ptoi_task_of(slot), n_args, phase, &errors_before);
+                                  ptoi_task_make(slot->seq, header.level), slot->n_args, phase,
+                                  &errors_before);
     }
     if (status == PTO_PENDING) {
         status = ptoi_fail(PTO_KERNEL_FAILED,
@@ -119,16 +120,17 @@ static void *work(void *context)
             back_off(&idle);
             continue;
         }
-        const pto_task task = ptoi_task_of(&g->view.slots[index]);
+        const ptoi_grid_slot slot = ptoi_grid_taken_slot(g, &w, index);
+        const pto_task task = ptoi_task_make(slot.seq, ptoi_slot_header_read(slot.header).level);
         if (g->records) {
             began = ptoi_grid_now();
         }
-        const bool runs = ptoi_grid_may_run(g, index);
-        const ptoi_outcome outcome = runs ? call(g, worker, index) : PTOI_SKIPPED;
+        const bool runs = ptoi_grid_may_run(g, index, &slot);
+        const ptoi_outcome outcome = runs ? call(g, worker, index, &slot) : PTOI_SKIPPED;
         if (g->records) {
             ended = ptoi_grid_now();
         }
-        ptoi_grid_complete(g, &w, index, outcome);
+        ptoi_grid_complete(g, &w, index, ptoi_grid_lap(&g->view, &slot), outcome);
         if (g->records) {
             ptoi_grid_log_ran(g->records, &log, id, task, runs, began, ended, outcome);
         }

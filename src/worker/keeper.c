@@ -145,8 +145,9 @@ static void fill_in_image(char *image, const layout *at, const ptoi_view *view, 
     }
     for (uint32_t l = 0; l < view->levels; l++) {
         const uint64_t head = ptoi_head_word(view->first, 0, 0);
-        c->mover.mirrored.level[l] = c->mover.known.level[l] = c->mover.released[l] = head;
-        c->mover.seq[l] = view->first;
+        ptoi_mover_level *level = &c->mover.level[l];
+        level->known = level->mirrored = level->before = level->released = head;
+        level->seq = view->first;
     }
 }
 
@@ -411,7 +412,8 @@ static bool grid_has_work(const ptoi_scheduler *s, const ptoi_keeper *k)
 {
     return ptoi_load_sc64(&s->view.header->inbox_head) != ptoi_get64(&k->shared->consumed) ||
            (k->posted != ptoi_get32(&k->shared->posts_taken) && !PTOI_MUTANT(POST_LOST)) ||
-           (ptoi_load_sc32(&s->view.header->mail.asked) != ptoi_get32(&k->shared->answered) &&
+           (ptoi_letter_number(ptoi_load_sc64(&s->view.header->mail.asked)) !=
+                ptoi_get64(&k->shared->answered) >> 32 &&
             !PTOI_MUTANT(LETTER_LOST));
 }
 

@@ -69,6 +69,9 @@
     X(grid)                                                                                        \
     X(grid_workers)                                                                                \
     X(grid_lanes)                                                                                  \
+    X(grid_late)                                                                                   \
+    X(grid_reuse)                                                                                  \
+    X(grid_layout)                                                                                 \
     X(grid_levels)                                                                                 \
     X(grid_window)                                                                                 \
     X(grid_window_workers)                                                                         \

@@ -94,10 +94,9 @@ static const pto_gpu_module module = {.size = sizeof module,
 /* ---- Roles ---- */
 
 /* Its kernel finds arguments in the mirror. A failure is not recorded: the state alone says it. */
-static ptoi_outcome call(const ptoi_grid *g, uint32_t index)
+static ptoi_outcome call(const ptoi_grid *g, const ptoi_grid_slot *slot)
 {
-    const ptoi_slot *slot = &g->view.slots[index];
-    const ptoi_slot_header header = ptoi_slot_header_of(slot);
+    const ptoi_slot_header header = ptoi_slot_header_read(slot->header);
     pto_arg args[GPU_ARGS];
     world_check(slot->n_args <= GPU_ARGS);
     ptoi_args_resolve(&g->view, g->view.level[header.level].args + slot->args, slot->n_args, args);
@@ -111,11 +110,12 @@ static ptoi_grid_found work(const ptoi_grid *g, ptoi_grid_worker *w)
     uint32_t index = 0;
     const ptoi_grid_found found = ptoi_grid_take(g, w, &index);
     if (found == PTOI_GRID_SOMETHING) {
+        const ptoi_grid_slot slot = ptoi_grid_taken_slot(g, w, index);
         if (gpu->slow) {
             ptoi_os_yield();
         }
-        ptoi_grid_complete(g, w, index,
-                           ptoi_grid_may_run(g, index) ? call(g, index) : PTOI_SKIPPED);
+        ptoi_grid_complete(g, w, index, ptoi_grid_lap(&g->view, &slot),
+                           ptoi_grid_may_run(g, index, &slot) ? call(g, &slot) : PTOI_SKIPPED);
     }
     return found;
 }
@@ -130,10 +130,13 @@ static void run_launch(const ptoi_grid *g, uint32_t duty)
 {
     const uint32_t lane = (duty & RESOLVES_TOO) != 0;
     ptoi_mover mover;
+    ptoi_grid_clerk clerk;
     if (duty & MOVES) {
         mover = g->control->mover;
     }
-    ptoi_grid_worker clerk = ptoi_grid_worker_begin(g, g->n_workers, PTOI_NONE);
+    if (duty & SERVES) {
+        clerk = ptoi_grid_clerk_begin(g);
+    }
     ptoi_grid_worker worker = ptoi_grid_worker_begin(g, (duty & WORKS_TOO) != 0,
                                                      ptoi_grid_ring_of(g, (duty & WORKS_TOO) != 0));
     uint64_t at = duty & RESOLVERS ? ptoi_grid_first(g, lane) : 0;
@@ -278,8 +281,6 @@ static void name_grid(const ptoi_grid *g)
     world_name(g->log_head, 1, 1, sizeof *g->log_head, "log_head");
     world_name(g->log, sizeof *g->log, 64, sizeof *g->log, "log[%u]");
     NAME(g->mail, 1, 1, asked, "asked");
-    NAME(g->mail, 1, 1, words, "mail.words");
-    NAME(g->mail, 1, 1, from, "mail.from");
     NAME(g->shared, 1, 1, posted, "posted");
     NAME(g->shared, 1, 1, hurry, "hurry");
     NAME(g->shared, 1, 1, launched, "shared.launched");
@@ -576,13 +577,21 @@ static void letter_program(void)
     world_check(pto_read(r->rt, &r->t[0], &value, sizeof value) == PTO_OK && value == 10);
 }
 
+static const duties clerks = {MOVES | RESOLVES | WRITES, SERVES, WORKS};
+
+static void letter_prepare(void)
+{
+    const pto_config c = gpu_config();
+    create(&c, clerks);
+}
+
 static void letter_run(void)
 {
     with_grid(letter_program);
 }
 
 const scenario scenario_grid_letter = {"grid-letter", "reads by letter while the grid ends",
-                                       fork_prepare, letter_run, false};
+                                       letter_prepare, letter_run, false};
 
 /* ---- Two lanes of resolvers: one may be slow while the other level goes on ---- */
 
@@ -635,6 +644,69 @@ static void lanes_run(void)
 
 const scenario scenario_grid_lanes = {"grid-lanes", "two lanes that resolve, and two levels",
                                       lanes_prepare, lanes_run, false};
+
+/* ---- The slot of a producer has its next task when a lane resolves a consumer ---- */
+
+static void late_program(void)
+{
+    rig_submit(r->set, pto_output(&r->t[0]), pto_scalar(5));
+    rig_submit(r->add, pto_input(&r->t[0]), pto_output(&r->t[1])); /* by the second lane */
+    spin_until_complete(0, r->rt->view.first);
+    rig_submit(r->set, pto_output(&r->t[2]), pto_scalar(6)); /* the slot of the first task */
+    world_check(pto_wait(r->rt) == PTO_OK);
+    world_check(r->cell[1] == 5 && r->cell[2] == 6);
+}
+
+static void late_create(const duties threads)
+{
+    pto_config c = gpu_config();
+    c.ring_tasks = 2;
+    create(&c, threads);
+    ((ptoi_grid *)r->rt->scheduler->keeper->there)->idle_ns = UINT64_MAX;
+}
+
+static void late_prepare(void)
+{
+    late_create(two_lanes);
+}
+
+static void late_run(void)
+{
+    with_grid(late_program);
+}
+
+const scenario scenario_grid_late = {"grid-late", "a producer whose slot has its next task already",
+                                     late_prepare, late_run, false};
+
+static void reuse_prepare(void)
+{
+    late_create(workers);
+}
+
+const scenario scenario_grid_reuse = {"grid-reuse",
+                                      "the next task of a slot completes on the other worker",
+                                      reuse_prepare, late_run, false};
+
+/* ---- A task brings a new layout ---- */
+
+static void layout_program(void)
+{
+    pto_tensor square = r->t[1];
+    square.ndim = 2;
+    square.shape[1] = square.strides[1] = 1;
+    rig_submit(r->set, pto_output(&r->t[0]), pto_scalar(5));
+    rig_submit(r->set, pto_output(&square), pto_scalar(6));
+    world_check(pto_wait(r->rt) == PTO_OK);
+    world_check(r->cell[0] == 5 && r->cell[1] == 6);
+}
+
+static void layout_run(void)
+{
+    with_grid(layout_program);
+}
+
+const scenario scenario_grid_layout = {"grid-layout", "a new layout while the grid is there",
+                                       fork_prepare, layout_run, false};
 
 /* ---- The grid ends; a worker makes two tasks ready while the other one waits ---- */
 
