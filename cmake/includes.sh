@@ -28,7 +28,7 @@ orchestrator/map  base tensor window device op observe orchestrator/map orchestr
 orchestrator/ring base tensor window device op observe orchestrator/map orchestrator/ring
 scheduler         base tensor window observe/log.h scheduler
 scheduler/step.h  base tensor window observe/log.h scheduler !<pthread.h>
-worker            base tensor window device op observe/log.h scheduler worker
+worker            base tensor window device op observe/log.h observe/device_clock.h scheduler worker
 '
 
 owners=

@@ -63,6 +63,7 @@
 #ifndef PTOI_GRID_H
 #define PTOI_GRID_H
 
+#include "scheduler/grid_log.h"
 #include "scheduler/step.h"
 #include "window/arg_desc.h"
 #include "window/line.h"
@@ -100,35 +101,16 @@ PTOI_INLINE uint64_t ptoi_grid_least(uint64_t value)
 #endif
 
 #ifdef __CUDA_ARCH__
-PTOI_INLINE uint64_t ptoi_grid_clock(void)
-{
-    uint64_t ns;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
-    return ns;
-}
-
 PTOI_INLINE void ptoi_grid_pause(void)
 {
     ptoi_relax();
 }
 #else
-#include "base/os.h"
-
-/* The clocks of device and host differ. So do those of a simulated device: tests notice who confuses them. */
-#define PTOI_GRID_CLOCK_AHEAD UINT64_C(3600000000000)
-
-static inline uint64_t ptoi_grid_clock(void)
-{
-    return ptoi_os_clock() + PTOI_GRID_CLOCK_AHEAD;
-}
-
 static inline void ptoi_grid_pause(void)
 {
     ptoi_os_yield();
 }
 #endif
-
-#include "scheduler/grid_log.h"
 
 /* For mutants: gives others time to notice. */
 PTOI_INLINE void ptoi_grid_pause_long(void)
@@ -736,7 +718,7 @@ PTOI_INLINE uint32_t ptoi_grid_unreleased(const ptoi_mover *m, uint32_t work)
 PTOI_INLINE bool ptoi_grid_all_wait(const ptoi_grid *g)
 {
     const uint32_t queues = PTOI_MUTANT(ONE_QUEUE) ? 1 : PTOI_GRID_QUEUES;
-    uint32_t ticket[PTOI_GRID_QUEUES], tail[PTOI_GRID_QUEUES];
+    uint32_t ticket[PTOI_GRID_QUEUES] = {0}, tail[PTOI_GRID_QUEUES] = {0};
     bool all = true;
     for (uint32_t q = 0; q < queues; q++) {
         if (PTOI_MUTANT(LEAVE_EARLY)) {
@@ -1172,9 +1154,9 @@ PTOI_INLINE void ptoi_grid_complete(const ptoi_grid *g, ptoi_grid_worker *w, uin
     if (PTOI_GRID_LANE == 0) {
         list = ptoi_grid_close_list(g, w, index, lap, outcome);
     }
-#ifndef __CUDA_ARCH__
-    list = ptoi_step_oldest_first(view, list); /* lanes look at many at once, and keep the oldest */
-#endif
+    if (PTOI_GRID_LANES == 1) { /* several lanes look at many at once, and keep the oldest */
+        list = ptoi_step_oldest_first(view, list);
+    }
     list = PTOI_GRID_FIRST(list);
     PTOI_GRID_SYNC(); /* what the first lane has acquired */
     ptoi_grid_slot link;
