@@ -7,9 +7,10 @@ steps of the program: a step begins with a task of KERNEL, and so does the next 
 them are left out.
 
 The picture in docs/gpu.md:
-    PTO_TRACE=decode.ptrace pto run decode --device nvidia:0 --place gpu --tokens 8 --no-check --no-profile
+    PTO_TRACE=decode.ptrace pto run decode --device nvidia:0 --place gpu --batch 8 --blocks 64 --prompt 2 --tokens 4 \\
+        --no-check --no-profile
     pto trace json decode.ptrace
-    docs/pictures/lanes.py decode.json docs/pictures/gpu-step.svg --lanes block --from embed --skip 4
+    docs/pictures/lanes.py decode.json docs/pictures/gpu-step.svg --lanes block --from decode_embed --skip 2
 """
 import argparse
 import collections
