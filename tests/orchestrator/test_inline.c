@@ -263,8 +263,8 @@ static void test_views(void **state)
     const pto_task part = RIG_SUBMIT(&b.r, b.r.hold, pto_input(&left));
     expect_ok(pto_scope_begin_ex(b.r.rt, PTO_SCOPE_BOUNDARY));
     RIG_SUBMIT_BARE(&b.r, b.act);
-    const pto_task beside = OFFLOADED(&b, b.act, pto_input(&right), pto_scalar(NOTHING));
-    rig_until(&b.r, beside, PTO_TASK_COMPLETED);
+    (void)submit(&b, &task, b.act, PARAMS(pto_input(&right), pto_scalar(NOTHING)), __LINE__);
+    rig_until(&b.r, task, PTO_TASK_COMPLETED); /* inline or not: both read */
     is_done(&b, RIG_SUBMIT_BARE(&b.r, b.act));
     must_wait(&b, OFFLOADED(&b, b.act, pto_inout(&right), pto_scalar(NOTHING)));
     expect_ok(pto_scope_end(b.r.rt));

@@ -16,6 +16,7 @@
 #define DEFAULT_LEVELS 4u
 #define START_ENTRIES 4096u
 #define START_REGIONS 16384u
+#define START_LEAST 32u /* two tasks of submit's fast path */
 #if defined(PTO_DEBUG_CHECKS) || defined(PTO_MUTANTS)
 #define START_PART 64u /* a map begins with this part of its size, so that all tests see it grow */
 #else
@@ -107,7 +108,7 @@ static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, u
 /* How many entries or regions to begin with: a power of two where `limit` is one. */
 static uint32_t start_of(uint32_t asked, uint32_t usual, uint32_t limit)
 {
-    const uint32_t few = limit / START_PART > 1 ? limit / START_PART : 1;
+    const uint32_t few = limit / START_PART > START_LEAST ? limit / START_PART : START_LEAST;
     const uint32_t n = asked ? round_up(asked) : few < usual ? few : usual;
     return n < limit ? n : limit;
 }
