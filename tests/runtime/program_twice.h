@@ -9,8 +9,8 @@
 
 #include "program.h"
 
-#include "orchestrator/map/entry.h"
 #include "orchestrator/many.h"
+#include "orchestrator/map/entry.h"
 #include "orchestrator/slow.h"
 
 static struct {
