@@ -175,7 +175,10 @@ static void cancel_ends_what_runs(void **state)
     pto_runtime_stats now = {0};
     expect_ok(pto_stats(g.rt, &now));
     assert_int_equal(now.failed, 0);
-    assert_int_equal(now.skipped, 21);
+    /* The held task sees the cancel itself. The mover tells the block, which may have begun others by
+     * then. (The explorer's grid-cancel has all interleavings.) */
+    assert_in_range(now.skipped, 1, 21);
+    assert_int_equal(now.completed, 21);
     expect_ok(pto_clear_error(g.rt));
     const int64_t zero = 0;
     expect_ok(pto_write(g.rt, &b, &zero, sizeof zero));
