@@ -1150,14 +1150,14 @@ PTOI_INLINE void ptoi_grid_complete(const ptoi_grid *g, ptoi_grid_worker *w, uin
                                     uint32_t lap, ptoi_outcome outcome)
 {
     const ptoi_view *view = &g->view;
-    uint32_t list = PTOI_LIST_EMPTY, next = PTOI_NONE;
+    uint32_t closed = PTOI_LIST_EMPTY, next = PTOI_NONE; /* the list of the first lane */
     if (PTOI_GRID_LANE == 0) {
-        list = ptoi_grid_close_list(g, w, index, lap, outcome);
+        closed = ptoi_grid_close_list(g, w, index, lap, outcome);
     }
     if (PTOI_GRID_LANES == 1) { /* several lanes look at many at once, and keep the oldest */
-        list = ptoi_step_oldest_first(view, list);
+        closed = ptoi_step_oldest_first(view, closed);
     }
-    list = PTOI_GRID_FIRST(list);
+    uint32_t list = PTOI_GRID_FIRST(closed);
     PTOI_GRID_SYNC(); /* what the first lane has acquired */
     ptoi_grid_slot link;
     if (list < view->n_slots && outcome == PTOI_DONE && ptoi_grid_is_link(g, w, list, &link)) {
