@@ -149,33 +149,6 @@ kill -KILL $grid
 wait $grid 2>/dev/null
 grid=
 
-# ---- a device that schedules for itself ----
-PTO_GPU_WORKERS=2 "$pto" run stencil --device sim:0 --place gpu --small --steps 1000000 --no-check >/dev/null 2>&1 &
-grid=$!
-tries=0
-until timeout 60 "$pto" top --once --interval 0.05 $grid >"$work/said" 2>&1 || [ $tries -gt 300 ]; do
-    sleep 0.1
-    tries=$((tries + 1))
-done
-for line in ' scheduler gpu$' '^caller  *none ' '^sim:0 block 0 cube+vector ' '^sim:0 block 1 cube+vector '; do
-    grep -q -- "$line" "$work/said" || say "pto top in place gpu: no line '$line': $(cat "$work/said")"
-done
-# What blocks run is seen sooner or later.
-tries=0
-until "$pto" top --once --interval 0.05 $grid 2>&1 | grep -q "^sim:0 block . .*  task [0-9]* (kernel 'step_tile'" ||
-    [ $tries -gt 300 ]; do
-    tries=$((tries + 1))
-done
-[ $tries -le 300 ] || say "pto top does not show what blocks run"
-case $("$pto" top --json $grid) in
-*'"scheduler":"gpu"'*'"role":"block","device":"sim:0","serves":"cube+vector"'*) ;;
-*) say "pto top --json in place gpu" ;;
-esac
-expect 0 "makes progress: in " "$pto" doctor --wait 3 $grid
-kill -KILL $grid
-wait $grid 2>/dev/null
-grid=
-
 # ---- on a terminal ----
 
 screen() {
