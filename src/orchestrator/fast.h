@@ -386,6 +386,10 @@ ptoi_fast_resolve(pto_runtime *rt, const ptoi_request *q, const bool run, const 
             return PTOI_UNUSUAL;
         }
         ptoi_region *r = &map->regions[region];
+        /* Programs come back to tiles in the order in which they first used them, so the next region is likely to
+         * be wanted by the next task. With thousands of tiles it is not in the cache. */
+        __builtin_prefetch(&r[1]);
+        __builtin_prefetch(&r[1].cached);
         if (run && PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)) {
             const ptoi_fast_verdict v = ptoi_fast_try_links(map, r, kind);
             if (PTOI_UNLIKELY(v != PTOI_RESOLVED)) {

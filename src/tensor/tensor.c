@@ -167,11 +167,6 @@ static pto_status reach_overflow(const char *what, const pto_tensor *t)
                      high, pto_dtype_size(t->dtype));
 }
 
-/* Device types count from 0 without gaps. */
-#define X(name, value, text) +1
-enum { DEVICE_COUNT = 0 PTO_DEVICE_MAP(X) };
-#undef X
-
 /* Checks everything that does not depend on where the elements are. */
 static pto_status check_fields(const char *what, const pto_tensor *t)
 {
@@ -182,9 +177,9 @@ static pto_status check_fields(const char *what, const pto_tensor *t)
     if (!pto_dtype_size(t->dtype)) {
         return ptoi_fail(PTO_BAD_DTYPE, "%s: dtype %u is unknown", what, (unsigned)t->dtype);
     }
-    if ((uint32_t)t->device.type >= DEVICE_COUNT) {
+    if ((uint32_t)t->device.type >= PTOI_DEVICE_TYPES) {
         return ptoi_fail(PTO_BAD_DEVICE, "%s: device type %u is not in 0 .. %d", what,
-                         (unsigned)t->device.type, DEVICE_COUNT - 1);
+                         (unsigned)t->device.type, PTOI_DEVICE_TYPES - 1);
     }
     if (t->device.index < 0) {
         return ptoi_fail(PTO_BAD_DEVICE, "%s: device index %" PRId32 " is negative", what,
@@ -204,11 +199,9 @@ static pto_status check_fields(const char *what, const pto_tensor *t)
     return ptoi_storage_check(what, t->storage, t->storage_bytes);
 }
 
-pto_status ptoi_tensor_extent(const char *what, const pto_tensor *t, ptoi_extent *out)
+/* The check step by step: finds what to report, and the extent of an empty tensor. */
+static pto_status find_fault(const char *what, const pto_tensor *t, ptoi_extent *out)
 {
-    if (!t) {
-        return ptoi_fail(PTO_NULL_ARGUMENT, "%s is NULL", what);
-    }
     PTO_TRY(check_fields(what, t));
     int64_t numel = 0;
     PTO_TRY(ptoi_shape_numel(what, t->ndim, t->shape, &numel));
@@ -263,6 +256,46 @@ pto_status ptoi_tensor_extent(const char *what, const pto_tensor *t, ptoi_extent
     return PTO_OK;
 }
 
+/* The same check of a tensor with elements, in one pass. False: it is empty, or find_fault decides. Programs make
+ * a view of each tile for each task, so this is short. */
+static inline bool is_valid(const pto_tensor *t, ptoi_extent *out)
+{
+    const uint64_t size = (uint32_t)t->dtype < 16 ? ptoi_dtype_bytes(t->dtype) : 0;
+    int64_t numel = 1, low = t->offset, high = t->offset;
+    uint64_t end;
+    if ((uint32_t)t->ndim > PTO_MAX_DIMS || !size ||
+        (uint32_t)t->device.type >= PTOI_DEVICE_TYPES || (t->device.index | low) < 0 ||
+        (uint32_t)t->kind > PTO_DEEP_CONTIGUOUS || t->storage_bytes > INT64_MAX ||
+        (!t->owner && !t->storage) ||
+        __builtin_add_overflow((uint64_t)(uintptr_t)t->storage, t->storage_bytes, &end)) {
+        return false;
+    }
+    for (int32_t d = 0; d < t->ndim; d++) {
+        const int64_t n = t->shape[d];
+        int64_t reach;
+        if (n <= 0 || __builtin_mul_overflow(numel, n, &numel) ||
+            __builtin_mul_overflow(n - 1, t->strides[d], &reach) ||
+            (reach < 0 ? __builtin_add_overflow(low, reach, &low)
+                       : __builtin_add_overflow(high, reach, &high))) {
+            return false;
+        }
+    }
+    if (low < 0 || __builtin_mul_overflow((uint64_t)high + 1, size, &end) ||
+        end > t->storage_bytes) {
+        return false;
+    }
+    *out = (ptoi_extent){numel, (uint64_t)low * size, end, size};
+    return true;
+}
+
+pto_status ptoi_tensor_extent(const char *what, const pto_tensor *t, ptoi_extent *out)
+{
+    if (!t) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "%s is NULL", what);
+    }
+    return is_valid(t, out) ? PTO_OK : find_fault(what, t, out);
+}
+
 pto_status pto_tensor_check(const pto_tensor *t)
 {
     ptoi_extent extent;
@@ -280,18 +313,6 @@ void ptoi_dense_strides(int32_t ndim, const int64_t *shape, int64_t *strides)
             stride = 0;
         }
     }
-}
-
-pto_tensor ptoi_tensor_derive(const pto_tensor *src, pto_extraction kind)
-{
-    pto_tensor t = *src;
-    t.kind = kind;
-    t.reserved = 0;
-    for (int32_t d = t.ndim; d < PTO_MAX_DIMS; d++) {
-        t.shape[d] = 0;
-        t.strides[d] = 0;
-    }
-    return t;
 }
 
 pto_tensor ptoi_tensor_derive_dense(const pto_tensor *src, pto_extraction kind, void *storage,

@@ -10,6 +10,8 @@
 #ifndef PTOI_TENSOR_H
 #define PTOI_TENSOR_H
 
+#include <string.h>
+
 #include <pto/tensor.h>
 
 /* Device types count from 0 without gaps. */
@@ -47,8 +49,27 @@ void ptoi_dense_strides(int32_t ndim, const int64_t *shape, int64_t *strides);
 /* Whether `storage` may be user memory: NULL only with 0 bytes, and no wrap. */
 pto_status ptoi_storage_check(const char *what, const void *storage, uint64_t storage_bytes);
 
+/* Clears the dims from `ndim` on: up to two, the usual number, without a loop. */
+static inline void ptoi_tensor_clear_past(pto_tensor *t, int32_t ndim)
+{
+    if (ndim <= 2) {
+        memset(&t->shape[2], 0, sizeof t->shape - 2 * sizeof t->shape[0]);
+        memset(&t->strides[2], 0, sizeof t->strides - 2 * sizeof t->strides[0]);
+    }
+    for (int32_t d = ndim, end = ndim <= 2 ? 2 : PTO_MAX_DIMS; d < end; d++) {
+        t->shape[d] = t->strides[d] = 0;
+    }
+}
+
 /* A copy of `src` with another kind. Fields past ndim are zero. */
-pto_tensor ptoi_tensor_derive(const pto_tensor *src, pto_extraction kind);
+static inline pto_tensor ptoi_tensor_derive(const pto_tensor *src, pto_extraction kind)
+{
+    pto_tensor t = *src;
+    t.kind = kind;
+    t.reserved = 0;
+    ptoi_tensor_clear_past(&t, t.ndim);
+    return t;
+}
 
 /* The same, dense in new user memory: block and version of the source do not apply to it. */
 pto_tensor ptoi_tensor_derive_dense(const pto_tensor *src, pto_extraction kind, void *storage,

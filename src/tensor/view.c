@@ -1,8 +1,8 @@
 /* view.c - other shapes over the same memory: view, slice, permute, reshape, broadcast.
  *
- * Each function checks its source, then builds the result in a local variable. So `out` may be the
- * source, and stays as it was on failure. A result without elements keeps the offset and the
- * strides of the source, which are valid; the start of an empty box might lie outside the storage.
+ * Each function checks its source, then builds the result in a local variable (pto_tensor_view checks all, then
+ * writes). So `out` may be the source, and stays as it was on failure. A result without elements keeps the offset
+ * and the strides of the source, which are valid; the start of an empty box might lie outside the storage.
  * Sums without an overflow check rely on E1 and E2 of tensor.h.
  */
 #include <inttypes.h>
@@ -48,9 +48,10 @@ pto_status pto_tensor_view(const pto_tensor *src, const int64_t *start, const in
     if (src->ndim && (!start || !shape)) {
         return null_argument("view", start ? "shape" : "start");
     }
-    pto_tensor made = ptoi_tensor_derive(src, PTO_SHALLOW_VIEW);
+    const int32_t ndim = src->ndim;
     bool empty = false;
-    for (int32_t d = 0; d < src->ndim; d++) {
+    uint64_t moved = 0; /* modulo 2^64: an empty box may lie anywhere */
+    for (int32_t d = 0; d < ndim; d++) {
         int64_t end;
         if (shape[d] < 0) {
             return ptoi_fail(PTO_BAD_SHAPE, "view: shape[%" PRId32 "] is %" PRId64, d, shape[d]);
@@ -70,13 +71,22 @@ pto_status pto_tensor_view(const pto_tensor *src, const int64_t *start, const in
                              ", which has %" PRId64 " elements",
                              start[d], shape[d], d, src->shape[d]);
         }
-        made.shape[d] = shape[d];
         empty |= shape[d] == 0;
+        moved += (uint64_t)start[d] * (uint64_t)src->strides[d];
     }
-    for (int32_t d = 0; d < src->ndim && !empty; d++) {
-        made.offset += start[d] * src->strides[d];
+    /* In place, since most programs make a view of each tensor of each task. `shape` may be that of `out`:
+     * it is read before anything is written there. */
+    for (int32_t d = 0; d < ndim; d++) {
+        out->shape[d] = shape[d];
+        out->strides[d] = src->strides[d];
     }
-    *out = made;
+    ptoi_tensor_clear_past(out, ndim);
+    if (out != src) {
+        memcpy(out, src, offsetof(pto_tensor, shape));
+    }
+    out->offset += empty ? 0 : (int64_t)moved;
+    out->kind = PTO_SHALLOW_VIEW;
+    out->reserved = 0;
     return PTO_OK;
 }
 

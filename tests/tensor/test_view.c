@@ -282,6 +282,24 @@ static void test_in_place(void **state)
     expect_dims(&t, 3, DIMS(2, 4, 2), DIMS(16, -2, -1));
     assert_int_equal(t.offset, 3 + 16 + 7);
 
+    /* Arrays of an output that is not the input; dims past ndim are cleared, whatever was there. */
+    pto_tensor out = t;
+    out.shape[7] = out.strides[7] = 9;
+    out.shape[0] = 1;
+    out.strides[1] = 3;
+    expect_ok(pto_tensor_view(&t, DIMS(1, 0, 0), out.shape, &out));
+    expect_dims(&out, 3, DIMS(1, 4, 2), DIMS(16, -2, -1));
+    assert_int_equal(out.shape[7] | out.strides[7], 0);
+    assert_int_equal(out.offset, t.offset + 16);
+    pto_tensor row;
+    expect_ok(pto_tensor_select(&t, 0, 0, &row)); /* [4, 2] */
+    memset(&out, 9, sizeof out);
+    out.shape[0] = out.strides[0] = 1, out.shape[1] = out.strides[1] = 1;
+    expect_ok(pto_tensor_view(&row, out.shape, out.strides, &out));
+    expect_dims(&out, 2, DIMS(1, 1), DIMS(-2, -1));
+    assert_int_equal(out.offset, row.offset - 3);
+    assert_int_equal(out.shape[2] | out.strides[2] | out.shape[7] | out.strides[7], 0);
+
     kept = t;
     expect_fail(pto_tensor_view(&t, DIMS(0, 0, 1), t.shape, &t), PTO_OUT_OF_BOUNDS, "dim 2");
     expect_fail(pto_tensor_slice(&t, 1, 0, 5, 1, &t), PTO_OUT_OF_BOUNDS, "stop 5");
