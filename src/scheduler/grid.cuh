@@ -13,7 +13,10 @@
 #ifndef PTOI_GRID_CUH
 #define PTOI_GRID_CUH
 
+#include "scheduler/grid_clerk.h"
+#include "scheduler/grid_move.h"
 #include "scheduler/grid_roles.h"
+#include "scheduler/grid_write.h"
 
 static_assert(offsetof(pto_gpu_layout, ndim) == offsetof(ptoi_desc, ndim) &&
                   offsetof(pto_gpu_layout, dtype) == offsetof(ptoi_desc, dtype) &&

@@ -1,0 +1,189 @@
+/* grid_work.h - workers of a grid (scheduler/grid.h): each takes a ready task, runs its kernel, and completes it. A
+ * task that waited for it and can run is the worker's next one. This header compiles as C11 and as CUDA C++.
+ *
+ *     ready ring ──take──> kernel ──complete──> done ring: writers show it to the host (grid_write.h)
+ *                  ^                   │
+ *                  └── next, if one <──┴──> tasks that waited: ready ring, or list of a producer
+ */
+#ifndef PTOI_GRID_WORK_H
+#define PTOI_GRID_WORK_H
+
+#include "scheduler/grid_resolve.h"
+
+/* A worker, or the clerk. All of it belongs to one thread. */
+typedef struct ptoi_grid_worker {
+    uint32_t id;         /* of its ring of completions */
+    uint32_t queue;      /* of its tasks; PTOI_NONE: it runs none */
+    uint32_t next;       /* a ready task that it runs next; PTOI_NONE */
+    ptoi_grid_slot slot; /* of that task */
+    bool kept;           /* its last task was such a one */
+    uint32_t ticket;     /* that it waits with */
+    bool waits;          /* it has a ticket */
+    uint32_t done;       /* tasks that it has completed */
+    uint32_t taken;      /* of these, the writer had taken so many */
+} ptoi_grid_worker;
+
+PTOI_INLINE ptoi_grid_worker ptoi_grid_worker_begin(const ptoi_grid *g, uint32_t id, uint32_t queue)
+{
+    const uint32_t done = ptoi_acquire32(
+        &g->done[id].taken); /* all were, when the last launch ended */
+    ptoi_grid_worker w = {id, queue, PTOI_NONE, {0, 0, 0, 0, 0, 0}, false, 0, false, done, done};
+    return w;
+}
+
+/* The next task of a worker: *index, if it is SOMETHING. */
+PTOI_INLINE ptoi_grid_found ptoi_grid_take(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t *index)
+{
+    w->kept = w->next != PTOI_NONE;
+    if (w->kept) {
+        *index = w->next;
+        w->next = PTOI_NONE;
+        return PTOI_GRID_SOMETHING;
+    }
+    ptoi_grid_queue *q = &g->control->queue[w->queue];
+    if (!w->waits) {
+        w->ticket = ptoi_fetch_add32(&q->ticket, 1);
+        w->waits = true;
+    }
+    ptoi_a64 *cell = &g->cells[w->queue][w->ticket & g->inbox_mask];
+    const bool leave = ptoi_get32(&g->control->leave); /* pairs D7: from then on no task comes */
+    const uint64_t word = ptoi_acquire64(cell);        /* pairs D3 */
+    if ((uint32_t)(word >> 32) != w->ticket + 1) {
+        if (leave) {
+            ptoi_grid_leave(g, 1);
+            return PTOI_GRID_END;
+        }
+        return PTOI_GRID_NOTHING;
+    }
+    ptoi_set64(cell, ptoi_cell_word(w->ticket + g->inbox_mask + 1, 0)); /* D3 */
+    w->waits = false;
+    *index = (uint32_t)word;
+    return PTOI_GRID_SOMETHING;
+}
+
+/* The slot of a task that was just taken. */
+PTOI_INLINE ptoi_grid_slot ptoi_grid_taken_slot(const ptoi_grid *g, const ptoi_grid_worker *w,
+                                                uint32_t index)
+{
+    return w->kept ? w->slot : ptoi_grid_own_slot(&g->view.slots[index]);
+}
+
+/* Whether the kernel of a task is called. If not, the task is skipped. */
+PTOI_INLINE bool ptoi_grid_may_run(const ptoi_grid *g, uint32_t index, const ptoi_grid_slot *slot)
+{
+    return !ptoi_grid_is_poisoned(g, index, slot) && !ptoi_get32(&g->control->cancelled);
+}
+
+/* Whether the writer has room for another completion. */
+PTOI_INLINE bool ptoi_grid_has_room(const ptoi_grid *g, ptoi_grid_worker *w)
+{
+    if (w->done - w->taken == PTOI_GRID_DONE) {
+        w->taken = ptoi_acquire32(&g->done[w->id].taken); /* pairs D4 */
+    }
+    return w->done - w->taken != PTOI_GRID_DONE;
+}
+
+PTOI_INLINE uint64_t ptoi_grid_done_word(uint32_t number, uint32_t lap, uint32_t index,
+                                         ptoi_outcome outcome)
+{
+    _Static_assert(PTOI_MAX_LEVELS * PTOI_HEAD_SLOTS_MAX <= UINT32_C(1) << 22,
+                   "a slot has 22 bits");
+    return (uint64_t)lap << 32 | (uint64_t)(number & 255) << 24 | (uint64_t)outcome << 22 | index;
+}
+
+/* Closes the list of a task and passes the task on to the writer. Returns the list. */
+PTOI_INLINE uint32_t ptoi_grid_close_list(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t index,
+                                          uint32_t lap, ptoi_outcome outcome)
+{
+    ptoi_a64 *cell = &g->done[w->id].cell[w->done % PTOI_GRID_DONE];
+    const uint64_t word = ptoi_grid_done_word(w->done + 1, lap, index, outcome);
+    if (PTOI_UNLIKELY(outcome == PTOI_SKIPPED)) {
+        g->view.states[index].poisoned = 0;
+    }
+    if (PTOI_MUTANT(WRITE_EARLY)) {
+        ptoi_release64(cell, word);
+        ptoi_grid_pause_long();
+    }
+    const uint32_t list = ptoi_step_close_list(&g->view, index, lap, outcome);
+    while (!ptoi_grid_has_room(g, w)) {
+        ptoi_grid_pause();
+    }
+    ptoi_follow64(cell, word); /* D4 */
+    w->done++;
+    return list;
+}
+
+/* Whether a closed list is one task, which waited for nothing else and can be the worker's next one: a link
+ * of a chain. */
+PTOI_INLINE bool ptoi_grid_is_link(const ptoi_grid *g, const ptoi_grid_worker *w, uint32_t list,
+                                   ptoi_grid_slot *slot)
+{
+    const ptoi_wait wait = g->view.waits[list];
+    *slot = ptoi_grid_own_slot(&g->view.slots[list]);
+    return wait.next == PTOI_LIST_EMPTY && wait.cursor + 1 == slot->fanin &&
+           w->queue != PTOI_NONE && ptoi_grid_queue_of(g, slot) == w->queue;
+}
+
+/* Completes a task. A task that becomes ready by it is the worker's next one, if it can run it. All
+ * lanes: the first one closes the list, and then each resolves one task of it. */
+PTOI_INLINE void ptoi_grid_complete(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t index,
+                                    uint32_t lap, ptoi_outcome outcome)
+{
+    const ptoi_view *view = &g->view;
+    uint32_t closed = PTOI_LIST_EMPTY, next = PTOI_NONE; /* the list of the first lane */
+    if (PTOI_GRID_LANE == 0) {
+        closed = ptoi_grid_close_list(g, w, index, lap, outcome);
+    }
+    if (PTOI_GRID_LANES == 1) { /* several lanes look at many at once, and keep the oldest */
+        closed = ptoi_step_oldest_first(view, closed);
+    }
+    uint32_t list = PTOI_GRID_FIRST(closed);
+    PTOI_GRID_SYNC(); /* what the first lane has acquired */
+    ptoi_grid_slot link;
+    if (list < view->n_slots && outcome == PTOI_DONE && ptoi_grid_is_link(g, w, list, &link)) {
+        if (PTOI_GRID_LANE == 0) {
+            w->slot = link;
+            w->next = list;
+        }
+        return;
+    }
+    while (list < view->n_slots) {
+        uint32_t mine = PTOI_NONE, cursor = 0;
+        ptoi_grid_slot slot = {0, 0, 0, 0, 0, 0};
+        for (uint32_t n = 0; n < PTOI_GRID_LANES && list < view->n_slots; n++) {
+            const ptoi_wait wait = view->waits[list];
+            if (n == PTOI_GRID_LANE) {
+                mine = list;
+                cursor = wait.cursor;
+                slot = ptoi_grid_own_slot(&view->slots[mine]); /* under way with the next link */
+            }
+            list = wait.next;
+        }
+        bool ready = false;
+        if (mine != PTOI_NONE) {
+            /* If it waited for the producer at its cursor, that is this task. It is looked at again only
+             * if it may poison. */
+            const bool pass = !(cursor & PTOI_GRID_BEYOND) && outcome == PTOI_DONE;
+            ready = ptoi_grid_can_run(view, mine, &slot, (cursor & ~PTOI_GRID_BEYOND) + pass);
+        }
+        if (next == PTOI_NONE && w->queue != PTOI_NONE) {
+            const uint32_t votes = PTOI_GRID_VOTES(ready &&
+                                                   ptoi_grid_queue_of(g, &slot) == w->queue);
+            const uint32_t oldest = votes ? PTOI_GRID_LAST(votes) : PTOI_GRID_LANES;
+            next = votes ? PTOI_GRID_OF(mine, oldest) : next;
+            if (PTOI_GRID_LANE == oldest) {
+                w->slot = slot;
+                ready = false;
+            }
+        }
+        if (ready) {
+            ptoi_grid_push(g, mine, &slot);
+        }
+        PTOI_GRID_SYNC();
+    }
+    if (PTOI_GRID_LANE == 0) {
+        w->next = next;
+    }
+}
+
+#endif /* PTOI_GRID_WORK_H */
