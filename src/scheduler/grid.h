@@ -153,6 +153,9 @@ typedef struct ptoi_grid_done {
     _Alignas(PTOI_LINE) ptoi_a32 taken;                /* D4: by the writer */
     ptoi_a64 completed;       /* of the writer: what it has counted in the window */
     uint64_t failed, skipped; /* the same */
+    uint64_t shown;           /* of the writer: the task that it has shown as running: W6 */
+    _Alignas(
+        PTOI_LINE) ptoi_a64 running; /* the task whose kernel the worker called last; relaxed */
 } ptoi_grid_done;
 
 /* What the mover knows of a level. */

@@ -29,6 +29,7 @@ PTOI_INLINE bool ptoi_grid_is_poisoned(const ptoi_grid *g, uint32_t index,
     return g->view.states[index].poisoned || ptoi_slot_header_read(slot->header).poisoned;
 }
 
+/* Passes on a task that ptoi_grid_can_run has just found ready. */
 PTOI_INLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t index, const ptoi_grid_slot *slot)
 {
     ptoi_grid_control *c = g->control;
@@ -47,7 +48,7 @@ PTOI_INLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t index, const ptoi_g
            at) { /* pairs D3: its last task was not read yet */
         ptoi_grid_pause();
     }
-    ptoi_release64(cell, ptoi_cell_word(at + 1, index)); /* D3 */
+    ptoi_follow64(cell, ptoi_cell_word(at + 1, index)); /* D3: after the fence of can_run */
 }
 
 /* ---- Resolving ---- */
@@ -87,10 +88,7 @@ PTOI_INLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index,
     enum { AHEAD = 4 };
     const uint32_t fanin = slot->fanin;
     const ptoi_ref *refs = view->level[ptoi_slot_header_read(slot->header).level].deps + slot->deps;
-    if (cursor == fanin) {
-        return true;
-    }
-    do {
+    while (cursor != fanin) {
         const uint32_t n = fanin - cursor < AHEAD ? fanin - cursor : AHEAD;
         ptoi_ref ref[AHEAD], newest = 0;
         uint64_t word[AHEAD], its = 0;
@@ -128,8 +126,8 @@ PTOI_INLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index,
                            its)) {
             return false;
         }
-    } while (cursor != fanin);
-    ptoi_fence(); /* after ptoi_glance64 */
+    }
+    ptoi_fence(); /* after ptoi_glance64, and before the task is passed on: D3 */
     return true;
 }
 

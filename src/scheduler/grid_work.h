@@ -74,6 +74,13 @@ PTOI_INLINE bool ptoi_grid_may_run(const ptoi_grid *g, uint32_t index, const pto
     return !ptoi_grid_is_poisoned(g, index, slot) && !ptoi_get32(&g->control->cancelled);
 }
 
+/* Tells the writer which task runs, before its kernel is called; the writer tells the host (W6). The fence that
+ * completes a task would wait for a store over the bus. */
+PTOI_INLINE void ptoi_grid_tell(const ptoi_grid *g, uint32_t id, uint64_t task)
+{
+    ptoi_set64(&g->done[id].running, task);
+}
+
 /* Whether the writer has room for another completion. */
 PTOI_INLINE bool ptoi_grid_has_room(const ptoi_grid *g, ptoi_grid_worker *w)
 {
@@ -113,34 +120,43 @@ PTOI_INLINE uint32_t ptoi_grid_close_list(const ptoi_grid *g, ptoi_grid_worker *
     return list;
 }
 
-/* Whether a closed list is one task, which waited for nothing else and can be the worker's next one: a link
- * of a chain. */
-PTOI_INLINE bool ptoi_grid_is_link(const ptoi_grid *g, const ptoi_grid_worker *w, uint32_t list,
+/* Whether a task that waits is the only one in its list, waits for nothing else, and can be the next one of a
+ * worker of this ring: a link of a chain. It cannot complete meanwhile, so its slot does not change. */
+PTOI_INLINE bool ptoi_grid_is_link(const ptoi_grid *g, uint32_t queue, uint32_t waiter,
                                    ptoi_grid_slot *slot)
 {
-    const ptoi_wait wait = g->view.waits[list];
-    *slot = ptoi_grid_own_slot(&g->view.slots[list]);
-    return wait.next == PTOI_LIST_EMPTY && wait.cursor + 1 == slot->fanin &&
-           w->queue != PTOI_NONE && ptoi_grid_queue_of(g, slot) == w->queue;
+    const ptoi_wait wait = g->view.waits[waiter];
+    *slot = ptoi_grid_own_slot(&g->view.slots[waiter]);
+    return wait.next == PTOI_LIST_EMPTY && wait.cursor + 1 == slot->fanin && queue != PTOI_NONE &&
+           ptoi_grid_queue_of(g, slot) == queue;
 }
 
-/* Completes a task. A task that becomes ready by it is the worker's next one, if it can run it. All
- * lanes: the first one closes the list, and then each resolves one task of it. */
-PTOI_INLINE void ptoi_grid_complete(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t index,
-                                    uint32_t lap, ptoi_outcome outcome)
+/* The next link after a task that is not complete yet; PTOI_NONE: there is none so far. It can be made ready to
+ * run while the task completes. It is the next task if the closed list begins with it: tasks join at the
+ * beginning, so the list did not change. */
+PTOI_INLINE uint32_t ptoi_grid_peek(const ptoi_grid *g, uint32_t queue, uint32_t index,
+                                    uint32_t lap, ptoi_grid_slot *slot)
+{
+    const uint64_t word = ptoi_acquire64(&g->view.states[index].waiters); /* pairs W3 */
+    const uint32_t first = PTOI_GRID_FIRST(ptoi_list_first(word, lap));
+    return first < g->view.n_slots && ptoi_grid_is_link(g, queue, first, slot) ? first : PTOI_NONE;
+}
+
+/* Resolves the tasks of a closed list. One that can run is the worker's next one, if it can run it. All lanes: the
+ * first one has the list, and then each resolves one task of it. */
+PTOI_INLINE void ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t closed,
+                                   ptoi_outcome outcome)
 {
     const ptoi_view *view = &g->view;
-    uint32_t closed = PTOI_LIST_EMPTY, next = PTOI_NONE; /* the list of the first lane */
-    if (PTOI_GRID_LANE == 0) {
-        closed = ptoi_grid_close_list(g, w, index, lap, outcome);
-    }
+    uint32_t next = PTOI_NONE;
     if (PTOI_GRID_LANES == 1) { /* several lanes look at many at once, and keep the oldest */
         closed = ptoi_step_oldest_first(view, closed);
     }
     uint32_t list = PTOI_GRID_FIRST(closed);
     PTOI_GRID_SYNC(); /* what the first lane has acquired */
     ptoi_grid_slot link;
-    if (list < view->n_slots && outcome == PTOI_DONE && ptoi_grid_is_link(g, w, list, &link)) {
+    if (list < view->n_slots && outcome == PTOI_DONE &&
+        ptoi_grid_is_link(g, w->queue, list, &link)) {
         if (PTOI_GRID_LANE == 0) {
             w->slot = link;
             w->next = list;
@@ -183,6 +199,27 @@ PTOI_INLINE void ptoi_grid_complete(const ptoi_grid *g, ptoi_grid_worker *w, uin
     }
     if (PTOI_GRID_LANE == 0) {
         w->next = next;
+    }
+}
+
+/* Completes a task, and passes on those that waited for it. All lanes. (A block of a device has two warps for
+ * that: ptoi_block_complete.) */
+PTOI_INLINE void ptoi_grid_complete(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t index,
+                                    uint32_t lap, ptoi_outcome outcome)
+{
+    ptoi_grid_slot slot = {0, 0, 0, 0, 0, 0};
+    uint32_t ahead = PTOI_NONE, closed = PTOI_LIST_EMPTY; /* the list of the first lane */
+    if (w->queue != PTOI_NONE && outcome == PTOI_DONE) {
+        ahead = ptoi_grid_peek(g, w->queue, index, lap, &slot);
+    }
+    if (PTOI_GRID_LANE == 0) {
+        closed = ptoi_grid_close_list(g, w, index, lap, outcome);
+    }
+    if (PTOI_GRID_FIRST(closed) == ahead || (PTOI_MUTANT(PEEK_TRUSTED) && ahead != PTOI_NONE)) {
+        w->slot = slot;
+        w->next = ahead;
+    } else {
+        ptoi_grid_pass_on(g, w, closed, outcome);
     }
 }
 

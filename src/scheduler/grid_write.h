@@ -91,7 +91,12 @@ PTOI_INLINE bool ptoi_grid_write_rings(const ptoi_grid *g, uint32_t lane)
     bool found = false;
     for (uint32_t id = lane; id <= g->n_workers; id += g->n_writers) {
         const uint32_t taken = ptoi_own32(&g->done[id].taken);
+        const uint64_t running = ptoi_get64(&g->done[id].running), shown = g->done[id].shown;
         const uint32_t n = ptoi_grid_write_back(g, id, taken);
+        if (running != shown) {
+            g->done[id].shown = running;
+            ptoi_far_set64(&g->lines[id].task, running); /* W6 */
+        }
         if (n) {
             ptoi_follow32(&g->done[id].taken, taken + n); /* D4 */
             found = true;

@@ -81,6 +81,8 @@ static ptoi_grid_found work(const ptoi_grid *g, ptoi_grid_worker *w)
     const ptoi_grid_found found = ptoi_grid_take(g, w, &index);
     if (found == PTOI_GRID_SOMETHING) {
         const ptoi_grid_slot slot = ptoi_grid_taken_slot(g, w, index);
+        ptoi_grid_tell(g, w->id,
+                       ptoi_task_make(slot.seq, ptoi_slot_header_read(slot.header).level));
         if (gpu->slow) {
             ptoi_os_yield();
         }
