@@ -87,7 +87,7 @@
 #define PTOI_GRID_LOWEST(bits) ((uint32_t)__ffs((int)(bits)) - 1u)
 #define PTOI_GRID_UNROLL _Pragma("unroll")
 
-/* The least value of all lanes. */
+/* The least and the greatest value of all lanes. */
 PTOI_INLINE uint64_t ptoi_grid_least(uint64_t value)
 {
     for (uint32_t apart = 16; apart; apart /= 2) {
@@ -96,6 +96,11 @@ PTOI_INLINE uint64_t ptoi_grid_least(uint64_t value)
     }
     return value;
 }
+
+PTOI_INLINE uint64_t ptoi_grid_most(uint64_t value)
+{
+    return ~ptoi_grid_least(~value);
+}
 #else
 #define PTOI_GRID_LANES 1u
 #define PTOI_GRID_LANE 0u
@@ -103,10 +108,11 @@ PTOI_INLINE uint64_t ptoi_grid_least(uint64_t value)
 #define PTOI_GRID_OF(value, lane) ((void)(lane), (value))
 #define PTOI_GRID_FIRST(value) (value)
 #define PTOI_GRID_VOTES(value) ((uint32_t)(value))
-#define PTOI_GRID_LAST(votes) 0u
+#define PTOI_GRID_LAST(votes) ((void)(votes), 0u)
 #define PTOI_GRID_LOWEST(bits) ((uint32_t)__builtin_ctz(bits))
 #define PTOI_GRID_UNROLL
 #define ptoi_grid_least(value) (value)
+#define ptoi_grid_most(value) (value)
 #endif
 
 #ifdef __CUDA_ARCH__

@@ -131,6 +131,49 @@ PTOI_INLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index,
     return true;
 }
 
+/* The same for one task, by all lanes of a warp: each looks at one producer. So a task with many producers is resolved
+ * in two loads that wait for each other, and not in two for every four producers. */
+PTOI_INLINE bool ptoi_grid_can_run_by_all(const ptoi_view *view, uint32_t index,
+                                          const ptoi_grid_slot *slot, uint32_t cursor)
+{
+    const uint32_t fanin = slot->fanin;
+    const ptoi_ref *refs = view->level[ptoi_slot_header_read(slot->header).level].deps + slot->deps;
+    while (cursor != fanin) {
+        const uint32_t n = fanin - cursor < PTOI_GRID_LANES ? fanin - cursor : PTOI_GRID_LANES;
+        const bool mine = PTOI_GRID_LANE < n;
+        const ptoi_ref ref = mine ? refs[cursor + PTOI_GRID_LANE] : 0;
+        const uint32_t lap = ptoi_lap_of_ref(view, ref);
+        const uint64_t word =
+            mine ? ptoi_glance64(
+                       &ptoi_state_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref))->waiters)
+                 : 0; /* pairs W2 */
+        const bool open = mine && !ptoi_grid_is_complete(word, lap);
+        if (mine && ptoi_ref_poisons(ref) && ptoi_list_bad(word, lap)) {
+            view->states[index].poisoned = 1;
+        }
+        PTOI_GRID_SYNC(); /* before one of them joins a list */
+        const uint32_t votes = PTOI_GRID_VOTES(open);
+        if (!votes) {
+            cursor += n;
+            continue;
+        }
+        const uint32_t first = PTOI_GRID_LOWEST(votes);
+        const uint64_t newest = ptoi_grid_most(open ? ref : 0);
+        const uint32_t last = PTOI_GRID_LAST(PTOI_GRID_VOTES(open && ref == newest));
+        cursor += first;
+        const bool joined = PTOI_GRID_LANE == last &&
+                            ptoi_grid_join(view, index,
+                                           cursor | (last == first ? 0 : PTOI_GRID_BEYOND), ref,
+                                           word);
+        if (PTOI_GRID_VOTES(joined)) {
+            return false;
+        }
+    }
+    ptoi_fence(); /* after ptoi_glance64, and before the task is passed on: D3 */
+    PTOI_GRID_SYNC();
+    return true;
+}
+
 /* ---- Resolvers ---- */
 
 /* Begins a launch for a lane. Returns its first task: lane r takes tasks r, r + n, r + 2n ... The mover may

@@ -142,6 +142,27 @@ PTOI_INLINE uint32_t ptoi_grid_peek(const ptoi_grid *g, uint32_t queue, uint32_t
     return first < g->view.n_slots && ptoi_grid_is_link(g, queue, first, slot) ? first : PTOI_NONE;
 }
 
+/* Resolves the only task of a closed list. If it can run it is the worker's next one, or goes into a ring. All lanes. */
+PTOI_INLINE void ptoi_grid_pass_on_one(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t waiter,
+                                       uint32_t cursor, const ptoi_grid_slot *slot,
+                                       ptoi_outcome outcome)
+{
+    const bool keeps = w->queue != PTOI_NONE && ptoi_grid_queue_of(g, slot) == w->queue;
+    const bool pass = !(cursor & PTOI_GRID_BEYOND) && outcome == PTOI_DONE; /* as below */
+    const uint32_t at = (cursor & ~PTOI_GRID_BEYOND) + pass;
+    if ((!keeps || at != slot->fanin) && !ptoi_grid_can_run_by_all(&g->view, waiter, slot, at)) {
+        return;
+    }
+    if (PTOI_GRID_LANE == 0) {
+        if (keeps) {
+            w->slot = *slot;
+            w->next = waiter;
+        } else {
+            ptoi_grid_push(g, waiter, slot);
+        }
+    }
+}
+
 /* Resolves the tasks of a closed list. One that can run is the worker's next one, if it can run it. All lanes: the
  * first one has the list, and then each resolves one task of it. */
 PTOI_INLINE void ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t closed,
@@ -154,13 +175,13 @@ PTOI_INLINE void ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint
     }
     uint32_t list = PTOI_GRID_FIRST(closed);
     PTOI_GRID_SYNC(); /* what the first lane has acquired */
-    ptoi_grid_slot link;
-    if (list < view->n_slots && outcome == PTOI_DONE &&
-        ptoi_grid_is_link(g, w->queue, list, &link)) {
-        if (PTOI_GRID_LANE == 0) {
-            w->slot = link;
-            w->next = list;
-        }
+    if (list >= view->n_slots) {
+        return;
+    }
+    const ptoi_wait only = view->waits[list];
+    const ptoi_grid_slot its = ptoi_grid_own_slot(&view->slots[list]);
+    if (only.next == PTOI_LIST_EMPTY) {
+        ptoi_grid_pass_on_one(g, w, list, only.cursor, &its, outcome);
         return;
     }
     while (list < view->n_slots) {
