@@ -31,6 +31,7 @@
  *                            mover. A word for each level, so each is consistent in itself.
  *   D2  control.moved        released by the mover after the mirror of these tasks, and of all tasks that
  *                            they may refer to, is written; acquired by resolvers.
+ *                            A few tasks the mover resolves itself: its fence is that of can_run.
  *       resolved             released by a lane after it has read which tasks it got; acquired by the mover
  *                            before it writes over that. Lanes take turns, so one may be slow while tasks
  *                            of another level come and go.
@@ -138,6 +139,7 @@ PTOI_INLINE void ptoi_grid_pause_long(void)
 #define PTOI_GRID_QUEUES 2u /* ready rings: for worker types that have blocks of their own */
 #define PTOI_GRID_DONE 64u  /* cells of the ring of completions that each worker has */
 #define PTOI_GRID_BATCH 4u  /* completions that a writer shows at a time */
+#define PTOI_GRID_FEW 8u    /* tasks that the mover resolves itself, if no more are known */
 
 /* ---- Memory of the device ---- */
 
@@ -182,9 +184,10 @@ typedef struct ptoi_mover_level {
 typedef struct ptoi_mover {
     ptoi_mover_level level[PTOI_MAX_LEVELS];
     uint64_t log_known, log_mirrored;
-    uint64_t moved;      /* tasks released, on all levels */
+    uint64_t moved;      /* tasks released to resolvers, on all levels */
+    uint64_t resolved;   /* further tasks, which it has resolved itself */
     uint64_t room;       /* in `fresh`: up to this task */
-    uint64_t idle_since; /* clock of the device */
+    uint64_t idle_since; /* clock of the device; 0: it was busy */
     uint64_t looked;     /* when it last looked whether workers wait */
     uint32_t phase;      /* ptoi_grid_phase */
     uint32_t behind; /* a bit for each level: the mirror lacks something, or it is not released */
@@ -240,6 +243,7 @@ typedef struct ptoi_grid {
     uint32_t workers_of[PTOI_GRID_QUEUES]; /* that take tickets there */
     uint32_t n_resolvers;                  /* lanes */
     uint32_t n_writers;                    /* lanes */
+    uint32_t few;                          /* PTOI_GRID_FEW; 0: resolvers have all tasks */
     uint32_t device;                       /* its number, in lanes of tasks */
     uint32_t first_line;                   /* number of the line of its first worker */
     uint32_t queue_of[4];                  /* by worker type */

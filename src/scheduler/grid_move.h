@@ -2,12 +2,14 @@
  * has that copied (grid_copy.h), releases tasks to resolvers (D2), and ends the grid (D7, D8). This header
  * compiles as C11 and as CUDA C++.
  *
- *     heads ──ask──> known ──copy──> mirrored ──enter──> released: resolvers may take them
+ *     heads ──ask──> known ──copy──> mirrored ──enter──> released: resolvers may take them,
+ *                                                        or the mover has resolved a few itself
  */
 #ifndef PTOI_GRID_MOVE_H
 #define PTOI_GRID_MOVE_H
 
 #include "scheduler/grid_copy.h"
+#include "scheduler/grid_resolve.h"
 
 /* ---- The mover: heads and releases ---- */
 
@@ -109,6 +111,14 @@ PTOI_INLINE bool ptoi_grid_has_read(const ptoi_grid *g, ptoi_mover *m, uint32_t 
     return m->moved + n <= room || PTOI_MUTANT(FRESH_EARLY);
 }
 
+/* What became of tasks that may be released. */
+typedef enum ptoi_grid_release {
+    PTOI_GRID_NONE,     /* there were none */
+    PTOI_GRID_WAITS,    /* a resolver is slow */
+    PTOI_GRID_ENTERED,  /* in `fresh`: D2 follows */
+    PTOI_GRID_RESOLVED, /* the mover has resolved them */
+} ptoi_grid_release;
+
 /* How far a level may be released: see the top of this file. */
 PTOI_INLINE uint64_t ptoi_grid_upto(const ptoi_mover *m, uint32_t level, uint32_t changed)
 {
@@ -116,42 +126,62 @@ PTOI_INLINE uint64_t ptoi_grid_upto(const ptoi_mover *m, uint32_t level, uint32_
                                                                    : m->level[level].mirrored;
 }
 
-/* Enters the tasks of the levels of `work` that may be released into `fresh`. Returns whether there were
- * any; if a lane is slow they wait. */
-PTOI_INLINE bool ptoi_grid_enter(const ptoi_grid *g, ptoi_mover *m, uint32_t work, uint32_t changed)
+/* The slot of task number `seq` of a level. */
+PTOI_INLINE uint32_t ptoi_grid_index(const ptoi_grid *g, uint32_t level, uint64_t seq)
 {
-    uint32_t all = 0;
+    const ptoi_view_level *l = &g->view.level[level];
+    return (uint32_t)(l->slots - g->view.slots) + ((uint32_t)seq & l->mask);
+}
+
+/* Releases the tasks of the levels of `work` that may be: it enters them into `fresh`, or, if they are few and no more
+ * are known, each lane resolves one. Then no resolver has to hear of them first. If a resolver is slow they wait. */
+PTOI_INLINE ptoi_grid_release ptoi_grid_enter(const ptoi_grid *g, ptoi_mover *m, uint32_t work,
+                                              uint32_t changed)
+{
+    uint32_t all = 0, mine = PTOI_NONE;
     for (uint32_t bits = work; bits; bits &= bits - 1) {
         const uint32_t l = PTOI_GRID_LOWEST(bits);
         all += ptoi_head_distance(m->level[l].released, ptoi_grid_upto(m, l, changed),
                                   PTOI_HEAD_SLOTS);
     }
-    if (all == 0 || !ptoi_grid_has_read(g, m, all)) {
-        return all != 0;
+    const bool few = all <= g->few && all <= PTOI_GRID_LANES && !changed;
+    if (all == 0 || (!few && !ptoi_grid_has_read(g, m, all))) {
+        return all ? PTOI_GRID_WAITS : PTOI_GRID_NONE;
     }
-    uint64_t moved = m->moved;
+    uint32_t n_before = 0;
     for (uint32_t bits = work; bits; bits &= bits - 1) {
         const uint32_t l = PTOI_GRID_LOWEST(bits);
         ptoi_mover_level *level = &m->level[l];
         const uint64_t upto = ptoi_grid_upto(m, l, changed);
         const uint32_t n = ptoi_head_distance(level->released, upto, PTOI_HEAD_SLOTS);
-        const uint32_t first = (uint32_t)(g->view.level[l].slots - g->view.slots);
         const uint64_t seq = level->seq -
                              ptoi_head_distance(level->released, level->mirrored, PTOI_HEAD_SLOTS);
-        for (uint32_t i = PTOI_GRID_LANE; i < n; i += PTOI_GRID_LANES) {
-            g->fresh[(uint32_t)(moved + i) & g->inbox_mask] = first + ((uint32_t)(seq + i) &
-                                                                       g->view.level[l].mask);
+        if (!few) {
+            for (uint32_t i = PTOI_GRID_LANE; i < n; i += PTOI_GRID_LANES) {
+                g->fresh[(uint32_t)(m->moved + n_before + i) & g->inbox_mask] = ptoi_grid_index(
+                    g, l, seq + i);
+            }
+        } else if (PTOI_GRID_LANE - n_before < n) {
+            mine = ptoi_grid_index(g, l, seq + PTOI_GRID_LANE - n_before);
         }
-        moved += n;
+        n_before += n;
         PTOI_GRID_SYNC();
         if (PTOI_GRID_LANE == 0) {
             level->released = upto;
         }
     }
+    PTOI_GRID_SYNC();
     if (PTOI_GRID_LANE == 0) {
-        m->moved = moved;
+        m->moved += few ? 0 : all;
+        m->resolved += few ? all : 0;
     }
-    return true;
+    if (mine != PTOI_NONE) {
+        const ptoi_grid_slot slot = ptoi_grid_own_slot(&g->view.slots[mine]);
+        if (ptoi_grid_can_run(&g->view, mine, &slot, 0)) { /* its fence: D2 */
+            ptoi_grid_push(g, mine, &slot);
+        }
+    }
+    return few ? PTOI_GRID_RESOLVED : PTOI_GRID_ENTERED;
 }
 
 /* The levels of `work` whose tasks are not all released. */
@@ -228,7 +258,7 @@ PTOI_INLINE void ptoi_grid_close(const ptoi_grid *g, ptoi_mover *m)
     m->phase = PTOI_GRID_RUNS; /* of the next launch */
     c->mover = *m;
     m->phase = PTOI_GRID_OVER;
-    ptoi_far_set64(&g->shared->consumed, m->moved);
+    ptoi_far_set64(&g->shared->consumed, m->moved + m->resolved);
     ptoi_far_set32(&g->shared->posts_taken, c->posts_taken);
     ptoi_far_release32(&g->shared->ended, ptoi_far_get32(&g->shared->ended) + 1); /* D8 */
 }
@@ -237,11 +267,15 @@ PTOI_INLINE void ptoi_grid_close(const ptoi_grid *g, ptoi_mover *m)
  * It looks at the workers now and then only, since that takes as long as half a step. */
 PTOI_INLINE bool ptoi_grid_is_idle(const ptoi_grid *g, ptoi_mover *m, bool busy, bool hurry)
 {
-    const uint64_t now = ptoi_grid_clock();
     if (busy) {
+        m->idle_since = 0; /* since the next look at the clock */
+        return false;
+    }
+    const uint64_t now = ptoi_grid_clock();
+    if (!m->idle_since) {
         m->idle_since = m->looked = now;
     }
-    if (busy || (!hurry && now - m->looked < g->idle_ns / 16)) {
+    if (!hurry && now - m->looked < g->idle_ns / 16) {
         return false;
     }
     m->looked = now;
@@ -256,7 +290,6 @@ PTOI_INLINE bool ptoi_grid_is_idle(const ptoi_grid *g, ptoi_mover *m, bool busy,
 PTOI_INLINE bool ptoi_grid_copy(const ptoi_grid *g, ptoi_mover *m, ptoi_question *q)
 {
     const uint32_t work = m->behind, levels = work % (UINT32_C(1) << PTOI_GRID_LOG);
-    const uint64_t moved = m->moved;
     *q = ptoi_grid_ask(g, work != 0);
     if (work) {
         ptoi_grid_mirror(g, m, work);
@@ -269,23 +302,24 @@ PTOI_INLINE bool ptoi_grid_copy(const ptoi_grid *g, ptoi_mover *m, ptoi_question
     if (!work && !changed) {
         return false;
     }
-    const bool found = levels && ptoi_grid_enter(g, m, levels, changed);
+    const ptoi_grid_release released = levels ? ptoi_grid_enter(g, m, levels, changed)
+                                              : PTOI_GRID_NONE;
     /* All lanes: the mirror and `fresh`, before `moved`. */
     if (work && changed) {
         ptoi_far_fence(); /* and pairs D1 */
-    } else if (work) {
+    } else if (released == PTOI_GRID_ENTERED) {
         ptoi_fence();
     }
     PTOI_GRID_SYNC();
     ptoi_grid_learn(g, m, q);
     if (PTOI_GRID_LANE == 0) {
         m->behind = changed | ptoi_grid_unreleased(m, levels);
-        if (m->moved != moved) {
+        if (released == PTOI_GRID_ENTERED) {
             ptoi_follow64(&g->control->moved, m->moved); /* D2 */
         }
     }
     PTOI_GRID_SYNC();
-    return found || changed;
+    return released != PTOI_GRID_NONE || changed;
 }
 
 /* One step of the mover. All lanes. Returns whether it found something to do. */

@@ -166,6 +166,8 @@ const mutation mutations[] = {
      NULL},
     {"mirror-complete-relaxed", "W2 in the mirror: release turned relaxed", "grid-workers", 0,
      MUTATE_RELAX, "mirror.state[*].waiters", SWAP, NULL},
+    {"mirror-join-relaxed", "W3 in the mirror: release turned relaxed", "grid-workers", 0,
+     MUTATE_RELAX, "mirror.state[*].waiters", CAS, NULL},
     {"mirror-peek-relaxed", "W3 in the mirror: acquire turned relaxed", "grid-workers", 0,
      MUTATE_RELAX, "mirror.state[*].waiters", LOAD, NULL},
     {"host-ready-relaxed", "D5: release turned relaxed", "grid-host", 0, MUTATE_RELAX,

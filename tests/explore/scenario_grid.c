@@ -221,6 +221,7 @@ static void lanes_prepare(void)
     c.levels = 2;
     c.ring_tasks = 2;
     grid_rig_create(&c, two_lanes);
+    grid_rig_grid()->few = 0;              /* lanes have all tasks */
     grid_rig_grid()->idle_ns = UINT64_MAX; /* it ends with the runtime */
 }
 
@@ -249,6 +250,7 @@ static void late_create(const duties threads)
     pto_config c = grid_rig_config();
     c.ring_tasks = 2;
     grid_rig_create(&c, threads);
+    grid_rig_grid()->few = 0;
     grid_rig_grid()->idle_ns = UINT64_MAX;
 }
 
