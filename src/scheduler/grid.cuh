@@ -13,7 +13,10 @@
 #ifndef PTOI_GRID_CUH
 #define PTOI_GRID_CUH
 
+#include "scheduler/grid_clerk.h"
+#include "scheduler/grid_move.h"
 #include "scheduler/grid_roles.h"
+#include "scheduler/grid_write.h"
 
 static_assert(offsetof(pto_gpu_layout, ndim) == offsetof(ptoi_desc, ndim) &&
                   offsetof(pto_gpu_layout, dtype) == offsetof(ptoi_desc, dtype) &&
@@ -31,7 +34,9 @@ enum { PTOI_BLOCK_RUNS, PTOI_BLOCK_SKIPS, PTOI_BLOCK_ENDS };
 /* Of the leader alone. */
 typedef struct ptoi_leader {
     ptoi_grid_worker worker;
-    uint32_t index; /* slot of its task */
+    uint32_t index;  /* slot of its task */
+    uint32_t closed; /* the list of its task, for the second warp; PTOI_LIST_EMPTY if it did not end well */
+    uint32_t ahead;  /* what the second warp has read meanwhile: ptoi_grid_peek */
     /* of a traced run */
     ptoi_grid_mark began; /* its task; written by the last thread of the block */
     ptoi_grid_place log;
@@ -135,32 +140,32 @@ PTOI_INLINE const ptoi_arg_desc *ptoi_block_arg(const ptoi_arg_desc *args, uint3
     return args;
 }
 
-/* Copies the layouts of arguments: four lanes for each, 16 bytes a lane. `from`: where the layout of the
- * argument with the number of this lane is; NULL: there is none. */
-PTOI_INLINE void ptoi_block_read_layouts(pto_gpu_box *box, const uint4 *from, uint32_t kept)
+/* What a lane has read of the task that its block runs next: lane i has argument i, and a quarter of the first
+ * 64 bytes of the layout of arguments i / 4 and 8 + i / 4. */
+typedef struct ptoi_block_task {
+    ptoi_grid_slot slot;
+    ulonglong2 unit;  /* of argument i */
+    const uint4 *from; /* the layout of argument i; NULL: it has none */
+    uint4 quarter[PTO_GPU_ARGS / 8];
+    uint64_t code;
+    bool runs;  /* its kernel is called */
+    bool brief; /* the layout of an argument follows it */
+} ptoi_block_task;
+
+/* Where this lane finds its quarter of a layout; NULL: there is none. All lanes. */
+PTOI_INLINE const uint4 *ptoi_block_quarter(const uint4 *from, uint32_t first)
 {
-    const uint32_t lane = threadIdx.x;
-    for (uint32_t first = 0; first < kept; first += 8) {
-        const uint32_t i = first + lane / 4;
-        const uint4 *its = (const uint4 *)__shfl_sync(PTOI_ALL_LANES, (unsigned long long)from, (int)i);
-        if (i < kept && its) {
-            ((uint4 *)(void *)&box->layout[i])[lane % 4] = its[lane % 4];
-        }
-    }
-    __syncwarp();
-    if (lane < kept && from) {
-        for (int32_t k = 4; k < 2 + box->layout[lane].ndim; k++) { /* more than two dims */
-            ((uint4 *)(void *)&box->layout[lane])[k] = from[k];
-        }
-    }
+    const uint32_t lane = PTOI_GRID_LANE, i = first + lane / 4;
+    const uint4 *its = (const uint4 *)__shfl_sync(PTOI_ALL_LANES, (unsigned long long)from, (int)i);
+    return its ? its + lane % 4 : NULL;
 }
 
 /* Resolves the arguments of a task, if the layout of one follows it: then the others are not where their
- * numbers say. All lanes of the first warp: lane i has argument i. */
+ * numbers say. All lanes of a warp: lane i has argument i. */
 PTOI_COLD void ptoi_block_find_args(const ptoi_grid *g, pto_gpu_box *box, const ptoi_arg_desc *args,
                                     uint32_t kept)
 {
-    const uint32_t lane = threadIdx.x;
+    const uint32_t lane = PTOI_GRID_LANE;
     const ptoi_arg_desc *arg = lane < kept ? ptoi_block_arg(args, lane) : args;
     const bool scalar = lane < kept && ptoi_arg_is_scalar(arg), tensor = lane < kept && !scalar;
     const uint4 *layout = tensor ? (const uint4 *)(const void *)ptoi_arg_layout(&g->view, arg) : NULL;
@@ -172,58 +177,83 @@ PTOI_COLD void ptoi_block_find_args(const ptoi_grid *g, pto_gpu_box *box, const 
     if (tensor) {
         box->value[lane] = (uint64_t)(uintptr_t)ptoi_address(&g->view, arg->segment, arg->value);
     }
-    /* Such a layout may be shorter than 64 bytes. */
-    const bool brief = tensor && !arg->desc;
-    if (brief) {
+    if (tensor) { /* such a layout may be shorter than 64 bytes */
         ((uint4 *)(void *)&box->layout[lane])[0] = layout[0];
         for (int32_t k = 2; k < 2 + box->layout[lane].ndim; k++) {
             ((uint4 *)(void *)&box->layout[lane])[k] = layout[k];
         }
     }
-    ptoi_block_read_layouts(box, brief ? NULL : layout, kept);
 }
 
-/* Reads what the kernel of a task has to know. All lanes of the first warp: lane i has argument i. A load
- * takes 150 ns, so all that do not depend on each other are under way at the same time. */
-PTOI_INLINE void ptoi_block_read(const ptoi_grid *g, pto_gpu_box *box, uint32_t index,
-                                 const ptoi_grid_slot &slot)
+/* Reads what the kernel of a task has to know. All lanes of a warp. A load takes 150 ns, so all that do not depend on
+ * each other are under way at the same time: arguments, then layouts. */
+PTOI_INLINE ptoi_block_task ptoi_block_fetch(const ptoi_grid *g, uint32_t index, const ptoi_grid_slot &slot)
 {
-    const uint32_t lane = threadIdx.x, n = slot.n_args, kept = n < PTO_GPU_ARGS ? n : PTO_GPU_ARGS;
-    const bool mine = lane < kept;
+    const uint32_t lane = PTOI_GRID_LANE;
     const ptoi_slot_header header = ptoi_slot_header_read(slot.header);
     const ptoi_arg_desc *args = g->view.level[header.level].args + slot.args;
+    const bool mine = lane < slot.n_args && lane < PTO_GPU_ARGS;
     const uint32_t cancelled = ptoi_get32(&g->control->cancelled);
     const uint32_t poisoned = g->view.states[index].poisoned;
-    const uint64_t code = g->view.codes[header.kernel].address;
-    const ulonglong2 unit = mine ? ((const ulonglong2 *)(const void *)args)[lane] : make_ulonglong2(0, 0);
-    const bool runs = __shfl_sync(PTOI_ALL_LANES, !cancelled && !poisoned && !header.poisoned, 0);
+    ptoi_block_task t;
+    t.slot = slot;
+    t.code = g->view.codes[header.kernel].address;
+    t.unit = mine ? ((const ulonglong2 *)(const void *)args)[lane] : make_ulonglong2(0, 0);
+    t.runs = __shfl_sync(PTOI_ALL_LANES, !cancelled && !poisoned && !header.poisoned, 0);
+    ptoi_arg_desc arg;
+    __builtin_memcpy(&arg, &t.unit, sizeof arg);
+    const bool tensor = mine && !ptoi_arg_is_scalar(&arg);
+    t.brief = __any_sync(PTOI_ALL_LANES, tensor && !arg.desc);
+    t.from = tensor && !t.brief ? (const uint4 *)(const void *)ptoi_desc_at(g->view.descs, arg.desc) : NULL;
+#pragma unroll
+    for (uint32_t k = 0; k < PTO_GPU_ARGS / 8; k++) {
+        const uint4 *quarter = ptoi_block_quarter(t.from, 8 * k);
+        t.quarter[k] = quarter ? *quarter : make_uint4(0, 0, 0, 0);
+    }
+    return t;
+}
+
+/* Shows the task to the block. The same lanes. */
+PTOI_INLINE void ptoi_block_put(const ptoi_grid *g, pto_gpu_box *box, const ptoi_block_task &t)
+{
+    const uint32_t lane = PTOI_GRID_LANE, n = t.slot.n_args, kept = n < PTO_GPU_ARGS ? n : PTO_GPU_ARGS;
+    const ptoi_slot_header header = ptoi_slot_header_read(t.slot.header);
+    const ptoi_arg_desc *args = g->view.level[header.level].args + t.slot.args;
     if (lane == 0) {
-        box->task = ptoi_task_make(slot.seq, header.level);
-        box->kernel = (uint32_t)code - 1;
+        box->task = ptoi_task_make(t.slot.seq, header.level);
+        box->kernel = (uint32_t)t.code - 1;
         box->args = args;
         box->n_args = n;
-        box->state = runs ? PTOI_BLOCK_RUNS : PTOI_BLOCK_SKIPS;
+        box->state = t.runs ? PTOI_BLOCK_RUNS : PTOI_BLOCK_SKIPS;
     }
-    if (!runs) {
+    if (!t.runs) {
         return;
     }
-    ptoi_arg_desc arg;
-    __builtin_memcpy(&arg, &unit, sizeof arg);
-    const bool scalar = mine && ptoi_arg_is_scalar(&arg), tensor = mine && !scalar;
-    if (__any_sync(PTOI_ALL_LANES, tensor && !arg.desc)) {
+    if (PTOI_UNLIKELY(t.brief)) {
         ptoi_block_find_args(g, box, args, kept);
         return;
     }
-    if (scalar) {
+    ptoi_arg_desc arg;
+    __builtin_memcpy(&arg, &t.unit, sizeof arg);
+    if (lane < kept && t.from) {
+        box->value[lane] = (uint64_t)(uintptr_t)ptoi_address(&g->view, arg.segment, arg.value);
+    } else if (lane < kept) {
         box->value[lane] = arg.value;
         box->layout[lane].ndim = 0;
         box->layout[lane].dtype = (pto_dtype)arg.desc;
     }
-    if (tensor) {
-        box->value[lane] = (uint64_t)(uintptr_t)ptoi_address(&g->view, arg.segment, arg.value);
+#pragma unroll
+    for (uint32_t k = 0; k < PTO_GPU_ARGS / 8; k++) {
+        if (ptoi_block_quarter(t.from, 8 * k)) {
+            ((uint4 *)(void *)&box->layout[8 * k + lane / 4])[lane % 4] = t.quarter[k];
+        }
     }
-    ptoi_block_read_layouts(
-        box, tensor ? (const uint4 *)(const void *)ptoi_desc_at(g->view.descs, arg.desc) : NULL, kept);
+    __syncwarp();
+    if (t.from) {
+        for (int32_t k = 4; k < 2 + box->layout[lane].ndim; k++) { /* more than two dims */
+            ((uint4 *)(void *)&box->layout[lane])[k] = t.from[k];
+        }
+    }
 }
 
 /* The arguments that are not kept. */
@@ -328,27 +358,67 @@ PTOI_INLINE uint32_t ptoi_block_take(const ptoi_grid *g, ptoi_leader *l)
     }
 }
 
-/* Completes the task of the block. All lanes of the first warp. In a traced run it is recorded after that,
- * so that nobody waits for it. */
-PTOI_INLINE void ptoi_block_complete(const ptoi_grid *g, pto_gpu_box *box, ptoi_leader *l)
+/* The two warps that complete a task wait for each other. (Barrier 0 is that of __syncthreads.) */
+PTOI_INLINE void ptoi_block_meet(void)
 {
-    const bool traced = g->records != NULL;
+    asm volatile("bar.sync 15, 64;" ::: "memory");
+}
+
+/* The second warp, while the first one completes the task: reads what the next link of a chain needs, and shows it
+ * to the block if that is its next task. */
+PTOI_INLINE void ptoi_block_ahead(const ptoi_grid *g, pto_gpu_box *box, ptoi_leader *l)
+{
+    const uint64_t task = box->task;
+    ptoi_grid_slot slot = {0, 0, 0, 0, 0, 0};
+    const uint32_t next = ptoi_grid_peek(g, l->worker.queue, l->index,
+                                         ptoi_lap(&g->view, (uint32_t)task & 7, task >> 3), &slot);
+    ptoi_block_task t;
+    if (next != PTOI_NONE) {
+        t = ptoi_block_fetch(g, next, slot);
+    }
+    if (PTOI_GRID_LANE == 0) {
+        l->ahead = next;
+    }
+    ptoi_block_meet();
+    if (next != PTOI_NONE && l->closed == next) {
+        if (PTOI_GRID_LANE == 0) {
+            l->index = next;
+        }
+        ptoi_block_put(g, box, t);
+    }
+}
+
+/* Completes the task of the block. The first warp, all lanes; the second one is in ptoi_block_ahead. Returns whether
+ * that has shown the next task to the block. In a traced run it is recorded after that, so that nobody waits for it. */
+PTOI_INLINE bool ptoi_block_complete(const ptoi_grid *g, pto_gpu_box *box, ptoi_leader *l)
+{
+    const bool traced = g->records != NULL, ran = box->state == PTOI_BLOCK_RUNS, alone = blockDim.x == PTOI_WARP;
     const uint64_t task = box->task;
     ptoi_grid_mark ended;
-    uint32_t outcome = PTOI_DONE;
+    uint32_t outcome = PTOI_DONE, closed = PTOI_LIST_EMPTY;
     if (traced) {
         ended = ptoi_grid_now();
     }
-    if (PTOI_UNLIKELY(box->status || box->state == PTOI_BLOCK_SKIPS)) {
+    if (PTOI_UNLIKELY(box->status || !ran)) {
         outcome = threadIdx.x == 0 ? ptoi_block_judge(g, box, l) : PTOI_DONE;
         outcome = __shfl_sync(PTOI_ALL_LANES, outcome, 0);
     }
-    ptoi_grid_complete(g, &l->worker, l->index, ptoi_lap(&g->view, (uint32_t)task & 7, task >> 3),
-                       (ptoi_outcome)outcome);
-    if (traced && threadIdx.x == 0) {
-        ptoi_grid_log_ran(g->records, &l->log, l->worker.id, task, box->state == PTOI_BLOCK_RUNS, l->began,
-                          ended, (ptoi_outcome)outcome);
+    if (threadIdx.x == 0) {
+        closed = ptoi_grid_close_list(g, &l->worker, l->index, ptoi_lap(&g->view, (uint32_t)task & 7, task >> 3),
+                                      (ptoi_outcome)outcome);
+        l->closed = outcome == PTOI_DONE ? closed : PTOI_LIST_EMPTY;
     }
+    if (!alone) {
+        ptoi_block_meet();
+    }
+    const bool ahead = !alone && l->ahead != PTOI_NONE && l->closed == l->ahead;
+    if (!ahead) {
+        ptoi_grid_pass_on(g, &l->worker, closed, (ptoi_outcome)outcome);
+    }
+    if (traced && threadIdx.x == 0) {
+        ptoi_grid_log_ran(g->records, &l->log, l->worker.id, task, ran, l->began, ended, (ptoi_outcome)outcome);
+    }
+    return ahead;
 }
 
 /* A worker: `kernels` has a function `run` that calls the kernel of a number. */
@@ -364,8 +434,8 @@ template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, u
         box->grid = g;
         box->status = 0;
     }
-    for (;;) {
-        if (threadIdx.x < PTOI_WARP) {
+    for (bool ahead = false;;) { /* of the first warp: the block knows its task already */
+        if (threadIdx.x < PTOI_WARP && !ahead) {
             uint32_t index = 0;
             if (threadIdx.x == 0) {
                 index = l->index = ptoi_block_take(g, l);
@@ -374,7 +444,7 @@ template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, u
             index = __shfl_sync(PTOI_ALL_LANES, index, 0);
             __syncwarp(); /* what the leader has acquired */
             if (index != PTOI_NONE) {
-                ptoi_block_read(g, box, index, ptoi_grid_taken_slot(g, &l->worker, index));
+                ptoi_block_put(g, box, ptoi_block_fetch(g, index, ptoi_grid_taken_slot(g, &l->worker, index)));
             }
         }
         __syncthreads();
@@ -384,8 +454,12 @@ template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, u
             }
             return;
         }
-        if (threadIdx.x == blockDim.x - 1) { /* not the leader: its fences would wait for the bus */
+        if (threadIdx.x == blockDim.x - 1) {
+#ifdef PTO_GRID_TELL_DIRECT /* for a measurement */
             ptoi_far_set64(&g->lines[id].task, box->task); /* W6 */
+#else
+            ptoi_grid_tell(g, id, box->task);
+#endif
             if (g->records) {
                 l->began = ptoi_grid_now();
             }
@@ -395,7 +469,9 @@ template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, u
         }
         __syncthreads(); /* all that the block has written: before the leader completes the task */
         if (threadIdx.x < PTOI_WARP) {
-            ptoi_block_complete(g, box, l);
+            ahead = ptoi_block_complete(g, box, l);
+        } else if (threadIdx.x < 2 * PTOI_WARP) {
+            ptoi_block_ahead(g, box, l);
         }
     }
 }

@@ -29,4 +29,10 @@ PTOI_INLINE uint32_t ptoi_grid_service_blocks(const ptoi_grid *g, uint32_t threa
     return (ptoi_grid_service_warps(g) + warps - 1) / warps;
 }
 
+/* The ready ring that a worker takes tasks from. */
+PTOI_INLINE uint32_t ptoi_grid_ring_of(const ptoi_grid *g, uint32_t worker)
+{
+    return worker < g->workers_of[0] ? 0 : 1;
+}
+
 #endif /* PTOI_GRID_ROLES_H */

@@ -41,8 +41,9 @@
  *                          with the mark, when submit has completed the task itself. Acquired by
  *                          outside readers, by waits and by pto_task_complete.
  *   W6  progress.head,     released by submit after slot and order, and by the thread that calls
- *       worker line.task   the kernel; acquired by outside readers. Slots below the one, and the
- *                          slot of the other, have been written.
+ *       worker line.task   the kernel (of a grid: by its writer, which that thread has told);
+ *                          acquired by outside readers. Slots below the one, and the slot of the
+ *                          other, have been written.
  *   W7  tally.completed,   released by the completing thread before W2; acquired by pto_stats and
  *       inlined            tools. A reader that sees a task as complete sees it as submitted.
  *   W8  state.phase        compare-and-swap by pto_task_complete (COMPLETED) and by the worker

@@ -227,6 +227,7 @@ static pto_status create_mirror(ptoi_scheduler *s, ptoi_keeper *k)
 static pto_status count_roles(ptoi_keeper *k, uint32_t wanted)
 {
     ptoi_grid *g = &k->grid;
+    g->few = PTOI_GRID_FEW;
     if (!k->module) {
         const uint32_t own = k->ops.workers[PTO_CUBE] + k->ops.workers[PTO_VECTOR];
         g->n_workers = wanted ? wanted : own ? own : 2;

@@ -1,0 +1,218 @@
+/* grid_resolve.h - resolvers of a grid (scheduler/grid.h): whether a task can run, and where it goes if so. Each
+ * lane takes new tasks in turn; workers use the same functions for tasks that waited (grid_work.h). This header
+ * compiles as C11 and as CUDA C++.
+ *
+ *     moved ──> fresh[n] ──can run──> ready ring, or host_ready
+ *                        └─────────> list of a producer
+ */
+#ifndef PTOI_GRID_RESOLVE_H
+#define PTOI_GRID_RESOLVE_H
+
+#include "scheduler/grid.h"
+
+/* ---- Ready tasks ---- */
+
+/* The ring of a task; PTOI_NONE: the host runs it. */
+PTOI_INLINE uint32_t ptoi_grid_queue_of(const ptoi_grid *g, const ptoi_grid_slot *slot)
+{
+    const uint32_t lane = ptoi_slot_header_read(slot->header).lane;
+    return ptoi_lane_device(lane) == g->device && ptoi_lane_type(lane) != PTOI_LANE_ENGINE
+               ? g->queue_of[ptoi_lane_type(lane)]
+               : PTOI_NONE;
+}
+
+/* Whether a task is to be skipped, as submit knew or its producers say. The mark in the mirror belongs to
+ * the task that has the slot, which takes it away when it completes. */
+PTOI_INLINE bool ptoi_grid_is_poisoned(const ptoi_grid *g, uint32_t index,
+                                       const ptoi_grid_slot *slot)
+{
+    return g->view.states[index].poisoned || ptoi_slot_header_read(slot->header).poisoned;
+}
+
+/* Passes on a task that ptoi_grid_can_run has just found ready. */
+PTOI_INLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t index, const ptoi_grid_slot *slot)
+{
+    ptoi_grid_control *c = g->control;
+    const uint32_t queue = ptoi_grid_queue_of(g, slot);
+    if (queue == PTOI_NONE) {
+        const uint32_t at = ptoi_draw32(&c->host_tail, 1);
+        const bool bad = ptoi_grid_is_poisoned(g, index, slot) && !PTOI_MUTANT(HOST_POISON_LOST);
+        const uint32_t poisoned = bad ? PTOI_HOST_POISONED : 0;
+        ptoi_far_release64(&g->host_ready[at & g->inbox_mask],
+                           ptoi_cell_word(at + 1, index | poisoned)); /* D5 */
+        return;
+    }
+    const uint32_t at = ptoi_draw32(&c->queue[queue].tail, 1); /* D7: see ptoi_grid_all_wait */
+    ptoi_a64 *cell = &g->cells[queue][at & g->inbox_mask];
+    while ((uint32_t)(ptoi_get64(cell) >> 32) !=
+           at) { /* pairs D3: its last task was not read yet */
+        ptoi_grid_pause();
+    }
+    ptoi_follow64(cell, ptoi_cell_word(at + 1, index)); /* D3: after the fence of can_run */
+}
+
+/* ---- Resolving ---- */
+
+#define PTOI_GRID_BEYOND (UINT32_C(1) << 31) /* in wait.cursor: it waits for a later producer */
+
+/* Whether a producer is complete, by a word of state.waiters in the mirror. */
+PTOI_INLINE bool ptoi_grid_is_complete(uint64_t word, uint32_t lap)
+{
+    return ptoi_list_closed(word, lap) ||
+           ((int32_t)((uint32_t)(word >> 32) - lap) > 0 && !PTOI_MUTANT(NO_LATER_LAP));
+}
+
+/* Joins the list of a producer. False: that is complete meanwhile. */
+PTOI_INLINE bool ptoi_grid_join(const ptoi_view *view, uint32_t index, uint32_t cursor,
+                                ptoi_ref ref, uint64_t word)
+{
+    ptoi_a64 *waiters = &ptoi_state_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref))->waiters;
+    const uint32_t lap = ptoi_lap_of_ref(view, ref);
+    view->waits[index].cursor = cursor;
+    do {
+        view->waits[index].next = ptoi_list_first(word, lap);
+        if (ptoi_cas64(waiters, &word, ptoi_list_word(lap, index))) { /* W3 */
+            return true;
+        }
+    } while (!ptoi_grid_is_complete(word, lap));
+    return false;
+}
+
+/* Whether a task can run. If not, it has joined the list of a producer, and who completes that owns it.
+ * Producers before `cursor` are complete. It is ptoi_step_resolve with two differences. A load takes long,
+ * so several are under way at a time. And it waits for the newest of several producers that are not
+ * complete: that one is likely to be the last, so the task is resolved once more and not for each. */
+PTOI_INLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index,
+                                   const ptoi_grid_slot *slot, uint32_t cursor)
+{
+    enum { AHEAD = 4 };
+    const uint32_t fanin = slot->fanin;
+    const ptoi_ref *refs = view->level[ptoi_slot_header_read(slot->header).level].deps + slot->deps;
+    while (cursor != fanin) {
+        const uint32_t n = fanin - cursor < AHEAD ? fanin - cursor : AHEAD;
+        ptoi_ref ref[AHEAD], newest = 0;
+        uint64_t word[AHEAD], its = 0;
+        uint32_t first = n, last = n; /* of those that are not complete: the first, the newest */
+        bool bad = false;
+        PTOI_GRID_UNROLL
+        for (uint32_t k = 0; k < AHEAD; k++) {
+            ref[k] = k < n ? refs[cursor + k] : 0;
+        }
+        PTOI_GRID_UNROLL
+        for (uint32_t k = 0; k < AHEAD; k++) {
+            word[k] = k < n ? ptoi_glance64(
+                                  &ptoi_state_of(view, ptoi_ref_level(ref[k]), ptoi_ref_seq(ref[k]))
+                                       ->waiters)
+                            : 0; /* pairs W2 */
+        }
+        PTOI_GRID_UNROLL
+        for (uint32_t k = 0; k < AHEAD; k++) {
+            const uint32_t lap = ptoi_lap_of_ref(view, ref[k]);
+            const bool open = k < n && !ptoi_grid_is_complete(word[k], lap);
+            bad = bad || (k < n && ptoi_ref_poisons(ref[k]) && ptoi_list_bad(word[k], lap));
+            first = open && first == n ? k : first;
+            if (open && ref[k] >= newest) {
+                newest = ref[k];
+                its = word[k];
+                last = k;
+            }
+        }
+        if (bad) {
+            view->states[index].poisoned = 1;
+        }
+        cursor += first;
+        if (first != n &&
+            ptoi_grid_join(view, index, cursor | (last == first ? 0 : PTOI_GRID_BEYOND), newest,
+                           its)) {
+            return false;
+        }
+    }
+    ptoi_fence(); /* after ptoi_glance64, and before the task is passed on: D3 */
+    return true;
+}
+
+/* The same for one task, by all lanes of a warp: each looks at one producer. So a task with many producers is resolved
+ * in two loads that wait for each other, and not in two for every four producers. */
+PTOI_INLINE bool ptoi_grid_can_run_by_all(const ptoi_view *view, uint32_t index,
+                                          const ptoi_grid_slot *slot, uint32_t cursor)
+{
+    const uint32_t fanin = slot->fanin;
+    const ptoi_ref *refs = view->level[ptoi_slot_header_read(slot->header).level].deps + slot->deps;
+    while (cursor != fanin) {
+        const uint32_t n = fanin - cursor < PTOI_GRID_LANES ? fanin - cursor : PTOI_GRID_LANES;
+        const bool mine = PTOI_GRID_LANE < n;
+        const ptoi_ref ref = mine ? refs[cursor + PTOI_GRID_LANE] : 0;
+        const uint32_t lap = ptoi_lap_of_ref(view, ref);
+        const uint64_t word =
+            mine ? ptoi_glance64(
+                       &ptoi_state_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref))->waiters)
+                 : 0; /* pairs W2 */
+        const bool open = mine && !ptoi_grid_is_complete(word, lap);
+        if (mine && ptoi_ref_poisons(ref) && ptoi_list_bad(word, lap)) {
+            view->states[index].poisoned = 1;
+        }
+        PTOI_GRID_SYNC(); /* before one of them joins a list */
+        const uint32_t votes = PTOI_GRID_VOTES(open);
+        if (!votes) {
+            cursor += n;
+            continue;
+        }
+        const uint32_t first = PTOI_GRID_LOWEST(votes);
+        const uint64_t newest = ptoi_grid_most(open ? ref : 0);
+        const uint32_t last = PTOI_GRID_LAST(PTOI_GRID_VOTES(open && ref == newest));
+        cursor += first;
+        const bool joined = PTOI_GRID_LANE == last &&
+                            ptoi_grid_join(view, index,
+                                           cursor | (last == first ? 0 : PTOI_GRID_BEYOND), ref,
+                                           word);
+        if (PTOI_GRID_VOTES(joined)) {
+            return false;
+        }
+    }
+    ptoi_fence(); /* after ptoi_glance64, and before the task is passed on: D3 */
+    PTOI_GRID_SYNC();
+    return true;
+}
+
+/* ---- Resolvers ---- */
+
+/* Begins a launch for a lane. Returns its first task: lane r takes tasks r, r + n, r + 2n ... The mover may
+ * be at work already: what it has stored when the last launch ended does not change meanwhile. */
+PTOI_INLINE uint64_t ptoi_grid_first(const ptoi_grid *g, uint32_t lane)
+{
+    const uint64_t moved = g->control->mover.moved;
+    const uint32_t n = g->n_resolvers;
+    const uint64_t first = moved + (lane + n - (uint32_t)(moved % n)) % n;
+    ptoi_release64(&g->resolved[lane], first); /* D2: it need not have had a task before */
+    return first;
+}
+
+/* One step of a lane: resolves task number *at, if it was released. */
+PTOI_INLINE ptoi_grid_found ptoi_grid_resolve(const ptoi_grid *g, uint32_t lane, uint64_t *at)
+{
+    const bool closing = ptoi_get32(&g->control->closing);
+    if (*at >= ptoi_acquire64(&g->control->moved)) {             /* pairs D2 */
+        if (!closing || !ptoi_acquire32(&g->control->closing)) { /* pairs D7 */
+            return PTOI_GRID_NOTHING;
+        }
+        if (!PTOI_MUTANT(LANE_EARLY) &&
+            *at < ptoi_acquire64(&g->control->moved)) { /* after `closing` */
+            return PTOI_GRID_NOTHING;
+        }
+        ptoi_grid_leave(g, 1);
+        return PTOI_GRID_END;
+    }
+    const uint32_t index = g->fresh[(uint32_t)*at & g->inbox_mask];
+    const ptoi_grid_slot slot = ptoi_grid_own_slot(&g->view.slots[index]);
+    if (PTOI_MUTANT(NO_LATER_LAP) && lane) {
+        ptoi_grid_pause_long();
+    }
+    if (ptoi_grid_can_run(&g->view, index, &slot, 0)) {
+        ptoi_grid_push(g, index, &slot);
+    }
+    *at += g->n_resolvers;
+    ptoi_follow64(&g->resolved[lane], *at); /* D2: it has joined a list, or pushed */
+    return PTOI_GRID_SOMETHING;
+}
+
+#endif /* PTOI_GRID_RESOLVE_H */
