@@ -36,9 +36,8 @@ def example(n, seed=1):
     return a
 
 
-def measure(n, tile):
-    """Seconds, without making the matrix and starting threads."""
-    a = example(n)
+def measure(a, tile):
+    """Factors a and returns the seconds that it took, without starting threads."""
     with pto.Runtime() as rt:
         begin = time.perf_counter()
         cholesky(rt, a, tile)
@@ -51,11 +50,7 @@ if __name__ == "__main__":
     tile = int(sys.argv[2]) if len(sys.argv) > 2 else 128
     a = example(n)
     want = a.copy()
-    with pto.Runtime() as rt:
-        begin = time.perf_counter()
-        cholesky(rt, a, tile)
-        rt.wait()
-        seconds = time.perf_counter() - begin
+    seconds = measure(a, tile)
     low = np.tril(a)
     error = np.abs(low @ low.T - want).max() / np.abs(want).max()
     print(f"{n} x {n}: {seconds * 1e3:.1f} ms, {n ** 3 / 3 / seconds * 1e-9:.1f} GFLOP/s, error {error:.1e}")

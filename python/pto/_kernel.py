@@ -227,6 +227,8 @@ def _declared(text):
 def _address(function):
     """The address of a function: ctypes, cffi, numba's cfunc, or a number."""
     if isinstance(function, int) and not isinstance(function, bool):
+        if not 0 <= function < 1 << 64:
+            raise ValueError(f"cfunc: {function} is no address")
         return function
     address = getattr(function, "address", None)  # numba
     if isinstance(address, int):

@@ -36,6 +36,17 @@ static bool check_dtypes(const Argument *a, const Argument *b, const char *who)
     return same > 0;
 }
 
+static bool check_index(const Argument *a, const char *who)
+{
+    const pto_dtype dtype = a->tensor->dtype;
+    if (dtype != PTO_INT32 && dtype != PTO_INT64) {
+        PyErr_Format(PyExc_TypeError, "%s: argument 2 is the index: it must be int32 or int64",
+                     who);
+        return false;
+    }
+    return true;
+}
+
 static bool begin(PyObject *self, Arrays *x, const char *who, PyObject *const *args, Py_ssize_t n,
                   Py_ssize_t arrays, Py_ssize_t values)
 {
@@ -71,8 +82,8 @@ static bool begin(PyObject *self, Arrays *x, const char *who, PyObject *const *a
         job_free(x->job);
         return false;
     }
-    if (arrays > 1 &&
-        !check_dtypes(&x->a[0], &x->a[1], who)) { /* the last one of three is an index */
+    if ((arrays > 1 && !check_dtypes(&x->a[0], &x->a[1], who)) ||
+        (arrays > 2 && !check_index(&x->a[2], who))) {
         job_free(x->job);
         return false;
     }
@@ -130,6 +141,13 @@ PyObject *builtin_copy(PyObject *self, PyObject *const *args, Py_ssize_t n)
     const pto_tensor out = *x.a[0].tensor, in = *x.a[1].tensor;
     const bool alike = out.ndim == in.ndim && memcmp(out.shape, in.shape, sizeof in.shape) == 0;
     if (!alike && out.device.type == PTO_DEVICE_CPU && in.device.type == PTO_DEVICE_CPU) {
+        const int64_t to = pto_tensor_numel(&out), from = pto_tensor_numel(&in);
+        if (to != from) {
+            PyErr_Format(PyExc_ValueError, "copy: %lld elements do not fit into %lld",
+                         (long long)from, (long long)to);
+            job_free(x.job);
+            return NULL;
+        }
         return submit_work(&x, &(pto_work){.opcode = PTO_WORK_COPY, /* of dense memory */
                                            .inputs = &in,
                                            .n_inputs = 1,
@@ -159,6 +177,10 @@ static bool bits_of(const Argument *a, PyObject *value, uint64_t *bits)
         const double number = PyFloat_AsDouble(value);
         pto_tensor one;
         if (number == -1 && PyErr_Occurred()) {
+            if (PyErr_ExceptionMatches(PyExc_TypeError)) {
+                PyErr_Format(PyExc_TypeError, "fill: %R is no number for elements of %s", value,
+                             d->name);
+            }
             return false;
         }
         pto_status s = pto_tensor_init(&one, bits, sizeof *bits, d->as, 0, NULL, NULL, 0);

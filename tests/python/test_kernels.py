@@ -148,6 +148,12 @@ def test_function_pointers(rt, lib):
     assert y.tolist() == [3, 3] and done == [1]
 
 
+def test_numbers_that_are_no_address():
+    for bad, why in ((0, "NULL"), (-1, "-1 is no address"), (1 << 70, "is no address")):
+        with pytest.raises(ValueError, match=why):
+            pto.cfunc(bad, "void f(double *)")
+
+
 class NumbaLike:
     def __init__(self, address):
         self.address = address
@@ -204,6 +210,18 @@ def test_builtin_operators(rt):
     rt.gather(out, x, np.array([4, 0, 3]))
     with pytest.raises(pto.Error):
         rt.wait()
+
+
+def test_builtin_operators_refuse_at_once(rt):
+    """What is known at the call is an error of the call, not of a task."""
+    x, index = np.zeros(3), np.zeros(3, "f4")
+    for call, why in ((lambda: rt.copy(x, np.zeros(4)), "copy: 4 elements do not fit into 3"),
+                      (lambda: rt.gather(x, np.zeros(5), index), "gather: argument 2 is the index"),
+                      (lambda: rt.scatter(x, np.zeros(3), index), "scatter: argument 2 is the index"),
+                      (lambda: rt.fill(x, "a"), "fill: 'a' is no number for elements of float64")):
+        with pytest.raises((TypeError, ValueError), match=why):
+            call()
+    rt.wait()
 
 
 def test_fill_every_dtype(rt):
