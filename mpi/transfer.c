@@ -104,6 +104,7 @@ static pto_status transfer_all(world *w, const pto_tensor *t, const transfer *x,
         hash = hash_mix(hash, view_hash(v->o, t));
     }
     history_step(w, hash, file, line);
+    trace_step(w);
     if (status == PTO_OK) {
         status = check_transfer(w, x, v);
     }

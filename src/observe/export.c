@@ -337,15 +337,20 @@ pto_status ptoi_export_check(const char *path)
     return why ? refuse("write", path, why) : PTO_OK;
 }
 
+pto_status ptoi_export_format(const char *path)
+{
+    return format_of(path) ? PTO_OK
+                           : ptoi_fail(PTO_BAD_PARAM,
+                                       "trace: '%s' does not end in .ptrace, .html, .json or .dot",
+                                       path);
+}
+
 pto_status pto_trace_convert(const char *from, const char *to)
 {
     if (!from || !to) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "trace: %s is NULL", from ? "to" : "from");
     }
-    if (!format_of(to)) {
-        return ptoi_fail(PTO_BAD_PARAM, "trace: '%s' does not end in .ptrace, .html, .json or .dot",
-                         to);
-    }
+    PTO_TRY(ptoi_export_format(to));
     ptoi_ptrace trace;
     PTO_TRY(ptoi_ptrace_open(from, &trace));
     const pto_status status = ptoi_export(&trace, to);

@@ -548,6 +548,20 @@ class Model {
         return this.outEdges.subarray(this.outFirst[i], this.outFirst[i + 1]);
     }
 
+    /* The edges that are messages between ranks. */
+    messages() {
+        if (!this.messageEdges) {
+            const t = this.trace, list = [];
+            for (let e = 0; e < t.EDGES.count; e++) {
+                if (t.edgeKind(e) === EDGE.MESSAGE) {
+                    list.push(e);
+                }
+            }
+            this.messageEdges = Uint32Array.from(list);
+        }
+        return this.messageEdges;
+    }
+
     /* The incoming edge whose producer ended last; NONE if there is none. */
     lastProducer(i) {
         const t = this.trace;
@@ -584,18 +598,30 @@ class Model {
             return this.critical;
         }
         const t = this.trace, long = new Float64Array(this.tasks);
+        const ran = (i) => t.lane(i) === NONE ? 0 : t.duration(i);
+        /* By one edge, to the end of its later task. A message takes from the begin of its send to the
+         * end of its receive, once; a receive that was posted early only waits. */
+        const pathBy = (e) => {
+            const from = t.from(e), to = t.to(e), last = t.firstEdge(to) + t.edges(to) - 1;
+            if (t.edgeKind(e) === EDGE.MESSAGE) {
+                return long[from] - ran(from) + (Math.max(0, t.end(to) - t.start(from)) || 0);
+            }
+            const sent = t.edgeKind(last) === EDGE.MESSAGE ? t.start(t.from(last)) : NaN;
+            return long[from] + (sent > t.start(to) ? Math.max(0, t.end(to) - sent) : ran(to));
+        };
         const before = new Uint32Array(this.tasks).fill(NONE);
         let end = NONE, most = -1;
         for (let i = 0; i < this.tasks; i++) {
-            let best = 0;
+            let best = -1;
             for (let e = t.firstEdge(i), stop = e + t.edges(i); e < stop; e++) {
                 const from = t.from(e);
-                if (from !== NONE && from < i && long[from] > best) {
-                    best = long[from];
+                const path = from !== NONE && from < i ? pathBy(e) : -1;
+                if (path > best) {
+                    best = path;
                     before[i] = e;
                 }
             }
-            long[i] = best + (t.lane(i) === NONE ? 0 : t.duration(i));
+            long[i] = best < 0 ? ran(i) : best;
             if (long[i] > most) {
                 most = long[i];
                 end = i;

@@ -266,6 +266,7 @@ class Panel {
                 h("div.soft.mono", {title: this.where(a)}, this.reach(a)));
         const because = t.edgeKind(e) === EDGE.AFTER
             ? "The program asked for this order (pto_after). Memory is not the reason."
+            : t.edgeKind(e) === EDGE.MESSAGE ? "A message between two ranks."
             : verdict === PTRACE_SAME_REGION ? "The two regions are the same."
             : `They overlap: ${STAGE_WORDS[verdict] || "the reason is unknown to this page"}.`;
         return [
