@@ -43,7 +43,16 @@ static pto_status write_apart(const trace_keeper *k)
     }
     snprintf(path, room, "%.*s.rank-%d%s", (int)stem, k->path, k->rank, dot ? dot : "");
     const pto_trace_part part = {path, k->bytes, k->n_bytes};
-    const pto_status status = pto_trace_merge(&part, 1, path);
+    pto_status status = PTO_OK;
+    if (dot && !strcmp(dot, ".ptrace")) { /* as it is, so that it can be merged later */
+        FILE *out = fopen(path, "wb");
+        const bool good = out && fwrite(k->bytes, 1, k->n_bytes, out) == k->n_bytes;
+        if (!out || fclose(out) || !good) {
+            status = pto_fail(PTO_SYSTEM, "mpi: cannot write '%s'", path);
+        }
+    } else {
+        status = pto_trace_merge(&part, 1, path);
+    }
     free(path);
     return status;
 }

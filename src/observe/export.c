@@ -78,6 +78,30 @@ int ptoi_export_ptrace(const ptoi_ptrace *trace, FILE *out)
     return 0;
 }
 
+static void count_bytes(void *context, const void *bytes, size_t n)
+{
+    (void)bytes;
+    *(size_t *)context += n;
+}
+
+static void copy_bytes(void *context, const void *bytes, size_t n)
+{
+    char **at = context;
+    memcpy(*at, bytes, n);
+    *at += n;
+}
+
+char *ptoi_export_bytes(const ptoi_ptrace *trace, size_t *n)
+{
+    *n = 0;
+    write_bytes(trace, count_bytes, n);
+    char *bytes = malloc(*n), *at = bytes;
+    if (bytes) {
+        write_bytes(trace, copy_bytes, &at);
+    }
+    return bytes;
+}
+
 /* ---- HTML: the page with the bytes of the .ptrace in it ---- */
 
 typedef struct base64 {

@@ -49,6 +49,9 @@ pto_status ptoi_failures_find(ptoi_built_trace *built, ptrace_failure *failed, u
 /* Writes the trace in the format of the extension. On failure an existing file is unchanged. */
 pto_status ptoi_export(const ptoi_ptrace *trace, const char *path);
 
+/* The bytes of the .ptrace, which the caller frees; NULL: no memory. */
+char *ptoi_export_bytes(const ptoi_ptrace *trace, size_t *n);
+
 /* PTO_BAD_PARAM if the extension is that of no format. */
 pto_status ptoi_export_format(const char *path);
 

@@ -109,7 +109,7 @@ static pto_status open_part(part *p, const pto_trace_part *given)
     for (uint64_t i = 0; i < p->trace.n_notes; i++) {
         const ptrace_note *note = &p->trace.notes[i];
         if (note->kind == PTO_NOTE_STEP) {
-            for (; task < note->task; task++) {
+            for (; task < note->task && task < n; task++) {
                 p->step[task] = step;
             }
             step = note->number > step ? note->number : step;

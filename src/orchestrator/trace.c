@@ -1,5 +1,4 @@
 /* trace.c - the logs of a traced runtime, and what the orchestrating thread records in them. */
-#define _POSIX_C_SOURCE 200809L /* open_memstream */
 #include "orchestrator/trace.h"
 #include "orchestrator/retire.h"
 
@@ -475,10 +474,7 @@ void pto_trace_note(pto_runtime *rt, const pto_note *note)
     }
 }
 
-pto_status pto_set_trace_writer(pto_runtime *rt,
-                                pto_status (*write)(void *user, const char *path, const void *bytes,
-                                                    size_t n_bytes),
-                                void *user)
+pto_status pto_set_trace_writer(pto_runtime *rt, pto_trace_writer write, void *user)
 {
     PTO_TRY(ptoi_runtime_enter(rt, "set a writer of traces"));
     if (rt->trace) {
@@ -493,14 +489,10 @@ pto_status pto_set_trace_writer(pto_runtime *rt,
 /* Hands the bytes of the file to the writer. */
 static pto_status hand_over(const ptoi_trace *trace, const ptoi_ptrace *built)
 {
-    char *bytes = NULL;
     size_t n = 0;
-    FILE *out = open_memstream(&bytes, &n);
-    const bool good = out && ptoi_export_ptrace(built, out) == 0 && !ferror(out);
-    const bool closed = out && fclose(out) == 0;
-    const pto_status status = good && closed
-                                  ? trace->write(trace->write_user, trace->path, bytes, n)
-                                  : ptoi_fail(PTO_OUT_OF_MEMORY, "trace: no memory to hand it over");
+    char *bytes = ptoi_export_bytes(built, &n);
+    const pto_status status = bytes ? trace->write(trace->write_user, trace->path, bytes, n)
+                                    : ptoi_fail(PTO_OUT_OF_MEMORY, "trace: no memory to hand it over");
     free(bytes);
     return status;
 }

@@ -134,7 +134,7 @@ typedef struct ptoi_trace {
     char *path;                     /* of the file */
     size_t path_bytes;
     /* Gets the trace instead of the file; NULL: none. */
-    pto_status (*write)(void *user, const char *path, const void *bytes, size_t n_bytes);
+    pto_trace_writer write;
     void *write_user;
 } ptoi_trace;
 
