@@ -233,11 +233,31 @@ static void put_marks(chart *c)
     }
 }
 
+/* The thread that submitted a task: of several ranks each has one. merge.c names lanes and numbers tasks by
+ * rank. */
+static uint64_t submitter_of(const chart *c, const ptrace_task *t, bool ranks)
+{
+    char name[32];
+    snprintf(name, sizeof name, "rank %u ", (unsigned)(t->task >> 48));
+    for (uint32_t l = 0; ranks && l < c->trace->n_lanes; l++) {
+        const ptrace_lane *lane = &c->trace->lanes[l];
+        if (lane->kind == PTRACE_LANE_ORCHESTRATOR &&
+            !strncmp(ptoi_ptrace_string(c->trace, lane->name), name, strlen(name))) {
+            return l + UINT64_C(1);
+        }
+    }
+    return 1;
+}
+
 static void put_submits(chart *c)
 {
+    uint32_t orchestrators = 0;
+    for (uint32_t l = 0; l < c->trace->n_lanes; l++) {
+        orchestrators += c->trace->lanes[l].kind == PTRACE_LANE_ORCHESTRATOR;
+    }
     for (uint64_t i = 0; i < c->trace->n_tasks; i++) {
         const ptrace_task *t = &c->trace->tasks[i];
-        begin(c, "X", "submit", 1, t->called);
+        begin(c, "X", "submit", submitter_of(c, t, orchestrators > 1), t->called);
         put_name(c, "submit");
         put_time(c->out, "dur", ptoi_ptrace_span(t->called, t->submitted));
         put_about(c, t);

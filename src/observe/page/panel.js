@@ -462,7 +462,7 @@ class Panel {
                    h("button.link", {title: r.name, onclick: () => app.filterKernel(r.kernel)},
                      r.name),
                    h("span.soft", null, (r.skipped ? `${amount(r.skipped)} skipped, ` : "") +
-                     percent(r.total, model.busy))),
+                     percent(r.total, model.spent))),
                  h("div.bar", null, h("i", {style: bar})));
     }
 
@@ -564,7 +564,7 @@ class Panel {
             "aria-pressed": `${app.filter?.kernel === k}`,
             onclick: () => app.filterKernel(k),
         }, this.swatch(model.kernelClass[k]), t.kernelNames[k],
-           h("small", null, percent(model.kernelTime[k], model.busy)));
+           h("small", null, percent(model.kernelTime[k], model.spent)));
         this.show("signs", this.signs());
         this.show("legend", model.kernelOrder.slice(0, most).map(entry),
                   rest > 0 ? h("small", null, `and ${rest} more`) : null);
