@@ -1,5 +1,5 @@
 /* world.h - what the files of libpto-mpi share: one rank of a world. docs/mpi.md has the invariants M1
- * to M6.
+ * to M7.
  *
  *     tensor.c    distributed tensors and temporaries, tiles and their owners            M1, M3
  *     view.c      views -> pieces of tiles
@@ -14,6 +14,7 @@
  *     pass.h      tasks of other ranks, cheaply
  *     only.c      ranges of calls that concern some ranks only
  *     transfer.c  read, gather, scatter
+ *     tree.c      one piece to many ranks                                                M7
  *     trace.c     one trace of all ranks
  *     history.c   the rolling hash, and what blocked ranks tell each other
  *     world.c     life, agreement between all ranks, failures

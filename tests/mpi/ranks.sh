@@ -83,7 +83,7 @@ single_cases() {
         fail "names prints something else"
 
     # One world after the other in the same processes.
-    ranks 3 "$programs/cases" different_configs refusals failures scratch_heals ranges counted
+    ranks 3 "$programs/cases" different_configs refusals failures scratch_heals ranges counted trees
     [ $status -eq 0 ] || fail "a case ends with status $status"
 
     # All ranks end with the same error, which names both lines.
