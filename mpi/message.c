@@ -253,8 +253,8 @@ pto_status message_send(world *w, int to, const pto_tensor *t, const char *file,
     const pto_param first[] = {pto_input(t), pto_output(&flag), pto_scalar_u64((uintptr_t)m)};
     const pto_param then[] = {pto_output(&flag), pto_scalar_u64((uintptr_t)m)};
     pto_task task = 0;
-    PTO_TRY(pto_submit_task_at(w->rt, w->send, PTO_KERNEL_TYPE, first, 3, w->trace ? &task : NULL, file,
-                               line));
+    PTO_TRY(pto_submit_task_at(w->rt, w->send, PTO_KERNEL_TYPE, first, 3, w->trace ? &task : NULL,
+                               file, line));
     if (w->trace) {
         trace_note_message(w, true, to, w->peers[to].n_out - 1, task);
     }

@@ -36,7 +36,8 @@ static trace_keeper *keepers;
 static pto_status write_apart(const trace_keeper *k)
 {
     const char *dot = strrchr(k->path, '.');
-    const size_t room = strlen(k->path) + 32, stem = dot ? (size_t)(dot - k->path) : strlen(k->path);
+    const size_t room = strlen(k->path) + 32,
+                 stem = dot ? (size_t)(dot - k->path) : strlen(k->path);
     char *path = malloc(room);
     if (!path) {
         return pto_fail(PTO_OUT_OF_MEMORY, "mpi: name of a trace");
@@ -206,8 +207,8 @@ void trace_note_step(world *w)
 {
     if (w->traced_step != w->history.step) {
         w->traced_step = w->history.step;
-        pto_trace_note(w->rt, &(pto_note){.kind = PTO_NOTE_STEP,
-                                          .number = numbered(w, w->history.step)});
+        pto_trace_note(w->rt,
+                       &(pto_note){.kind = PTO_NOTE_STEP, .number = numbered(w, w->history.step)});
     }
 }
 

@@ -109,7 +109,8 @@ static pto_status send_on(plan *p, const pto_tensor *t, const int *list, int n, 
     return PTO_OK;
 }
 
-static pto_status take_room(world *w, share *s, const piece *q, share_find *found, uint64_t *dropped)
+static pto_status take_room(world *w, share *s, const piece *q, share_find *found,
+                            uint64_t *dropped)
 {
     if (!s->entries) {
         PTO_TRY(share_init(s, w->cache_bytes));

@@ -225,7 +225,8 @@ static pto_status one_panel_tile(const run *r)
     return pto_mpi_wait(r->rt);
 }
 
-static pto_status count(const char *name, int ranks, int rank, int64_t every, bool ranges, bool trees)
+static pto_status count(const char *name, int ranks, int rank, int64_t every, bool ranges,
+                        bool trees)
 {
     run r = {.every = every, .ranges = ranges, .trees = trees};
     pto_config config = PTO_CONFIG_INIT;
@@ -246,7 +247,8 @@ static pto_status count(const char *name, int ranks, int rank, int64_t every, bo
     const double seconds = now() - begin;
     pto_mpi_stats s;
     PTO_TRY(pto_mpi_get_stats(r.rt, &s));
-    printf("%s ranks=%d rank=%d tiles=%lld ranges=%d trees=%d tasks=%llu others=%llu skipped=%llu sent=%llu "
+    printf("%s ranks=%d rank=%d tiles=%lld ranges=%d trees=%d tasks=%llu others=%llu skipped=%llu "
+           "sent=%llu "
            "received=%llu "
            "bytes_sent=%llu bytes_received=%llu own=%llu cache=%llu scratch=%llu tables=%llu "
            "submit_s=%.6f\n",

@@ -67,11 +67,11 @@ PTO_API PTO_MUST_CHECK pto_status pto_detach_heaps(pto_runtime *rt, void **memor
  * trace of each: how the clocks of the ranks relate, and which tasks are the two ends of a message.
  * pto_trace_merge (pto/trace.h) makes one trace of all of them. */
 typedef enum pto_note_kind {
-    PTO_NOTE_RANK,     /* this process is rank `peer` of `number` */
-    PTO_NOTE_STEP,     /* tasks from now on belong to step `number`; steps rise, and are the same on all ranks */
-    PTO_NOTE_SEND,     /* `task` sends message `number` to rank `peer` */
-    PTO_NOTE_RECEIVE,  /* `task` receives message `number` from rank `peer` */
-    PTO_NOTE_ASKED,    /* question `number` to rank `peer`: `ticks` is the middle between question and
+    PTO_NOTE_RANK, /* this process is rank `peer` of `number` */
+    PTO_NOTE_STEP, /* tasks from now on belong to step `number`; steps rise, and are the same on all ranks */
+    PTO_NOTE_SEND,    /* `task` sends message `number` to rank `peer` */
+    PTO_NOTE_RECEIVE, /* `task` receives message `number` from rank `peer` */
+    PTO_NOTE_ASKED, /* question `number` to rank `peer`: `ticks` is the middle between question and
                           answer, `error` half of the time between them, in ticks */
     PTO_NOTE_ANSWERED, /* question `number` of rank `peer` was answered at `ticks` */
 } pto_note_kind;

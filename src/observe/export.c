@@ -363,10 +363,10 @@ pto_status ptoi_export_check(const char *path)
 
 pto_status ptoi_export_format(const char *path)
 {
-    return format_of(path) ? PTO_OK
-                           : ptoi_fail(PTO_BAD_PARAM,
-                                       "trace: '%s' does not end in .ptrace, .html, .json or .dot",
-                                       path);
+    return format_of(path)
+               ? PTO_OK
+               : ptoi_fail(PTO_BAD_PARAM,
+                           "trace: '%s' does not end in .ptrace, .html, .json or .dot", path);
 }
 
 pto_status pto_trace_convert(const char *from, const char *to)

@@ -301,7 +301,8 @@ static void put_flows(chart *c)
         /* A flow binds to the slice that encloses its time. The end of a slice is outside of it. */
         const ptoi_task_run *a = &c->rows.runs[from], *b = &c->rows.runs[c->rows.run_of[e->to]];
         const char *kind = ptoi_ptrace_edges[e->kind];
-        const uint64_t before_a = a->end - (a->end > a->start), before_b = b->end - (b->end > b->start);
+        const uint64_t before_a = a->end - (a->end > a->start),
+                       before_b = b->end - (b->end > b->start);
         const bool message = e->kind == PTRACE_MESSAGE;
         begin(c, "s", kind, thread_of(c, a), message ? a->start : before_a);
         fprintf(c->out, ",\"name\":\"%s\",\"id\":%" PRIu64 "}", kind, i);

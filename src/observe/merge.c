@@ -152,7 +152,8 @@ static pto_status open_parts(merger *m, const pto_trace_part *given)
         }
         if (p->ranks != m->parts[0].ranks) {
             return ptoi_fail(PTO_BAD_PARAM,
-                             "trace: %s is of a program on %" PRIu32 " ranks, %s of one on %" PRIu32,
+                             "trace: %s is of a program on %" PRIu32
+                             " ranks, %s of one on %" PRIu32,
                              m->parts[0].name, m->parts[0].ranks, p->name, p->ranks);
         }
     }
@@ -206,7 +207,7 @@ static pto_status compare_clocks(merger *m)
 /* Time of a part as that of the first one, above FAR. */
 static uint64_t common(const part *p, uint64_t at)
 {
-    return !p->clock                     ? FAR + at
+    return !p->clock                    ? FAR + at
            : p->error == PTRACE_UNKNOWN ? (uint64_t)((int64_t)(FAR + at) + p->apart)
                                         : ptoi_device_clock_host(p->clock, at);
 }
@@ -328,13 +329,13 @@ static void add_edges(merger *m, const part *p, uint32_t task)
     if (s && other->index[s->task] != PTRACE_NONE) {
         const uint32_t from = other->index[s->task];
         const bool args = old->args && other->trace.tasks[s->task].args;
-        m->edges[m->out.n_edges++] = (ptrace_edge){
-            .from = from,
-            .to = p->index[task],
-            .kind = PTRACE_MESSAGE,
-            .verdict = PTRACE_SAME_REGION,
-            .arg_from = args ? m->tasks[from].first_arg : PTRACE_NONE,
-            .arg_to = args ? t->first_arg : PTRACE_NONE};
+        m->edges[m->out.n_edges++] = (ptrace_edge){.from = from,
+                                                   .to = p->index[task],
+                                                   .kind = PTRACE_MESSAGE,
+                                                   .verdict = PTRACE_SAME_REGION,
+                                                   .arg_from = args ? m->tasks[from].first_arg
+                                                                    : PTRACE_NONE,
+                                                   .arg_to = args ? t->first_arg : PTRACE_NONE};
         m->n_messages++;
     }
     t->edges = (uint32_t)m->out.n_edges - t->first_edge;
@@ -412,8 +413,7 @@ static pto_status merge_strings(merger *m)
     for (const part *p = m->parts; p < m->parts + m->n_parts; p++) {
         room += p->trace.n_strings;
         for (uint64_t i = 0; i < p->trace.n_lanes; i++) {
-            room += LANE_PREFIX +
-                    strlen(ptoi_ptrace_string(&p->trace, p->trace.lanes[i].name));
+            room += LANE_PREFIX + strlen(ptoi_ptrace_string(&p->trace, p->trace.lanes[i].name));
         }
     }
     m->strings = room < UINT32_MAX ? take(m, room, 1) : NULL;

@@ -183,7 +183,7 @@ typedef struct ptrace_task {
     X(RAW, "RAW", "reads what the other wrote")                                                    \
     X(WAR, "WAR", "overwrites what the other still had to read")                                   \
     X(WAW, "WAW", "overwrites what the other wrote")                                               \
-    X(AFTER, "after", "was ordered after it") /* pto_after */                                      \
+    X(AFTER, "after", "was ordered after it")             /* pto_after */                          \
     X(MESSAGE, "message", "receives what the other sent") /* merged traces: see merge.c */
 
 typedef enum ptrace_edge_kind {
@@ -338,7 +338,7 @@ typedef struct ptrace_device {
 typedef struct ptrace_note {
     uint64_t number;
     uint64_t at, error; /* of PTO_NOTE_ASKED and PTO_NOTE_ANSWERED */
-    uint32_t task;      /* in TASKS: of PTO_NOTE_SEND and PTO_NOTE_RECEIVE; of PTO_NOTE_STEP the first
+    uint32_t task; /* in TASKS: of PTO_NOTE_SEND and PTO_NOTE_RECEIVE; of PTO_NOTE_STEP the first
                             task, or the number of tasks if none followed; else PTRACE_NONE */
     uint32_t peer;
     uint32_t kind; /* pto_note_kind */

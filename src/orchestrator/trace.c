@@ -169,9 +169,9 @@ void ptoi_trace_free(pto_runtime *rt)
     if (!trace) {
         return;
     }
-    ptoi_log *const logs[] = {&trace->tasks,   &trace->descs,   &trace->dims,  &trace->events,
-                              &trace->retires, &trace->samples, &trace->lives, &trace->texts,
-                              &trace->notes};
+    ptoi_log *const logs[] = {&trace->tasks,  &trace->descs,   &trace->dims,
+                              &trace->events, &trace->retires, &trace->samples,
+                              &trace->lives,  &trace->texts,   &trace->notes};
     for (size_t i = 0; i < sizeof logs / sizeof(ptoi_log *); i++) {
         release(logs[i]);
     }
@@ -492,7 +492,8 @@ static pto_status hand_over(const ptoi_trace *trace, const ptoi_ptrace *built)
     size_t n = 0;
     char *bytes = ptoi_export_bytes(built, &n);
     const pto_status status = bytes ? trace->write(trace->write_user, trace->path, bytes, n)
-                                    : ptoi_fail(PTO_OUT_OF_MEMORY, "trace: no memory to hand it over");
+                                    : ptoi_fail(PTO_OUT_OF_MEMORY,
+                                                "trace: no memory to hand it over");
     free(bytes);
     return status;
 }

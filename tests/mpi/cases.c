@@ -324,11 +324,11 @@ static void count_tree(int side, uint64_t *all, uint64_t *owner)
         pto_mpi_stats stats;
         pto_tensor a, x, row, column;
         const int64_t n = side;
-        begin(&(pto_mpi_config){.size = sizeof(pto_mpi_config),
-                                .count_rank = rank,
-                                .count_ranks = side * side});
+        begin(&(pto_mpi_config){
+            .size = sizeof(pto_mpi_config), .count_rank = rank, .count_ranks = side * side});
         CHECK(pto_mpi_tensor(rt, PTO_INT32, 2, (int64_t[]){n, n},
-                             &(pto_mpi_layout){.tile = {1, 1}, .grid = {side, side}}, &a) == PTO_OK);
+                             &(pto_mpi_layout){.tile = {1, 1}, .grid = {side, side}},
+                             &a) == PTO_OK);
         CHECK(pto_tensor_view(&a, (int64_t[]){1, 1}, (int64_t[]){1, 1}, &x) == PTO_OK);
         CHECK(pto_tensor_view(&a, (int64_t[]){1, 0}, (int64_t[]){1, n}, &row) == PTO_OK);
         CHECK(pto_tensor_view(&a, (int64_t[]){0, 2}, (int64_t[]){n, 1}, &column) == PTO_OK);
@@ -378,7 +378,8 @@ static int trees(void)
         pto_tensor p, big;
         const int64_t n = 40;
         CHECK(pto_external_tensor(rt, plain, PTO_INT32, 1, (int64_t[]){4}, &p) == PTO_OK);
-        CHECK(pto_mpi_tensor(rt, PTO_INT32, 1, &n, &(pto_mpi_layout){.tile = {20}}, &big) == PTO_OK);
+        CHECK(pto_mpi_tensor(rt, PTO_INT32, 1, &n, &(pto_mpi_layout){.tile = {20}}, &big) ==
+              PTO_OK);
         CHECK(pto_mpi_broadcast(rt, &p, pto_input(&line)) == PTO_BAD_PARAM);
         CHECK(pto_mpi_refused(rt));
         CHECK(pto_mpi_broadcast(rt, &big, pto_input(&line)) == PTO_TOO_LARGE);

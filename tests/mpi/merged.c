@@ -61,7 +61,8 @@ static void check_messages(const ptoi_ptrace *t)
     for (uint64_t i = 0; ends && i < t->n_tasks; i++) {
         const char *name = ptoi_ptrace_kernel(t, &t->tasks[i]);
         const bool is_end = !strcmp(name, "mpi_send") || !strcmp(name, "mpi_receive");
-        CHECK(ends[i] == is_end, "task %" PRIu64 " (%s) is the end of %d messages\n", i, name, ends[i])
+        CHECK(ends[i] == is_end, "task %" PRIu64 " (%s) is the end of %d messages\n", i, name,
+              ends[i])
     }
     CHECK(number_of(t, "messages") == messages, "the trace states another number of messages\n")
     free(ends);

@@ -23,8 +23,7 @@ typedef struct rank {
 
 static void note(rank *r, pto_note_kind kind, uint32_t peer, uint64_t number, pto_task task)
 {
-    pto_trace_note(r->rt,
-                   &(pto_note){.kind = kind, .peer = peer, .number = number, .task = task});
+    pto_trace_note(r->rt, &(pto_note){.kind = kind, .peer = peer, .number = number, .task = task});
 }
 
 static void begin(rank *r, uint32_t number, uint32_t ranks)
@@ -42,8 +41,8 @@ static void begin(rank *r, uint32_t number, uint32_t ranks)
         pto_kernel_register(r->rt, "receive", PTO_ACCELERATOR, nothing, NULL, &r->receive), PTO_OK);
     assert_int_equal(pto_kernel_register(r->rt, "work", PTO_ACCELERATOR, nothing, NULL, &r->work),
                      PTO_OK);
-    assert_int_equal(
-        pto_external_tensor(r->rt, r->memory, PTO_FLOAT64, 1, (int64_t[]){8}, &r->x), PTO_OK);
+    assert_int_equal(pto_external_tensor(r->rt, r->memory, PTO_FLOAT64, 1, (int64_t[]){8}, &r->x),
+                     PTO_OK);
     assert_true(pto_trace_clock(r->rt) != 0);
     if (ranks) {
         note(r, PTO_NOTE_RANK, number, ranks, 0);
@@ -131,8 +130,9 @@ static void it_is_in_the_order_of_the_program(void **state)
     assert_int_equal(pto_trace_merge(parts, 2, traces_path("all.ptrace", out)), PTO_OK);
     assert_int_equal(ptoi_ptrace_open(out, &t), PTO_OK);
     assert_int_equal(t.n_tasks, 6);
-    const char *const want[][2] = {{"rank 0 ", "work"}, {"rank 1 ", "send"}, {"rank 0 ", "receive"},
-                                   {"rank 0 ", "send"}, {"rank 1 ", "receive"}, {"rank 1 ", "work"}};
+    const char *const want[][2] = {{"rank 0 ", "work"},    {"rank 1 ", "send"},
+                                   {"rank 0 ", "receive"}, {"rank 0 ", "send"},
+                                   {"rank 1 ", "receive"}, {"rank 1 ", "work"}};
     for (uint64_t i = 0; i < 6; i++) {
         assert_int_equal(index_of(&t, want[i][0], want[i][1], 0), i);
     }
@@ -230,8 +230,8 @@ static void what_is_no_rank_is_refused(void **state)
         end(&r[i]);
     }
     traces_path("refused.ptrace", out);
-    const pto_trace_part none = {.name = r[2].path}, differ[] = {{.name = r[0].path},
-                                                                 {.name = r[1].path}},
+    const pto_trace_part none = {.name = r[2].path},
+                         differ[] = {{.name = r[0].path}, {.name = r[1].path}},
                          twice[] = {{.name = r[0].path}, {.name = r[0].path}},
                          missing = {.name = "/nowhere/at.ptrace"},
                          damaged = {"damaged", "PTOTRACE", 8};

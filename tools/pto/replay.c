@@ -659,7 +659,8 @@ int command_replay(int argc, char **argv)
     a.trace = &trace;
     int status = 1;
     if (trace_ranks(&trace)) {
-        fprintf(stderr, "%s: %s has the tasks of several ranks: replay the trace of one\n", who, path);
+        fprintf(stderr, "%s: %s has the tasks of several ranks: replay the trace of one\n", who,
+                path);
         ptoi_ptrace_close(&trace);
         return 1;
     }

@@ -31,7 +31,7 @@ typedef struct trace_stats {
     uint64_t critical; /* length of the critical path */
     uint64_t waits;    /* waits of the program (pto_wait, pto_read) after which it submitted more */
     uint64_t
-        with_waits; /* length of the path if tasks submitted after a wait depend on its tasks */
+        with_waits;  /* length of the path if tasks submitted after a wait depend on its tasks */
     uint32_t *path;  /* its tasks, in order */
     uint64_t *share; /* of each: what it adds to the path */
     size_t n_path;

@@ -99,8 +99,9 @@ static void find_shares(const ptoi_ptrace *trace, const uint64_t *longest, trace
         if (next != PTRACE_NONE && trace->tasks[next].edges) {
             const ptrace_task *to = &trace->tasks[next];
             const ptrace_edge *last = &trace->edges[to->first_edge + to->edges - 1];
-            until -= last->kind == PTRACE_MESSAGE && last->from == stats->path[i] ? ptoi_ptrace_ran(t)
-                                                                                 : 0;
+            until -= last->kind == PTRACE_MESSAGE && last->from == stats->path[i]
+                         ? ptoi_ptrace_ran(t)
+                         : 0;
         }
         stats->share[i] = ptoi_ptrace_span(so_far, until);
         so_far = until;
@@ -123,7 +124,8 @@ static bool find_path(const ptoi_ptrace *trace, trace_stats *stats)
         before[i] = PTRACE_NONE;
         for (uint32_t e = t->first_edge; e < t->first_edge + t->edges; e++) {
             const uint32_t from = trace->edges[e].from;
-            const uint64_t path = from == PTRACE_NONE ? 0 : path_by(trace, &trace->edges[e], longest);
+            const uint64_t path = from == PTRACE_NONE ? 0
+                                                      : path_by(trace, &trace->edges[e], longest);
             if (from != PTRACE_NONE && (before[i] == PTRACE_NONE || path > longest[i])) {
                 longest[i] = path;
                 before[i] = from;

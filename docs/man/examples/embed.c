@@ -95,10 +95,8 @@ static void note_message(pto_runtime *rt, pto_task task, uint32_t to, uint64_t n
 /* example: pto_trace_clock */
 static void note_answer(pto_runtime *rt, uint32_t to, uint64_t question)
 {
-    const pto_note note = {.kind = PTO_NOTE_ANSWERED,
-                           .peer = to,
-                           .number = question,
-                           .ticks = pto_trace_clock(rt)};
+    const pto_note note = {
+        .kind = PTO_NOTE_ANSWERED, .peer = to, .number = question, .ticks = pto_trace_clock(rt)};
     pto_trace_note(rt, &note);
 }
 /* end */
