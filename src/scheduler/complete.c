@@ -65,11 +65,12 @@ void ptoi_scheduler_rouse(ptoi_scheduler *s, uint32_t index)
     }
 }
 
-/* Whether a task of this lane should begin before another one: a copy or a message before a kernel, since it
- * runs beside that. */
-static inline bool goes_first(const ptoi_view *view, uint32_t lane, uint32_t other)
+/* Whether a task should begin before another one: a copy or a message before a kernel, since it runs beside
+ * that. */
+static inline bool goes_first(const ptoi_view *view, uint32_t index, uint32_t other)
 {
-    return lane == PTO_ACCELERATOR && ptoi_slot_header_of(&view->slots[other]).lane != lane;
+    return ptoi_slot_header_of(&view->slots[index]).lane == PTO_ACCELERATOR &&
+           ptoi_slot_header_of(&view->slots[other]).lane != PTO_ACCELERATOR;
 }
 
 /* Resolves the tasks of a list that was taken. */
@@ -85,15 +86,15 @@ static inline __attribute__((always_inline)) void resolve_list(ptoi_scheduler *s
         if (worker == &s->own) {
             ptoi_scheduler_log_ready(s, index);
         }
-        const uint32_t lane = ptoi_slot_header_of(&view->slots[index]).lane;
-        uint32_t other = index;
-        if (worker && ptoi_worker_serves(worker, lane) &&
-            (worker->next == PTOI_NONE || goes_first(view, lane, worker->next))) {
-            other = worker->next;
+        if (worker && worker->next == PTOI_NONE &&
+            ptoi_worker_serves(worker, ptoi_slot_header_of(&view->slots[index]).lane)) {
             worker->next = index;
-        }
-        if (other != PTOI_NONE) {
-            ptoi_scheduler_offer(s, other);
+        } else if (worker && worker->next != PTOI_NONE && goes_first(view, index, worker->next) &&
+                   ptoi_worker_serves(worker, PTO_ACCELERATOR)) {
+            ptoi_scheduler_offer(s, worker->next);
+            worker->next = index;
+        } else {
+            ptoi_scheduler_offer(s, index);
         }
     }
 }
