@@ -1,8 +1,9 @@
 # Tests on several ranks, once for each MPI that is here: mpi.<name of the MPI>.<part>. Included by cmake/tests.cmake.
 
-# The same program for one process.
+# The same program for one process; and what checks traces of all ranks.
 if(PTO_MPIS)
     pto_program(test_mpi_names "${PROJECT_SOURCE_DIR}/tests/mpi/names.c" tests/mpi pto_static)
+    pto_inner_program(test_mpi_merged "${PROJECT_SOURCE_DIR}/tests/mpi/merged.c" tests/mpi)
 endif()
 
 foreach(name ${PTO_MPIS})
@@ -17,7 +18,7 @@ foreach(name ${PTO_MPIS})
     endforeach()
     target_compile_definitions(test_mpi_${name}_names PRIVATE RANKS=1)
     # In a debug build only random programs: the other parts are about messages and launchers.
-    set(parts programs cases runs)
+    set(parts programs cases runs traces)
     if(CMAKE_BUILD_TYPE STREQUAL "Debug")
         set(parts programs)
     endif()

@@ -129,6 +129,7 @@ pto_status carry_out(plan *p, pto_kernel kernel, pto_worker_type type)
     const bool here = p->place == w->rank;
     pto_tensor args[MPI_MOST_PARAMS];
     char *block = NULL;
+    trace_step(w);
     if (here) {
         for (uint32_t i = 0; i < p->n; i++) { /* each rank once, by its first parameter */
             if (way_of(p, i) == WAY_CACHED && is_first_of(p, i)) {

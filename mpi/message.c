@@ -252,7 +252,12 @@ pto_status message_send(world *w, int to, const pto_tensor *t, const char *file,
     const pto_tensor flag = flag_tensor(m);
     const pto_param first[] = {pto_input(t), pto_output(&flag), pto_scalar_u64((uintptr_t)m)};
     const pto_param then[] = {pto_output(&flag), pto_scalar_u64((uintptr_t)m)};
-    PTO_TRY(pto_submit_task_at(w->rt, w->send, PTO_KERNEL_TYPE, first, 3, NULL, file, line));
+    pto_task task = 0;
+    PTO_TRY(pto_submit_task_at(w->rt, w->send, PTO_KERNEL_TYPE, first, 3, w->trace ? &task : NULL,
+                               file, line));
+    if (w->trace) {
+        trace_note_message(w, true, to, w->peers[to].n_out - 1, task);
+    }
     return pto_submit_task_at(w->rt, w->behind, PTO_KERNEL_TYPE, then, 2, slot, file, line);
 }
 
@@ -274,7 +279,11 @@ pto_status message_receive(world *w, int from, const pto_tensor *t, const char *
     }
     m->tag = tag;
     const pto_param params[] = {pto_output(t), pto_scalar_u64((uintptr_t)m)};
-    return pto_submit_task_at(w->rt, w->receive, PTO_KERNEL_TYPE, params, 2, slot, file, line);
+    PTO_TRY(pto_submit_task_at(w->rt, w->receive, PTO_KERNEL_TYPE, params, 2, slot, file, line));
+    if (w->trace) {
+        trace_note_message(w, false, from, w->peers[from].n_in - 1, *slot);
+    }
+    return PTO_OK;
 }
 
 pto_status message_scrub(world *w, char *memory, uint64_t bytes, const char *file, int line)

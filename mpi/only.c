@@ -80,7 +80,7 @@ static bool box_meets_cyclic(const tile_box *b, int rank)
     return true;
 }
 
-static bool box_has(const tile_box *b, int rank)
+bool box_has(const tile_box *b, int rank)
 {
     int64_t index[PTO_MAX_DIMS];
     if (b->o->grid[0]) {
@@ -119,8 +119,7 @@ static bool straight_box(const object *o, const pto_tensor *t, tile_box *b)
     return true;
 }
 
-/* The tiles that a view touches; n is 0 if it has no elements. */
-static pto_status box_of(world *w, const pto_tensor *t, tile_box *b, uint32_t *n)
+pto_status box_of(world *w, const char *who, const pto_tensor *t, tile_box *b, uint32_t *n)
 {
     piece first;
     view v;
@@ -129,9 +128,9 @@ static pto_status box_of(world *w, const pto_tensor *t, tile_box *b, uint32_t *n
     if (b->o && straight_box(b->o, t, b)) {
         return PTO_OK;
     }
-    PTO_TRY(view_resolve(w, "mpi_only", t, &first, &v));
+    PTO_TRY(view_resolve(w, who, t, &first, &v));
     if (!v.o) {
-        return pto_fail(PTO_BAD_PARAM, "mpi_only: a parameter is not distributed");
+        return pto_fail(PTO_BAD_PARAM, "%s: a parameter is not distributed", who);
     }
     for (uint32_t k = 0; k < v.n; k++) {
         int64_t index[PTO_MAX_DIMS] = {0};
@@ -207,7 +206,7 @@ static pto_status declare(world *w, const pto_param *params, size_t n)
         if (!is_tensor(&params[i])) {
             return pto_fail(PTO_BAD_PARAM, "mpi_only: parameter %zu is no tensor", i);
         }
-        PTO_TRY(box_of(w, params[i].tensor, b, &pieces));
+        PTO_TRY(box_of(w, "mpi_only", params[i].tensor, b, &pieces));
         if (b->o->temp && b->o->home[0] < 0) {
             return pto_fail(PTO_NOT_WRITTEN,
                             "mpi_only: parameter %zu is a temporary that no task has written", i);

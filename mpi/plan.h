@@ -107,6 +107,14 @@ static inline bool only_allows(const world *w, uint32_t mark, const pto_param *p
 /* only.c. Whether a task may be submitted inside of the open range. */
 pto_status only_check(const plan *p, int rank, uint32_t distributed);
 
+/* The tiles that a view touches; n is 0 if it has no elements. And whether one of them belongs to a rank. */
+pto_status box_of(world *w, const char *who, const pto_tensor *t, tile_box *b, uint32_t *n);
+bool box_has(const tile_box *b, int rank);
+
+/* tree.c. Positions in a tree of n: the parent of all but 0, and the k-th child, or -1. */
+int tree_parent(int position);
+int tree_child(int position, int n, int k);
+
 /* plan.c. Calls do not nest, so one plan is enough. NULL: no memory. */
 plan *plan_of(world *w, const char *file, int line);
 /* Resolves the parameters and hashes them. */

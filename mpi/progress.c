@@ -35,7 +35,12 @@ static void fail_all(world *w)
     }
 }
 
-enum { MOST = 64 }; /* messages that are tested at a time */
+enum {
+    MOST = 64, /* messages that are tested at a time */
+    /* ns between two looks of the progress thread if it has no core of its own. Each look takes the core of a thread
+     * that runs kernels, and the system may then put the threads of two ranks on one core. */
+    RARE = 2000000,
+};
 
 typedef struct passed {
     pto_task task;
@@ -171,7 +176,7 @@ static void pause_for_a_while(const world *w, pacing *p)
         sched_yield();
     } else {
         const long nap = p->idle - spin < 64 ? 20000 : p->idle - spin < 512 ? 100000 : 500000;
-        nanosleep(&(struct timespec){0, nap}, NULL);
+        nanosleep(&(struct timespec){0, w->cores > 0 ? nap : RARE}, NULL);
     }
 }
 
@@ -204,7 +209,7 @@ static void look_once(world *w, pacing *p)
     complete_all(w, list, n);
     if (others) {
         /* The orchestrating thread polls. If it stops, for a long kernel, this is soon noticed. */
-        nanosleep(&(struct timespec){0, 200000}, NULL);
+        nanosleep(&(struct timespec){0, w->cores > 0 ? 200000 : RARE}, NULL);
     } else if (n) {
         p->idle = 0;
     } else if (!broken) {

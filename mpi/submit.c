@@ -63,6 +63,7 @@ static pto_status submit_plan(plan *p, int rank, uint32_t distributed, pto_kerne
         if (w->counting) {
             return PTO_OK;
         }
+        trace_step(w);
         status = pto_submit_task_at(w->rt, kernel, type, p->params, p->n, NULL, p->file, p->line);
         submit_remember_order(w);
         return status == PTO_OK ? PTO_OK : world_refused(w, status);

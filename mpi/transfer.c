@@ -51,13 +51,19 @@ static pto_status transfer_piece(plan *p, const transfer *x, const view *v, cons
         p->place = x->root;
         return carry_piece(p, v, q, x->memory, x->home);
     }
-    p->place = p->w->rank;
-    PTO_TRY(carry_piece(p, v, q, x->memory, false));
-    for (int to = 0; home == p->w->rank && to < p->w->ranks; to++) {
-        if (to != home) {
-            p->place = to;
-            PTO_TRY(carry_piece(p, v, q, NULL, false));
-        }
+    /* To all ranks, along a tree. The home sends from its tile, the others from what they received. */
+    world *w = p->w;
+    const int n = w->ranks, position = (w->rank - home + n) % n;
+    const pto_tensor part = piece_part(v, q, x->memory);
+    p->place = w->rank;
+    if (position == 0) {
+        PTO_TRY(carry_piece(p, v, q, x->memory, false));
+    } else {
+        PTO_TRY(message_receive(w, (home + tree_parent(position)) % n, &part, p->file, p->line));
+    }
+    const pto_tensor from = position == 0 ? piece_tensor(v, q) : part;
+    for (int k = 0, child; (child = tree_child(position, n, k)) >= 0; k++) {
+        PTO_TRY(message_send(w, (home + child) % n, &from, p->file, p->line));
     }
     return PTO_OK;
 }
@@ -75,8 +81,10 @@ static pto_status wait_memory(plan *p, const transfer *x, const view *v)
                             .dtype = PTO_UINT8,
                             .shape = {(int64_t)v->bytes},
                             .strides = {1}};
-    const pto_status status = x->home ? pto_wait_unused_at(w->rt, &all, p->file, p->line)
-                                      : pto_wait_tensor_at(w->rt, &all, p->file, p->line);
+    /* A read to all ranks is sent on from this memory. */
+    const pto_status status = x->home || x->root < 0
+                                  ? pto_wait_unused_at(w->rt, &all, p->file, p->line)
+                                  : pto_wait_tensor_at(w->rt, &all, p->file, p->line);
     if (status == PTO_POISONED && !x->home) {
         char why[MPI_TEXT];
         snprintf(why, sizeof why, "%s", pto_error_detail());
@@ -104,6 +112,7 @@ static pto_status transfer_all(world *w, const pto_tensor *t, const transfer *x,
         hash = hash_mix(hash, view_hash(v->o, t));
     }
     history_step(w, hash, file, line);
+    trace_step(w);
     if (status == PTO_OK) {
         status = check_transfer(w, x, v);
     }

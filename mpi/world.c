@@ -350,9 +350,10 @@ typedef struct terms {
     char version[16];
     uint64_t cache_bytes, scratch_bytes;
     int32_t ranks;
+    int32_t traced; /* the only one that may differ: then each rank has its own trace */
 } terms;
 
-static pto_status check_terms(const world *w, const terms *mine)
+static pto_status check_terms(const world *w, const terms *mine, bool *traced)
 {
     terms *all = malloc((size_t)w->ranks * sizeof *all);
     pto_status status = PTO_OK;
@@ -363,8 +364,10 @@ static pto_status check_terms(const world *w, const terms *mine)
                       w->control) != MPI_SUCCESS) {
         status = pto_fail(PTO_SYSTEM, "mpi_create: MPI_Allgather failed");
     }
+    *traced = true;
     for (int i = 0; i < w->ranks && status == PTO_OK; i++) {
         const terms *t = &all[i];
+        *traced = *traced && t->traced;
         if (memcmp(t->version, all[0].version, sizeof t->version) != 0) {
             status = pto_fail(PTO_BAD_CONFIG, "mpi_create: rank %d has version %.15s, rank 0 %.15s",
                               i, t->version, all[0].version);
@@ -420,11 +423,14 @@ static pto_status connect(world *w, const pto_mpi_config *config)
     w->tags = there && *bound < 1 << 20 ? *bound + 1 : 1 << 20;
     terms mine = {.cache_bytes = w->cache_bytes,
                   .scratch_bytes = w->scratch.bytes,
-                  .ranks = config ? config->ranks : 0};
+                  .ranks = config ? config->ranks : 0,
+                  .traced = pto_trace_clock(w->rt) != 0};
+    bool traced = false;
     snprintf(mine.version, sizeof mine.version, "%s", PTO_VERSION);
     w->cores = spare_cores(w->rt, w->control);
     w->spin = config && config->spin ? config->spin : w->cores >= 0 ? 20000 : 2000;
-    return check_terms(w, &mine);
+    PTO_TRY(check_terms(w, &mine, &traced));
+    return traced ? trace_join(w) : PTO_OK;
 }
 
 static void free_world(world *w)
@@ -534,6 +540,7 @@ pto_status pto_mpi_destroy_at(pto_runtime *rt, const char *file, int line)
         nanosleep(&(struct timespec){0, 300000000}, NULL);
     }
     message_stop(w);
+    trace_leave(w, broken);
     PTO_IGNORE(pto_set_wait_hooks(rt, NULL, NULL, NULL));
     PTO_IGNORE(pto_set_poll(rt, NULL, NULL));
     if (!broken) {

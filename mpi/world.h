@@ -1,5 +1,5 @@
 /* world.h - what the files of libpto-mpi share: one rank of a world. docs/mpi.md has the invariants M1
- * to M6.
+ * to M7.
  *
  *     tensor.c    distributed tensors and temporaries, tiles and their owners            M1, M3
  *     view.c      views -> pieces of tiles
@@ -14,6 +14,8 @@
  *     pass.h      tasks of other ranks, cheaply
  *     only.c      ranges of calls that concern some ranks only
  *     transfer.c  read, gather, scatter
+ *     tree.c      one piece to many ranks                                                M7
+ *     trace.c     one trace of all ranks
  *     history.c   the rolling hash, and what blocked ranks tell each other
  *     world.c     life, agreement between all ranks, failures
  *
@@ -247,6 +249,7 @@ bool share_take(share *s, const piece *const *pieces, uint32_t n, uint64_t step,
 /* ---- Messages ------------------------------------------------------------------------------------ */
 
 typedef struct world world;
+typedef struct trace_keeper trace_keeper;
 
 typedef struct message {
     world *w;
@@ -382,6 +385,8 @@ struct world {
     char refused_text[MPI_TEXT];
     step_order *orders;
     size_t n_orders, room_orders;
+    trace_keeper *trace;  /* NULL: not all ranks are traced */
+    uint64_t traced_step; /* the last step that was noted in the trace */
 
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -460,6 +465,20 @@ void tell_all(world *w, int tag, const report *r);
 void tell_listen(world *w);
 /* Tells all ranks all steps that this one remembers: something differs, and nobody knows where. */
 void tell_everything(world *w);
+
+/* trace.c. All ranks are traced: joins their traces, collective. And leaves, collective unless broken. */
+pto_status trace_join(world *w);
+void trace_leave(world *w, bool broken);
+void trace_note_step(world *w);
+void trace_note_message(world *w, bool sends, int other, uint64_t number, pto_task task);
+
+/* Before the tasks of a step. */
+static inline void trace_step(world *w)
+{
+    if (w->trace) {
+        trace_note_step(w);
+    }
+}
 
 /* world.c */
 world *world_search(const pto_runtime *rt);

@@ -2,6 +2,7 @@
  * other ranks. For docs/scale.md; bench/mpi/scale.py draws its output.
  *
  *     scale cholesky|stencil RANKS EVERY        every rank has EVERY x EVERY tiles (16; 4 for stencil)
+ *     scale panel RANKS                         one tile of a panel, without and with a tree
  *
  * One line for each of a few ranks, without and with ranges (pto_mpi_only). Ranks form a square. */
 #include <pto/mpi.h>
@@ -32,6 +33,7 @@ typedef struct run {
     int64_t every; /* of a rank, along a side */
     int side;      /* ranks along a side */
     bool ranges;
+    bool trees; /* panels are broadcast (pto_mpi_broadcast) */
 } run;
 
 static pto_status tile_at(const pto_tensor *a, int64_t i, int64_t j, pto_tensor *t)
@@ -76,6 +78,20 @@ static pto_status panel(const run *r, const pto_tensor *a, int64_t k)
     return PTO_OK;
 }
 
+/* Tile [i, k] updates row i, right of it, and column i. */
+static pto_status spread_panel(const run *r, const pto_tensor *a, int64_t k)
+{
+    for (int64_t i = k + 1; i < r->tiles; i++) {
+        pto_tensor from, row, column;
+        PTO_TRY(tile_at(a, i, k, &from));
+        PTO_TRY(pto_tensor_view(a, (int64_t[]){i * TILE, (k + 1) * TILE},
+                                (int64_t[]){TILE, (i - k) * TILE}, &row));
+        PTO_TRY(below(a, i, i, r->tiles, &column));
+        PTO_TRY(pto_mpi_broadcast(r->rt, &from, pto_input(&row), pto_input(&column)));
+    }
+    return PTO_OK;
+}
+
 static pto_status cholesky(const run *r)
 {
     pto_tensor a, column, other;
@@ -92,6 +108,9 @@ static pto_status cholesky(const run *r)
             }
         } else {
             PTO_TRY(panel(r, &a, k));
+        }
+        if (r->trees) {
+            PTO_TRY(spread_panel(r, &a, k));
         }
         for (int64_t j = k + 1; j < r->tiles; j++) {
             if (!r->ranges) {
@@ -179,9 +198,37 @@ static pto_status stencil(run *r)
     return pto_mpi_wait(r->rt);
 }
 
-static pto_status count(const char *name, int ranks, int rank, int64_t every, bool ranges)
+/* One tile of a panel and the tasks that read it: how often does its owner send it? */
+static pto_status one_panel_tile(const run *r)
 {
-    run r = {.every = every, .ranges = ranges};
+    pto_tensor a, from, to, row, column;
+    const int64_t n = r->tiles * TILE, i = r->side, k = 0;
+    PTO_TRY(pto_mpi_tensor(r->rt, PTO_FLOAT64, 2, (int64_t[]){n, n},
+                           &(pto_mpi_layout){.tile = {TILE, TILE}, .grid = {r->side, r->side}},
+                           &a));
+    PTO_TRY(tile_at(&a, i, k, &from));
+    PTO_TRY(pto_mpi_submit(r->rt, r->kernel, pto_inout(&from)));
+    if (r->trees) {
+        PTO_TRY(pto_tensor_view(&a, (int64_t[]){i * TILE, (k + 1) * TILE},
+                                (int64_t[]){TILE, (i - k) * TILE}, &row));
+        PTO_TRY(below(&a, i, i, r->tiles, &column));
+        PTO_TRY(pto_mpi_broadcast(r->rt, &from, pto_input(&row), pto_input(&column)));
+    }
+    for (int64_t j = k + 1; j <= i; j++) {
+        PTO_TRY(tile_at(&a, i, j, &to));
+        PTO_TRY(pto_mpi_submit(r->rt, r->kernel, pto_input(&from), pto_inout(&to)));
+    }
+    for (int64_t j = i; j < r->tiles; j++) {
+        PTO_TRY(tile_at(&a, j, i, &to));
+        PTO_TRY(pto_mpi_submit(r->rt, r->kernel, pto_input(&from), pto_inout(&to)));
+    }
+    return pto_mpi_wait(r->rt);
+}
+
+static pto_status count(const char *name, int ranks, int rank, int64_t every, bool ranges,
+                        bool trees)
+{
+    run r = {.every = every, .ranges = ranges, .trees = trees};
     pto_config config = PTO_CONFIG_INIT;
     config.workers = PTO_NO_WORKERS;
     while (r.side * r.side < ranks) {
@@ -194,15 +241,18 @@ static pto_status count(const char *name, int ranks, int rank, int64_t every, bo
                                                    .count_ranks = ranks}));
     PTO_TRY(pto_kernel_register(r.rt, "nothing", PTO_VECTOR, nothing, NULL, &r.kernel));
     const double begin = now();
-    PTO_TRY(strcmp(name, "cholesky") == 0 ? cholesky(&r) : stencil(&r));
+    PTO_TRY(strcmp(name, "cholesky") == 0 ? cholesky(&r)
+            : strcmp(name, "panel") == 0  ? one_panel_tile(&r)
+                                          : stencil(&r));
     const double seconds = now() - begin;
     pto_mpi_stats s;
     PTO_TRY(pto_mpi_get_stats(r.rt, &s));
-    printf("%s ranks=%d rank=%d tiles=%lld ranges=%d tasks=%llu others=%llu skipped=%llu sent=%llu "
+    printf("%s ranks=%d rank=%d tiles=%lld ranges=%d trees=%d tasks=%llu others=%llu skipped=%llu "
+           "sent=%llu "
            "received=%llu "
            "bytes_sent=%llu bytes_received=%llu own=%llu cache=%llu scratch=%llu tables=%llu "
            "submit_s=%.6f\n",
-           name, ranks, rank, (long long)r.tiles, ranges, (unsigned long long)s.tasks,
+           name, ranks, rank, (long long)r.tiles, ranges, trees, (unsigned long long)s.tasks,
            (unsigned long long)s.others, (unsigned long long)s.skipped, (unsigned long long)s.sent,
            (unsigned long long)s.received, (unsigned long long)s.bytes_sent,
            (unsigned long long)s.bytes_received, (unsigned long long)s.bytes_tiles,
@@ -221,8 +271,12 @@ int main(int argc, char **argv)
     /* A corner, the middle and the last one: the last one has most to do in a factorization. */
     const int which[] = {0, ranks / 2, ranks - 1};
     pto_status status = ranks > 0 && every > 0 ? PTO_OK : pto_fail(PTO_BAD_PARAM, "ranks, tiles");
-    for (int i = 0; i < 6 && status == PTO_OK; i++) {
-        status = count(name, ranks, which[i % 3], every, i >= 3);
+    const bool panel = strcmp(name, "panel") == 0; /* the owner of the tile is rank 0 */
+    for (int i = 0; i < 2 && panel && status == PTO_OK; i++) {
+        status = count(name, ranks, 0, 4, false, i == 1);
+    }
+    for (int i = 0; i < 6 && !panel && status == PTO_OK; i++) {
+        status = count(name, ranks, which[i % 3], every, i >= 3, strcmp(name, "cholesky") == 0);
     }
     if (status != PTO_OK) {
         fprintf(stderr, "scale: %s: %s\n", pto_status_text(status), pto_error_detail());

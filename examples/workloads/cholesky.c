@@ -73,7 +73,7 @@ static pto_status factor(workload_job *job, const kernels *kernel, const pto_ten
                          int64_t tile)
 {
     const int64_t tiles = matrix_tiles(a->shape[0], tile);
-    pto_tensor kk, ik, jk, ii, ij;
+    pto_tensor kk, ik, jk, ii, ij, row, column;
     uint64_t tasks = 0;
     for (int64_t k = 0; k < tiles; k++) {
         PTO_TRY(matrix_tile(a, tile, k, k, &kk));
@@ -81,6 +81,14 @@ static pto_status factor(workload_job *job, const kernels *kernel, const pto_ten
         for (int64_t i = k + 1; i < tiles; i++) {
             PTO_TRY(matrix_tile(a, tile, i, k, &ik));
             PTO_TRY(workload_submit(job, kernel->trsm, pto_input(&kk), pto_inout(&ik)));
+            if (job->mpi) { /* it updates row i and column i: its owner need not send it to each of them */
+                PTO_TRY(pto_tensor_slice(a, 0, i * tile, i * tile + ik.shape[0], 1, &row));
+                PTO_TRY(pto_tensor_slice(&row, 1, (k + 1) * tile, i * tile + ik.shape[0], 1, &row));
+                PTO_TRY(pto_tensor_slice(a, 0, i * tile, a->shape[0], 1, &column));
+                PTO_TRY(pto_tensor_slice(&column, 1, i * tile, i * tile + ik.shape[0], 1, &column));
+                const pto_param readers[] = {pto_input(&row), pto_input(&column)};
+                PTO_TRY(job->mpi->broadcast(job->rt, &ik, readers, 2, __FILE__, __LINE__));
+            }
         }
         tasks += (uint64_t)(tiles - k);
         for (int64_t i = k + 1; i < tiles; i++) {

@@ -49,6 +49,8 @@ typedef struct workload_mpi {
                          const char *file, int line);
     pto_status (*scatter)(pto_runtime *rt, const pto_tensor *t, int root, const void *from,
                           uint64_t bytes, const char *file, int line);
+    pto_status (*broadcast)(pto_runtime *rt, const pto_tensor *t, const pto_param *readers,
+                            size_t n_readers, const char *file, int line);
 } workload_mpi;
 
 typedef struct workload {

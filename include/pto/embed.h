@@ -1,5 +1,5 @@
 /* pto/embed.h - what a binding of another language needs besides: when memory may be freed, signals
- * and other events during a wait, and memory that outlives its runtime.
+ * and other events during a wait, memory that outlives its runtime, and traces of several processes.
  *
  * A language with a garbage collector keeps the memory of a task alive until the task is complete. A
  * watcher would tell it, but on the thread of the kernel, and for every task. The watermark tells the
@@ -60,6 +60,49 @@ PTO_API PTO_MUST_CHECK pto_status pto_wait_unused_at(pto_runtime *rt, const pto_
  * leaves it mapped, and the caller unmaps it with munmap(*memory, *bytes). For a language in which a
  * kernel can keep a reference to its argument that nobody can revoke. */
 PTO_API PTO_MUST_CHECK pto_status pto_detach_heaps(pto_runtime *rt, void **memory, size_t *bytes);
+
+/* ---- One trace of several processes -------------------------------------------------------------- */
+
+/* What a note is about. A library that runs one program in several processes, its ranks, adds notes to the
+ * trace of each: how the clocks of the ranks relate, and which tasks are the two ends of a message.
+ * pto_trace_merge (pto/trace.h) makes one trace of all of them. */
+typedef enum pto_note_kind {
+    PTO_NOTE_RANK, /* this process is rank `peer` of `number` */
+    PTO_NOTE_STEP, /* tasks from now on belong to step `number`; steps rise, and are the same on all ranks */
+    PTO_NOTE_SEND,    /* `task` sends message `number` to rank `peer` */
+    PTO_NOTE_RECEIVE, /* `task` receives message `number` from rank `peer` */
+    PTO_NOTE_ASKED, /* question `number` to rank `peer`: `ticks` is the middle between question and
+                          answer, `error` half of the time between them, in ticks */
+    PTO_NOTE_ANSWERED, /* question `number` of rank `peer` was answered at `ticks` */
+} pto_note_kind;
+
+#define PTO_NOTE_KINDS (PTO_NOTE_ANSWERED + 1)
+
+/* A note in the trace of a rank. What a kind does not need is zero. */
+typedef struct pto_note {
+    pto_note_kind kind;
+    uint32_t peer;
+    uint64_t number;
+    pto_task task;
+    uint64_t ticks, error;
+} pto_note;
+
+/* Returns the time of the trace, in ticks of its own; 0 if the runtime is not traced. */
+PTO_API uint64_t pto_trace_clock(const pto_runtime *rt);
+
+/* Adds a note to the trace. Does nothing if the runtime is not traced. Both are for the orchestrating
+ * thread. */
+PTO_API void pto_trace_note(pto_runtime *rt, const pto_note *note);
+
+/* Gets the trace of a runtime: `bytes` are those of a .ptrace, and `path` is the file that was asked for. Both
+ * are gone afterwards. */
+typedef pto_status (*pto_trace_writer)(void *user, const char *path, const void *bytes,
+                                       size_t n_bytes);
+
+/* Sets a function that gets the trace instead of a file, when the runtime is destroyed. What it returns
+ * is what pto_runtime_destroy says about the trace. NULL removes it. */
+PTO_API PTO_MUST_CHECK pto_status pto_set_trace_writer(pto_runtime *rt, pto_trace_writer write,
+                                                       void *user);
 
 #ifdef __cplusplus
 }

@@ -24,6 +24,8 @@
 #ifndef PTO_TRACE_H
 #define PTO_TRACE_H
 
+#include <stddef.h>
+
 #include <pto/status.h>
 
 #ifdef __cplusplus
@@ -35,6 +37,26 @@ extern "C" {
  * a newer version; the detail says where. PTO_SYSTEM if a file cannot be opened or written; `to` is
  * then unchanged. */
 PTO_API PTO_MUST_CHECK pto_status pto_trace_convert(const char *from, const char *to);
+
+/* The trace of one rank of a program on several: the bytes of a .ptrace, or, if `bytes` is NULL, the file
+ * `name`. */
+typedef struct pto_trace_part {
+    const char *name; /* of the file, and for error details */
+    const void *bytes;
+    size_t n_bytes;
+} pto_trace_part;
+
+/* Merges the traces of ranks into one, in the format of the extension of `to`. The threads of all ranks are
+ * beside each other, tasks are in the order of the program, and messages are edges between them. Times
+ * are those of the clock of the lowest rank: the ranks compared their clocks at begin and end, and
+ * "clock_error_ns" of the trace bounds the error, if clocks drift evenly in between. Ring usage and
+ * lifetimes of memory are left out: they are in the traces of the ranks. Errors as for
+ * pto_trace_convert; PTO_BAD_PARAM if a part is not the trace of a rank, or a rank is there twice.
+ *
+ * A program on MPI (pto/mpi.h) does this by itself: with PTO_TRACE=run.html, rank 0 writes the trace of
+ * all ranks to run.html when MPI is finalized. */
+PTO_API PTO_MUST_CHECK pto_status pto_trace_merge(const pto_trace_part *parts, size_t n_parts,
+                                                  const char *to);
 
 #ifdef __cplusplus
 }

@@ -75,9 +75,10 @@ static void put_node(const ptoi_ptrace *trace, uint64_t i, FILE *out)
 
 int ptoi_export_dot(const ptoi_ptrace *trace, FILE *out)
 {
-    static const char *const looks[] = {"", " [style=dashed, label=\"WAR\"]",
-                                        " [style=dotted, label=\"WAW\"]",
-                                        " [color=gray, label=\"after\"]"};
+    static const char *const looks[] = {
+        "", " [style=dashed, label=\"WAR\"]", " [style=dotted, label=\"WAW\"]",
+        " [color=gray, label=\"after\"]", " [color=blue, label=\"message\"]"};
+    _Static_assert(sizeof looks / sizeof *looks == PTRACE_EDGE_KINDS, "a look for each kind");
     fputs("digraph run {\n  node [shape=box, fontname=\"sans-serif\", fontsize=10];\n"
           "  edge [fontname=\"sans-serif\", fontsize=8];\n",
           out);

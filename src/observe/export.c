@@ -78,6 +78,30 @@ int ptoi_export_ptrace(const ptoi_ptrace *trace, FILE *out)
     return 0;
 }
 
+static void count_bytes(void *context, const void *bytes, size_t n)
+{
+    (void)bytes;
+    *(size_t *)context += n;
+}
+
+static void copy_bytes(void *context, const void *bytes, size_t n)
+{
+    char **at = context;
+    memcpy(*at, bytes, n);
+    *at += n;
+}
+
+char *ptoi_export_bytes(const ptoi_ptrace *trace, size_t *n)
+{
+    *n = 0;
+    write_bytes(trace, count_bytes, n);
+    char *bytes = malloc(*n), *at = bytes;
+    if (bytes) {
+        write_bytes(trace, copy_bytes, &at);
+    }
+    return bytes;
+}
+
 /* ---- HTML: the page with the bytes of the .ptrace in it ---- */
 
 typedef struct base64 {
@@ -337,15 +361,20 @@ pto_status ptoi_export_check(const char *path)
     return why ? refuse("write", path, why) : PTO_OK;
 }
 
+pto_status ptoi_export_format(const char *path)
+{
+    return format_of(path)
+               ? PTO_OK
+               : ptoi_fail(PTO_BAD_PARAM,
+                           "trace: '%s' does not end in .ptrace, .html, .json or .dot", path);
+}
+
 pto_status pto_trace_convert(const char *from, const char *to)
 {
     if (!from || !to) {
         return ptoi_fail(PTO_NULL_ARGUMENT, "trace: %s is NULL", from ? "to" : "from");
     }
-    if (!format_of(to)) {
-        return ptoi_fail(PTO_BAD_PARAM, "trace: '%s' does not end in .ptrace, .html, .json or .dot",
-                         to);
-    }
+    PTO_TRY(ptoi_export_format(to));
     ptoi_ptrace trace;
     PTO_TRY(ptoi_ptrace_open(from, &trace));
     const pto_status status = ptoi_export(&trace, to);

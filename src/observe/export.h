@@ -8,7 +8,7 @@
 
 /* ---- orchestrator/trace_build.c ---- */
 
-#define PTOI_BUILT_PIECES 16
+#define PTOI_BUILT_PIECES 24
 
 /* A trace built from logs. Some of its arrays are the logs of the runtime. */
 typedef struct ptoi_built_trace {
@@ -48,6 +48,12 @@ pto_status ptoi_failures_find(ptoi_built_trace *built, ptrace_failure *failed, u
 
 /* Writes the trace in the format of the extension. On failure an existing file is unchanged. */
 pto_status ptoi_export(const ptoi_ptrace *trace, const char *path);
+
+/* The bytes of the .ptrace, which the caller frees; NULL: no memory. */
+char *ptoi_export_bytes(const ptoi_ptrace *trace, size_t *n);
+
+/* PTO_BAD_PARAM if the extension is that of no format. */
+pto_status ptoi_export_format(const char *path);
 
 /* Checks before a run whether the file could be written now. */
 pto_status ptoi_export_check(const char *path);

@@ -233,11 +233,31 @@ static void put_marks(chart *c)
     }
 }
 
+/* The thread that submitted a task: of several ranks each has one. merge.c names lanes and numbers tasks by
+ * rank. */
+static uint64_t submitter_of(const chart *c, const ptrace_task *t, bool ranks)
+{
+    char name[32];
+    snprintf(name, sizeof name, "rank %u ", (unsigned)(t->task >> 48));
+    for (uint32_t l = 0; ranks && l < c->trace->n_lanes; l++) {
+        const ptrace_lane *lane = &c->trace->lanes[l];
+        if (lane->kind == PTRACE_LANE_ORCHESTRATOR &&
+            !strncmp(ptoi_ptrace_string(c->trace, lane->name), name, strlen(name))) {
+            return l + UINT64_C(1);
+        }
+    }
+    return 1;
+}
+
 static void put_submits(chart *c)
 {
+    uint32_t orchestrators = 0;
+    for (uint32_t l = 0; l < c->trace->n_lanes; l++) {
+        orchestrators += c->trace->lanes[l].kind == PTRACE_LANE_ORCHESTRATOR;
+    }
     for (uint64_t i = 0; i < c->trace->n_tasks; i++) {
         const ptrace_task *t = &c->trace->tasks[i];
-        begin(c, "X", "submit", 1, t->called);
+        begin(c, "X", "submit", submitter_of(c, t, orchestrators > 1), t->called);
         put_name(c, "submit");
         put_time(c->out, "dur", ptoi_ptrace_span(t->called, t->submitted));
         put_about(c, t);
@@ -281,9 +301,12 @@ static void put_flows(chart *c)
         /* A flow binds to the slice that encloses its time. The end of a slice is outside of it. */
         const ptoi_task_run *a = &c->rows.runs[from], *b = &c->rows.runs[c->rows.run_of[e->to]];
         const char *kind = ptoi_ptrace_edges[e->kind];
-        begin(c, "s", kind, thread_of(c, a), a->end - (a->end > a->start));
+        const uint64_t before_a = a->end - (a->end > a->start),
+                       before_b = b->end - (b->end > b->start);
+        const bool message = e->kind == PTRACE_MESSAGE;
+        begin(c, "s", kind, thread_of(c, a), message ? a->start : before_a);
         fprintf(c->out, ",\"name\":\"%s\",\"id\":%" PRIu64 "}", kind, i);
-        begin(c, "f", kind, thread_of(c, b), b->start);
+        begin(c, "f", kind, thread_of(c, b), message ? before_b : b->start);
         fprintf(c->out, ",\"bp\":\"e\",\"name\":\"%s\",\"id\":%" PRIu64 "}", kind, i);
     }
 }

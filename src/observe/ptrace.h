@@ -23,6 +23,7 @@
  *     LABELS.task ──> TASKS; .text ──> STRINGS
  *     RANGES.first_task, tasks ──> TASKS; .name ──> STRINGS; .parent ──> RANGES
  *     DEVICES.arg ──> ARGS; .name ──> STRINGS
+ *     NOTES.task ──> TASKS
  *
  * Tasks are in order of submission, and an edge leads from an earlier task to a later one. So a
  * pass over TASKS reaches every producer before its consumers.
@@ -84,13 +85,14 @@ typedef struct ptrace_section {
     X(FAILURES, 14, failures, ptrace_failure, 24)                                                  \
     X(LABELS, 15, labels, ptrace_label, 8)                                                         \
     X(RANGES, 16, ranges, ptrace_range, 32)                                                        \
-    X(DEVICES, 17, devices, ptrace_device, 8)
+    X(DEVICES, 17, devices, ptrace_device, 8)                                                      \
+    X(NOTES, 18, notes, ptrace_note, 40)
 
 enum {
 #define PTRACE_SECTION_ENUM(name, number, field, type, bytes) PTRACE_##name = (number),
     PTRACE_SECTION_MAP(PTRACE_SECTION_ENUM)
 #undef PTRACE_SECTION_ENUM
-        PTRACE_SECTIONS = PTRACE_DEVICES,
+        PTRACE_SECTIONS = PTRACE_NOTES,
     PTRACE_FIRST_SECTIONS = PTRACE_CAPS, /* every file has these; later ones only if not empty */
 };
 
@@ -147,6 +149,10 @@ typedef enum ptrace_outcome {
  * know. */
 #define PTRACE_INLINE 1u
 
+/* Another one: one end of a message between ranks. It is pending until the message has passed, which is no
+ * work. */
+#define PTRACE_TRANSFER 2u
+
 /*      called    submitted      ready                 start                end         retired
  *        |──submit──|──waits for──|──waits for a worker──|──────runs──────────|──kept──────|
  *         (blocked)     producers                                                          slot and
@@ -169,7 +175,7 @@ typedef struct ptrace_task {
     uint16_t args;
     uint8_t level;   /* ring level */
     uint8_t outcome; /* ptrace_outcome */
-    uint32_t flags;  /* PTRACE_INLINE */
+    uint32_t flags;  /* PTRACE_INLINE, PTRACE_TRANSFER */
 } ptrace_task;
 
 /* X(NAME, text, words for the page: the later task ...) */
@@ -177,7 +183,8 @@ typedef struct ptrace_task {
     X(RAW, "RAW", "reads what the other wrote")                                                    \
     X(WAR, "WAR", "overwrites what the other still had to read")                                   \
     X(WAW, "WAW", "overwrites what the other wrote")                                               \
-    X(AFTER, "after", "was ordered after it") /* pto_after */
+    X(AFTER, "after", "was ordered after it")             /* pto_after */                          \
+    X(MESSAGE, "message", "receives what the other sent") /* merged traces: see merge.c */
 
 typedef enum ptrace_edge_kind {
 #define PTRACE_EDGE_ENUM(name, text, words) PTRACE_##name,
@@ -192,7 +199,8 @@ typedef enum ptrace_edge_kind {
  * reason (RAW, then WAW, WAR, after) and the first two arguments that share a byte for that reason.
  * The edge exists even if `from` was complete when `to` was submitted. An access that a later write
  * covers completely has no further edges: that write has them. And a read has no WAR edge to a
- * second write of the same region: the first one has it. */
+ * second write of the same region: the first one has it. A message leads from the begin of `from` to the
+ * end of `to`: a receive may begin before its send. */
 typedef struct ptrace_edge {
     uint32_t from; /* in TASKS; PTRACE_NONE: a task that is not in the file */
     uint32_t to;
@@ -325,6 +333,17 @@ typedef struct ptrace_device {
     uint32_t arg;  /* in ARGS */
     uint32_t name; /* in STRINGS: "sim:0" */
 } ptrace_device;
+
+/* A note about a rank, in the order in which they were made (pto_trace_note). A merged trace has none. */
+typedef struct ptrace_note {
+    uint64_t number;
+    uint64_t at, error; /* of PTO_NOTE_ASKED and PTO_NOTE_ANSWERED */
+    uint32_t task; /* in TASKS: of PTO_NOTE_SEND and PTO_NOTE_RECEIVE; of PTO_NOTE_STEP the first
+                            task, or the number of tasks if none followed; else PTRACE_NONE */
+    uint32_t peer;
+    uint32_t kind; /* pto_note_kind */
+    uint32_t zero;
+} ptrace_note;
 
 /* A range of the program (pto_range_begin). In order of begin, so parents come before the ranges
  * inside them. Tasks first_task to first_task + tasks - 1 were submitted in it. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <pto/config.h>
+#include <pto/embed.h>
 #include <pto/pto.h>
 
 /* ---- Sections ---- */
@@ -312,6 +313,11 @@ static pto_status check_names(const reader *r)
         if (i && t->devices[i].arg <= t->devices[i - 1].arg) {
             return bad(r, "DEVICES", i, "arg", t->devices[i].arg, t->devices[i - 1].arg);
         }
+    }
+    for (uint64_t i = 0; i < t->n_notes; i++) {
+        const ptrace_note *note = &t->notes[i];
+        BELOW("NOTES", i, note, kind, (uint64_t)PTO_NOTE_KINDS)
+        INDEX("NOTES", i, note, task, t->n_tasks + (note->kind == PTO_NOTE_STEP))
     }
     for (uint64_t i = 0; i < t->n_ranges; i++) {
         const ptrace_range *range = &t->ranges[i];

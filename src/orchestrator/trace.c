@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -76,7 +77,8 @@ static bool reserve_all(ptoi_trace *trace)
                         false) &&
                 reserve(&trace->lives, limit + few, sizeof(ptrace_life), false, false) &&
                 reserve(&trace->texts, limit + few, sizeof(ptoi_traced_text) + PTO_LABEL_BYTES,
-                        false, false);
+                        false, false) &&
+                reserve(&trace->notes, limit + few, sizeof(ptoi_traced_note), false, false);
     for (uint32_t i = 0; good && i < trace->n_ran; i++) {
         good = reserve(&trace->ran[i], limit * 2 + few, sizeof(ptoi_ran), true, trace->shared);
     }
@@ -167,8 +169,9 @@ void ptoi_trace_free(pto_runtime *rt)
     if (!trace) {
         return;
     }
-    ptoi_log *const logs[] = {&trace->tasks,   &trace->descs,   &trace->dims,  &trace->events,
-                              &trace->retires, &trace->samples, &trace->lives, &trace->texts};
+    ptoi_log *const logs[] = {&trace->tasks,  &trace->descs,   &trace->dims,
+                              &trace->events, &trace->retires, &trace->samples,
+                              &trace->lives,  &trace->texts,   &trace->notes};
     for (size_t i = 0; i < sizeof logs / sizeof(ptoi_log *); i++) {
         release(logs[i]);
     }
@@ -458,7 +461,42 @@ void ptoi_trace_text(pto_runtime *rt, ptoi_traced_kind kind, pto_task task, cons
     }
 }
 
+uint64_t pto_trace_clock(const pto_runtime *rt)
+{
+    return rt ? ptoi_trace_now(rt) : 0;
+}
+
+void pto_trace_note(pto_runtime *rt, const pto_note *note)
+{
+    ptoi_traced_note *at = rt && rt->trace ? ptoi_log_add(&rt->trace->notes, sizeof *at) : NULL;
+    if (at) {
+        *at = (ptoi_traced_note){*note, rt->trace->n_tasks};
+    }
+}
+
+pto_status pto_set_trace_writer(pto_runtime *rt, pto_trace_writer write, void *user)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "set a writer of traces"));
+    if (rt->trace) {
+        rt->trace->write = write;
+        rt->trace->write_user = user;
+    }
+    return PTO_OK;
+}
+
 /* ---- The end ---- */
+
+/* Hands the bytes of the file to the writer. */
+static pto_status hand_over(const ptoi_trace *trace, const ptoi_ptrace *built)
+{
+    size_t n = 0;
+    char *bytes = ptoi_export_bytes(built, &n);
+    const pto_status status = bytes ? trace->write(trace->write_user, trace->path, bytes, n)
+                                    : ptoi_fail(PTO_OUT_OF_MEMORY,
+                                                "trace: no memory to hand it over");
+    free(bytes);
+    return status;
+}
 
 pto_status ptoi_trace_finish(pto_runtime *rt)
 {
@@ -472,7 +510,8 @@ pto_status ptoi_trace_finish(pto_runtime *rt)
     ptoi_built_trace built;
     pto_status status = ptoi_trace_build(rt, &built);
     if (status == PTO_OK) {
-        status = ptoi_export(&built.trace, rt->trace->path);
+        status = rt->trace->write ? hand_over(rt->trace, &built.trace)
+                                  : ptoi_export(&built.trace, rt->trace->path);
         ptoi_built_free(&built);
     }
     return status;

@@ -20,6 +20,8 @@
 #ifndef PTOI_TRACE_H
 #define PTOI_TRACE_H
 
+#include <pto/embed.h>
+
 #include "observe/log.h"
 #include "observe/ptrace.h"
 #include "orchestrator/runtime.h"
@@ -97,6 +99,12 @@ static inline const ptoi_traced_text *ptoi_traced_text_next(const ptoi_traced_te
                                                     (text->bytes + 7u) / 8);
 }
 
+/* A note about a rank (pto_trace_note). */
+typedef struct ptoi_traced_note {
+    pto_note note;
+    uint32_t n_tasks; /* tasks traced before it */
+} ptoi_traced_note;
+
 #define PTOI_TRACE_DESCS 1024  /* a power of two */
 #define PTOI_TRACE_GUESSES 256 /* a power of two */
 
@@ -110,6 +118,7 @@ typedef struct ptoi_trace {
     ptoi_log samples;                   /* ptoi_traced_sample */
     ptoi_log lives;                     /* ptrace_life, times in ticks */
     ptoi_log texts;                     /* ptoi_traced_text */
+    ptoi_log notes;                     /* ptoi_traced_note */
     uint32_t known[PTOI_TRACE_DESCS];   /* by hash: a descriptor with that hash, plus one */
     uint32_t guess[PTOI_TRACE_GUESSES]; /* by kernel and argument: its last descriptor, plus one */
     uint32_t n_tasks;
@@ -124,6 +133,9 @@ typedef struct ptoi_trace {
     uint64_t origin_ns;             /* and in wall-clock time */
     char *path;                     /* of the file */
     size_t path_bytes;
+    /* Gets the trace instead of the file; NULL: none. */
+    pto_trace_writer write;
+    void *write_user;
 } ptoi_trace;
 
 /* Begins a trace if the settings ask for one. Called before any thread starts. */

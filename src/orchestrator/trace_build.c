@@ -445,7 +445,8 @@ static void find_ready(maker *m)
 static uint64_t lost_by_orchestrator(const ptoi_trace *log)
 {
     return log->tasks.lost + log->descs.lost + log->dims.lost + log->events.lost +
-           log->retires.lost + log->samples.lost + log->lives.lost + log->texts.lost;
+           log->retires.lost + log->samples.lost + log->lives.lost + log->texts.lost +
+           log->notes.lost;
 }
 
 /* The lane of a log. The orchestrating thread, whose log follows those of the workers, is lane
@@ -650,6 +651,36 @@ static void make_lives(maker *m)
     m->built->trace.n_lives = n;
 }
 
+/* ---- Notes about ranks ---- */
+
+static pto_status make_notes(maker *m)
+{
+    const ptoi_traced_note *from = (const void *)m->log->notes.memory;
+    const uint64_t n = m->log->notes.used / sizeof *from;
+    ptrace_note *notes = n ? ptoi_built_memory(m->built, n * sizeof *notes) : NULL;
+    if (n && !notes) {
+        return no_memory("notes", n);
+    }
+    for (uint64_t i = 0; i < n; i++, from++) {
+        const pto_note *note = &from->note;
+        const bool ends = note->kind == PTO_NOTE_SEND || note->kind == PTO_NOTE_RECEIVE;
+        notes[i] = (ptrace_note){.number = note->number,
+                                 .at = time_ns(m, note->ticks),
+                                 .error = span_ns(m, note->error),
+                                 .task = ends ? index_of_task(m, note->task)
+                                         : note->kind == PTO_NOTE_STEP ? from->n_tasks
+                                                                       : PTRACE_NONE,
+                                 .peer = note->peer,
+                                 .kind = note->kind};
+        if (ends && notes[i].task != PTRACE_NONE) { /* else it was lost, and counted */
+            m->tasks[notes[i].task].flags |= PTRACE_TRANSFER;
+        }
+    }
+    m->built->trace.notes = notes;
+    m->built->trace.n_notes = n;
+    return PTO_OK;
+}
+
 /* ---- Labels and ranges ---- */
 
 typedef struct namer {
@@ -803,6 +834,7 @@ static pto_status make(maker *m)
     PTO_TRY(ptoi_edges_find(m->built, m->tasks, &afters, m->rt->settings.config.overlap_budget));
     find_ready(m);
     PTO_TRY(make_names_of_tasks(m));
+    PTO_TRY(make_notes(m));
     make_devices(m);
     m->built->trace.strings = m->texts.at;
     m->built->trace.n_strings = m->texts.used;

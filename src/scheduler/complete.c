@@ -65,6 +65,14 @@ void ptoi_scheduler_rouse(ptoi_scheduler *s, uint32_t index)
     }
 }
 
+/* Whether a task should begin before another one: a copy or a message before a kernel, since it runs beside
+ * that. */
+static inline bool goes_first(const ptoi_view *view, uint32_t index, uint32_t other)
+{
+    return ptoi_slot_header_of(&view->slots[index]).lane == PTO_ACCELERATOR &&
+           ptoi_slot_header_of(&view->slots[other]).lane != PTO_ACCELERATOR;
+}
+
 /* Resolves the tasks of a list that was taken. */
 static inline __attribute__((always_inline)) void resolve_list(ptoi_scheduler *s,
                                                                ptoi_worker *worker, uint32_t list)
@@ -80,6 +88,10 @@ static inline __attribute__((always_inline)) void resolve_list(ptoi_scheduler *s
         }
         if (worker && worker->next == PTOI_NONE &&
             ptoi_worker_serves(worker, ptoi_slot_header_of(&view->slots[index]).lane)) {
+            worker->next = index;
+        } else if (worker && worker->next != PTOI_NONE && goes_first(view, index, worker->next) &&
+                   ptoi_worker_serves(worker, PTO_ACCELERATOR)) {
+            ptoi_scheduler_offer(s, worker->next);
             worker->next = index;
         } else {
             ptoi_scheduler_offer(s, index);

@@ -81,13 +81,17 @@ static inline void run(ptoi_worker *worker, uint32_t index)
 
 /* ---- The next task ---- */
 
+/* The last type comes first, which is PTO_ACCELERATOR: copies and messages run beside kernels, so they begin
+ * before these. */
 static __attribute__((noinline)) uint32_t pop(ptoi_worker *worker, uint32_t epoch)
 {
-    for (uint32_t types = ptoi_worker_types(worker); types; types &= types - 1) {
-        const uint32_t index = ptoi_queue_pop(&worker->queues[__builtin_ctz(types)]);
+    for (uint32_t types = ptoi_worker_types(worker); types;) {
+        const uint32_t type = 31u - (uint32_t)__builtin_clz(types);
+        const uint32_t index = ptoi_queue_pop(&worker->queues[type]);
         if (index != PTOI_NONE) {
             return index;
         }
+        types ^= 1u << type;
     }
     worker->ready_epoch = epoch;
     return PTOI_NONE;

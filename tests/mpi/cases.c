@@ -315,6 +315,80 @@ static int counted(void)
     return end();
 }
 
+/* How many messages a tile takes to all ranks of a row and a column of a grid of so many, and how many of them the
+ * owner sends; counted without these ranks. */
+static void count_tree(int side, uint64_t *all, uint64_t *owner)
+{
+    *all = *owner = 0;
+    for (int rank = 0; rank < side * side; rank++) {
+        pto_mpi_stats stats;
+        pto_tensor a, x, row, column;
+        const int64_t n = side;
+        begin(&(pto_mpi_config){
+            .size = sizeof(pto_mpi_config), .count_rank = rank, .count_ranks = side * side});
+        CHECK(pto_mpi_tensor(rt, PTO_INT32, 2, (int64_t[]){n, n},
+                             &(pto_mpi_layout){.tile = {1, 1}, .grid = {side, side}},
+                             &a) == PTO_OK);
+        CHECK(pto_tensor_view(&a, (int64_t[]){1, 1}, (int64_t[]){1, 1}, &x) == PTO_OK);
+        CHECK(pto_tensor_view(&a, (int64_t[]){1, 0}, (int64_t[]){1, n}, &row) == PTO_OK);
+        CHECK(pto_tensor_view(&a, (int64_t[]){0, 2}, (int64_t[]){n, 1}, &column) == PTO_OK);
+        CHECK(pto_mpi_submit(rt, touch, pto_inout(&x)) == PTO_OK);
+        CHECK(pto_mpi_broadcast(rt, &x, pto_input(&row), pto_input(&column)) == PTO_OK);
+        /* All of them have it: nothing is sent for a task. */
+        for (int64_t i = 0; i < n; i++) {
+            pto_tensor to;
+            CHECK(pto_tensor_view(&a, (int64_t[]){i, 2}, (int64_t[]){1, 1}, &to) == PTO_OK);
+            CHECK(pto_mpi_submit(rt, touch, pto_input(&x), pto_inout(&to)) == PTO_OK);
+        }
+        CHECK(pto_mpi_get_stats(rt, &stats) == PTO_OK);
+        CHECK(stats.sent <= 10 && stats.received <= 1);
+        *all += stats.received;
+        *owner = rank == side + 1 ? stats.sent : *owner;
+        CHECK(end() == 0);
+    }
+}
+
+static int trees(void)
+{
+    uint64_t all, owner;
+    for (int side = 4, log = 3; side <= 16; side *= 2, log++) {
+        count_tree(side, &all, &owner);
+        CHECK(all == 2 * (uint64_t)side - 2); /* the column meets the row, where x is not */
+        CHECK(owner == (uint64_t)log);
+    }
+    /* And with real messages, when the share has room for one tile only: the same numbers with and without. */
+    int32_t got[2][64], plain[4] = {0};
+    for (int with = 0; with < 2; with++) {
+        begin(&(pto_mpi_config){.size = sizeof(pto_mpi_config), .cache_bytes = 64});
+        const int ranks = pto_mpi_ranks(rt);
+        for (int i = 0; i < 5 * ranks; i++) {
+            pto_tensor from = tile(i % ranks);
+            CHECK(!with || pto_mpi_broadcast(rt, &from, pto_input(&line)) == PTO_OK);
+            for (int k = 0; k < ranks; k++) {
+                pto_tensor to = tile(k);
+                CHECK(k == i % ranks ||
+                      pto_mpi_submit(rt, add, pto_input(&from), pto_inout(&to)) == PTO_OK);
+            }
+        }
+        CHECK(pto_mpi_read(rt, &line, got[with], sizeof got[with]) == PTO_OK);
+        CHECK(!with || !memcmp(got[0], got[1], (size_t)ranks * 4 * sizeof(int32_t)));
+        pto_mpi_stats stats;
+        CHECK(pto_mpi_get_stats(rt, &stats) == PTO_OK);
+        CHECK(!with || stats.hits == 5 * ((uint64_t)ranks - 1)); /* each was sent ahead */
+        pto_tensor p, big;
+        const int64_t n = 40;
+        CHECK(pto_external_tensor(rt, plain, PTO_INT32, 1, (int64_t[]){4}, &p) == PTO_OK);
+        CHECK(pto_mpi_tensor(rt, PTO_INT32, 1, &n, &(pto_mpi_layout){.tile = {20}}, &big) ==
+              PTO_OK);
+        CHECK(pto_mpi_broadcast(rt, &p, pto_input(&line)) == PTO_BAD_PARAM);
+        CHECK(pto_mpi_refused(rt));
+        CHECK(pto_mpi_broadcast(rt, &big, pto_input(&line)) == PTO_TOO_LARGE);
+        CHECK(pto_mpi_refused(rt));
+        CHECK(end() == 0);
+    }
+    return 0;
+}
+
 /* One of two ranks that walk through a range submits something else there. */
 static int diverge_inside(void)
 {
@@ -405,6 +479,7 @@ static int run(const char *name)
            : !strcmp(name, "diverge")           ? diverge()
            : !strcmp(name, "ranges")            ? ranges()
            : !strcmp(name, "counted")           ? counted()
+           : !strcmp(name, "trees")             ? trees()
            : !strcmp(name, "scratch_heals")     ? scratch_heals()
            : !strcmp(name, "diverge_inside")    ? diverge_inside()
            : !strcmp(name, "leave_early")       ? leave_early()

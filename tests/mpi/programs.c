@@ -363,6 +363,34 @@ static pto_tensor part_of(test_rng *rng, const pto_tensor *whole)
     return t;
 }
 
+/* A view goes to owners of others. That changes nothing: the model does nothing. */
+static void broadcast(test_rng *rng, pto_runtime *rt)
+{
+    enum { MOST = 3 };
+    pto_tensor views[MOST];
+    pto_param readers[MOST];
+    const uint64_t n = below(rng, MOST + 1);
+    const thing *o = &things[below(rng, (uint64_t)n_things)];
+    if (o->temp && !o->written) {
+        return;
+    }
+    const pto_tensor t = random_view(rng, o);
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        const thing *of = &things[below(rng, (uint64_t)n_things)];
+        if (!of->temp || of->written) {
+            views[count] = random_view(rng, of);
+            readers[count] = pto_input(&views[count]);
+            count++;
+        }
+    }
+    const pto_status status = pto_mpi_broadcast_at(rt, &t, readers, count, __FILE__, __LINE__);
+    CHECK(status == PTO_OK || status == PTO_TOO_LARGE, "broadcast: %s", pto_error_detail());
+    if (status == PTO_TOO_LARGE) { /* its cache is tiny */
+        pto_mpi_refused(rt);
+    }
+}
+
 /* Submits a random task, and runs it in the model. */
 static void task(test_rng *rng, pto_runtime *rt, pto_kernel kernel, uint64_t number)
 {
@@ -608,6 +636,11 @@ static void program(uint64_t number)
                 case 9:
                 case 10:
                     tasks_in_range(&rng, rt, kernel, &tasks);
+                    break;
+                case 11:
+                case 12:
+                case 13:
+                    broadcast(&rng, rt);
                     break;
                 case 5:
                 case 6:

@@ -2,7 +2,7 @@
 # ranks.sh MPI MPIRUN PROGRAMS PTO PART
 #
 # Runs the programs of tests/mpi in the folder PROGRAMS, and workloads of the command PTO, on several
-# ranks. PART: random `programs`, the single `cases`, or whole `runs` of the command.
+# ranks. PART: random `programs`, the single `cases`, whole `runs` of the command, or their `traces`.
 set -u
 
 mpi=$1
@@ -83,7 +83,7 @@ single_cases() {
         fail "names prints something else"
 
     # One world after the other in the same processes.
-    ranks 3 "$programs/cases" different_configs refusals failures scratch_heals ranges counted
+    ranks 3 "$programs/cases" different_configs refusals failures scratch_heals ranges counted trees
     [ $status -eq 0 ] || fail "a case ends with status $status"
 
     # All ranks end with the same error, which names both lines.
@@ -133,6 +133,47 @@ whole_runs() {
     [ $status -eq 2 ] || fail "pto run reduce --mpi ends with status $status"
 }
 
+# merged NAME RANKS: checks the trace of all ranks, $work/NAME.
+merged() {
+    "$programs/../merged" "$work/$1" "$2" >"$work/out" 2>&1 || fail "the trace of $2 ranks is wrong"
+    [ "$(grep -c messages "$work/out")" = 1 ] && ! grep -q "^0 " "$work/out" ||
+        fail "the trace of $2 ranks has no messages"
+}
+
+# PTO_TRACE is all that it takes: rank 0 writes one trace of all ranks.
+traces() {
+    for n in 2 3 4; do
+        PTO_TRACE=$work/run.ptrace
+        export PTO_TRACE
+        ranks $n "$pto" run cholesky --mpi --small --workers 1
+        unset PTO_TRACE
+        [ $status -eq 0 ] || fail "a traced run on $n ranks ends with status $status"
+        merged run.ptrace $n
+    done
+    # Random programs: worlds one after the other, failures, temporaries, views across tiles.
+    PTO_TRACE=$work/random.ptrace
+    export PTO_TRACE
+    ranks 3 "$programs/programs" 4711 2
+    unset PTO_TRACE
+    [ $status -eq 0 ] || fail "traced random programs end with status $status"
+    for file in "$work"/random*.ptrace; do
+        merged "${file##*/}" 3
+    done
+    # A page has the messages too, and the report says how exact times are.
+    "$pto" trace html "$work/run.ptrace" -o "$work/run.html" >"$work/out" 2>&1 || fail "no page"
+    "$pto" trace report "$work/run.ptrace" >"$work/out" 2>&1
+    said 1 "messages .* between 4 ranks; times of different ranks are within"
+    said 1 "rank 3 orchestrator"
+    # A world that breaks leaves a file of each rank, which can be merged by hand.
+    PTO_TRACE=$work/broken.ptrace
+    export PTO_TRACE
+    ranks 3 "$programs/cases" one_cannot
+    unset PTO_TRACE
+    broke one_cannot
+    "$pto" trace merge "$work"/broken.rank-*.ptrace -o "$work/broken.html" >"$work/out" 2>&1 ||
+        fail "the traces of a broken world cannot be merged"
+}
+
 # A launcher that cannot even start `true` here (no shared memory, no pseudo-terminals) tells nothing
 # about the library.
 ranks 2 true
@@ -149,6 +190,7 @@ case $part in
 programs) random_programs ;;
 cases) single_cases ;;
 runs) whole_runs ;;
+traces) traces ;;
 *) fail "no part '$part'" ;;
 esac
 exit $bad

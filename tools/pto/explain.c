@@ -210,6 +210,10 @@ static void print_edge(const ptoi_ptrace *trace, const ptrace_edge *e)
         print_other_conflicts(trace, e);
         return;
     }
+    if (e->kind == PTRACE_MESSAGE) {
+        printf(": a message between ranks\n");
+        return;
+    }
     printf(": %s, %s\n", ptoi_ptrace_edges[e->kind],
            e->verdict == PTRACE_SAME_REGION
                ? "the same region"

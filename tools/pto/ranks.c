@@ -95,7 +95,8 @@ static pto_status load(void)
         !find(l.handle, "pto_mpi_temp_at", &f->temp) ||
         !find(l.handle, "pto_mpi_tensor_at", &f->tensor) ||
         !find(l.handle, "pto_mpi_gather_at", &f->gather) ||
-        !find(l.handle, "pto_mpi_scatter_at", &f->scatter)) {
+        !find(l.handle, "pto_mpi_scatter_at", &f->scatter) ||
+        !find(l.handle, "pto_mpi_broadcast_at", &f->broadcast)) {
         return pto_fail(PTO_SYSTEM, "--mpi: libpto-mpi-%s.so lacks a function: %s", name,
                         dlerror());
     }

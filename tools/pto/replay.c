@@ -658,6 +658,12 @@ int command_replay(int argc, char **argv)
     a.path = path;
     a.trace = &trace;
     int status = 1;
+    if (trace_ranks(&trace)) {
+        fprintf(stderr, "%s: %s has the tasks of several ranks: replay the trace of one\n", who,
+                path);
+        ptoi_ptrace_close(&trace);
+        return 1;
+    }
     if (replay_is_outdated(&trace)) {
         fprintf(stderr,
                 "%s: '%s' is of an older version of the library, where scopes held tasks as well "

@@ -21,6 +21,7 @@ static void print_help(FILE *out)
           "       pto trace dot FILE [-o OUT]        write the task graph for Graphviz\n"
           "       pto trace ptrace FILE [-o OUT]     check the trace and write a copy\n"
           "       pto trace diff FILE OTHER          compare two runs, kernel by kernel\n"
+          "       pto trace merge FILE... -o OUT     one trace of all ranks of a program on MPI\n"
           "\n"
           "FILE is a .ptrace; PTO_TRACE=run.ptrace ./program records one. The default of OUT is\n"
           "FILE with the other extension.\n",
@@ -92,6 +93,23 @@ static void print_device_clock(const ptoi_ptrace *trace)
     }
 }
 
+/* Several ranks: each has a clock of its own. */
+static void print_ranks(const ptoi_ptrace *trace, const trace_stats *s)
+{
+    char error[64];
+    if (!trace_ranks(trace)) {
+        return;
+    }
+    printf("messages       %" PRIu64 " between %" PRIu32 " ranks", s->edges[PTRACE_MESSAGE],
+           trace_ranks(trace));
+    if (*trace_meta(trace, "clock_error_ns", error, sizeof error)) {
+        printf("; times of different ranks are within %s of each other\n",
+               time_of(strtoull(error, NULL, 10)).s);
+    } else {
+        printf("; times of different ranks are by wall clocks\n");
+    }
+}
+
 static void print_totals(const ptoi_ptrace *trace, const trace_stats *s)
 {
     char a[64], b[64], c[64], d[64];
@@ -106,7 +124,8 @@ static void print_totals(const ptoi_ptrace *trace, const trace_stats *s)
     if (s->inlined) {
         printf("ran inline     %" PRIu64 " of them, in their submit\n", s->inlined);
     }
-    print_kinds("edges", trace->n_edges, s->edges, ptoi_ptrace_edges, PTRACE_EDGE_KINDS);
+    print_kinds("edges", trace->n_edges, s->edges, ptoi_ptrace_edges,
+                trace_ranks(trace) ? PTRACE_EDGE_KINDS : PTRACE_MESSAGE);
     printf("               one for each pair of tasks, with the strongest reason (pto_stats: the "
            "first "
            "found);\n               an access that a later write covers has no further edges\n");
@@ -124,6 +143,7 @@ static void print_totals(const ptoi_ptrace *trace, const trace_stats *s)
                percent(s->with_waits, makespan));
     }
     print_device_clock(trace);
+    print_ranks(trace, s);
     printf("lost           %" PRIu64 " record%s%s\n", trace->lost, trace->lost == 1 ? "" : "s",
            trace->lost ? "; raise PTO_TRACE_LIMIT" : "");
 }
@@ -139,7 +159,7 @@ static bool print_path(const ptoi_ptrace *trace, const trace_stats *s)
     for (size_t i = 0; i < s->n_path; i++) {
         const ptrace_task *t = &trace->tasks[s->path[i]];
         if (t->kernel != PTRACE_NONE) {
-            total[t->kernel] += ptoi_ptrace_ran(t);
+            total[t->kernel] += s->share[i];
             count[t->kernel]++;
         }
     }
@@ -189,7 +209,7 @@ static bool print_lanes(const ptoi_ptrace *trace, const trace_stats *s)
         const ptrace_task *t = &trace->tasks[i];
         if (t->lane != PTRACE_NONE) {
             lanes[t->lane].tasks++;
-            lanes[t->lane].busy += ptoi_ptrace_ran(t);
+            lanes[t->lane].busy += t->flags & PTRACE_TRANSFER ? 0 : ptoi_ptrace_ran(t);
         }
     }
     for (uint64_t i = 0; i < trace->n_events; i++) {
@@ -386,14 +406,33 @@ static int convert(const char *ending, const char *from, const char *to)
     return status;
 }
 
+static int merge(char **from, int n, const char *to)
+{
+    pto_trace_part *parts = calloc((size_t)n, sizeof *parts);
+    if (!parts) {
+        return no_memory("pto trace merge");
+    }
+    for (int i = 0; i < n; i++) {
+        parts[i].name = from[i];
+    }
+    const pto_status status = pto_trace_merge(parts, (size_t)n, to);
+    if (status == PTO_OK) {
+        printf("%s\n", to);
+    } else {
+        fprintf(stderr, "pto trace merge: %s\n", pto_error_detail());
+    }
+    free(parts);
+    return status == PTO_OK ? 0 : 1;
+}
+
 /* ---- The command ---- */
 
 int command_trace(int argc, char **argv)
 {
     static const struct option options[] = {
         {"help", no_argument, NULL, 'h'}, {"output", required_argument, NULL, 'o'}, {0}};
-    static const char *const names[] = {"report", "html", "json", "dot", "ptrace", "diff"};
-    enum { REPORT, DIFF = 5, NAMES };
+    static const char *const names[] = {"report", "html", "json", "dot", "ptrace", "diff", "merge"};
+    enum { REPORT, DIFF = 5, MERGE, NAMES };
     const char *to = NULL;
     opterr = 0;
     optind = 0; /* start from the beginning, whatever was parsed before */
@@ -426,9 +465,16 @@ int command_trace(int argc, char **argv)
         fprintf(stderr, "pto trace: no subcommand '%s'%s%s%s\n", word[0],
                 nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
         if (!nearest) {
-            fputs("available: report html json dot ptrace diff\n", stderr);
+            fputs("available: report html json dot ptrace diff merge\n", stderr);
         }
         return 2;
+    }
+    if (which == MERGE) {
+        if (left < 2 || !to) {
+            fputs("pto trace merge: takes a file of each rank, and -o OUT\n", stderr);
+            return 2;
+        }
+        return merge(word + 1, left - 1, to);
     }
     if (left != (which == DIFF ? 3 : 2) || (to && (which == REPORT || which == DIFF))) {
         fprintf(stderr, "pto trace %s: takes %s\n", names[which],

@@ -31,8 +31,9 @@ typedef struct trace_stats {
     uint64_t critical; /* length of the critical path */
     uint64_t waits;    /* waits of the program (pto_wait, pto_read) after which it submitted more */
     uint64_t
-        with_waits; /* length of the path if tasks submitted after a wait depend on its tasks */
-    uint32_t *path; /* its tasks, in order */
+        with_waits;  /* length of the path if tasks submitted after a wait depend on its tasks */
+    uint32_t *path;  /* its tasks, in order */
+    uint64_t *share; /* of each: what it adds to the path */
     size_t n_path;
 } trace_stats;
 
@@ -51,6 +52,9 @@ trace_name trace_plain(const char *text);
 
 /* The value of a key in META; "" if it is missing. */
 const char *trace_meta(const ptoi_ptrace *trace, const char *key, char *text, size_t size);
+
+/* Of how many ranks the trace was merged; 0: it is of one process. */
+uint32_t trace_ranks(const ptoi_ptrace *trace);
 
 /* A text in a column of `width` characters, which may be UTF-8: filled up with spaces, or cut. */
 typedef struct trace_cell {

@@ -468,7 +468,8 @@ bool trace_print_advice(FILE *out, const char *path, const ptoi_ptrace *trace,
         .threads = count_threads(trace)};
     replay_plan plan;
     replay_machine recorded;
-    if (!a.makespan || !a.threads || trace->n_tasks < LEAST_TASKS) {
+    /* Rings and workers are those of one rank each: its own trace has advice about them. */
+    if (!a.makespan || !a.threads || trace->n_tasks < LEAST_TASKS || trace_ranks(trace)) {
         return true;
     }
     count_waits(&a);

@@ -49,6 +49,7 @@ static bool count_kernels(const ptoi_ptrace *trace, trace_stats *stats)
         const ptrace_task *t = &trace->tasks[i];
         if (t->kernel != PTRACE_NONE && t->start != PTRACE_UNKNOWN && t->end != PTRACE_UNKNOWN) {
             all[n++] = (ran){t->kernel, ptoi_ptrace_ran(t)};
+            stats->work += t->flags & PTRACE_TRANSFER ? 0 : ptoi_ptrace_ran(t);
         }
     }
     qsort(all, n, sizeof *all, by_kernel_and_time);
@@ -62,7 +63,6 @@ static bool count_kernels(const ptoi_ptrace *trace, trace_stats *stats)
         k->p50 = percentile(all + first, next - first, 50);
         k->p99 = percentile(all + first, next - first, 99);
         k->max = all[next - 1].ns;
-        stats->work += k->total;
     }
     free(all);
     qsort(stats->kernels, stats->n_kernels, sizeof *stats->kernels, by_total);
@@ -70,6 +70,43 @@ static bool count_kernels(const ptoi_ptrace *trace, trace_stats *stats)
 }
 
 /* ---- The critical path ---- */
+
+/* The longest path to the end of a task by one of its edges. A message takes from the begin of its send to the
+ * end of its receive, once. A receive that was posted early waits for its send: that is no part of other
+ * paths either. */
+static uint64_t path_by(const ptoi_ptrace *trace, const ptrace_edge *edge, const uint64_t *longest)
+{
+    const ptrace_task *t = &trace->tasks[edge->to], *from = &trace->tasks[edge->from];
+    if (edge->kind == PTRACE_MESSAGE) {
+        return longest[edge->from] - ptoi_ptrace_ran(from) + ptoi_ptrace_span(from->start, t->end);
+    }
+    const ptrace_edge *last = &trace->edges[t->first_edge + t->edges - 1];
+    const bool receives = last->kind == PTRACE_MESSAGE; /* messages come last */
+    const uint64_t sent = receives ? trace->tasks[last->from].start : 0;
+    return longest[edge->from] + (receives && sent != PTRACE_UNKNOWN && sent > t->start
+                                      ? ptoi_ptrace_span(sent, t->end)
+                                      : ptoi_ptrace_ran(t));
+}
+
+/* What each task adds to the path. The time of a message counts for its receive. */
+static void find_shares(const ptoi_ptrace *trace, const uint64_t *longest, trace_stats *stats)
+{
+    uint64_t so_far = 0;
+    for (size_t i = 0; i < stats->n_path; i++) {
+        const uint32_t next = i + 1 < stats->n_path ? stats->path[i + 1] : PTRACE_NONE;
+        const ptrace_task *t = &trace->tasks[stats->path[i]];
+        uint64_t until = longest[stats->path[i]];
+        if (next != PTRACE_NONE && trace->tasks[next].edges) {
+            const ptrace_task *to = &trace->tasks[next];
+            const ptrace_edge *last = &trace->edges[to->first_edge + to->edges - 1];
+            until -= last->kind == PTRACE_MESSAGE && last->from == stats->path[i]
+                         ? ptoi_ptrace_ran(t)
+                         : 0;
+        }
+        stats->share[i] = ptoi_ptrace_span(so_far, until);
+        so_far = until;
+    }
+}
 
 /* Tasks are in order and edges lead forward, so one pass finds the longest path to each task. */
 static bool find_path(const ptoi_ptrace *trace, trace_stats *stats)
@@ -79,19 +116,21 @@ static bool find_path(const ptoi_ptrace *trace, trace_stats *stats)
     uint32_t *before = calloc(n + 1, sizeof *before);
     uint32_t last = PTRACE_NONE;
     stats->path = calloc(n + 1, sizeof *stats->path);
-    const bool good = longest && before && stats->path;
+    stats->share = calloc(n + 1, sizeof *stats->share);
+    const bool good = longest && before && stats->path && stats->share;
     for (uint32_t i = 0; good && i < n; i++) {
         const ptrace_task *t = &trace->tasks[i];
-        longest[i] = 0;
+        longest[i] = ptoi_ptrace_ran(t);
         before[i] = PTRACE_NONE;
         for (uint32_t e = t->first_edge; e < t->first_edge + t->edges; e++) {
             const uint32_t from = trace->edges[e].from;
-            if (from != PTRACE_NONE && (before[i] == PTRACE_NONE || longest[from] > longest[i])) {
-                longest[i] = longest[from];
+            const uint64_t path = from == PTRACE_NONE ? 0
+                                                      : path_by(trace, &trace->edges[e], longest);
+            if (from != PTRACE_NONE && (before[i] == PTRACE_NONE || path > longest[i])) {
+                longest[i] = path;
                 before[i] = from;
             }
         }
-        longest[i] += ptoi_ptrace_ran(t);
         if (last == PTRACE_NONE || longest[i] > longest[last]) {
             last = i;
         }
@@ -106,6 +145,7 @@ static bool find_path(const ptoi_ptrace *trace, trace_stats *stats)
             stats->path[i] = stats->path[stats->n_path - 1 - i];
             stats->path[stats->n_path - 1 - i] = task;
         }
+        find_shares(trace, longest, stats);
     }
     free(longest);
     free(before);
@@ -205,8 +245,9 @@ bool trace_count(const ptoi_ptrace *trace, trace_stats *stats)
     for (uint64_t i = 0; i < trace->n_edges; i++) {
         stats->edges[trace->edges[i].kind]++;
     }
+    /* Waits of one rank hold back only its own tasks, so they have no place in a path over all ranks. */
     if (count_kernels(trace, stats) && find_path(trace, stats) &&
-        find_path_with_waits(trace, stats)) {
+        (trace_ranks(trace) || find_path_with_waits(trace, stats))) {
         return true;
     }
     trace_stats_free(stats);
@@ -217,6 +258,8 @@ void trace_stats_free(trace_stats *stats)
 {
     free(stats->kernels);
     free(stats->path);
+    free(stats->share);
     stats->kernels = NULL;
     stats->path = NULL;
+    stats->share = NULL;
 }

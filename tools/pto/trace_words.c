@@ -54,6 +54,12 @@ trace_name trace_plain(const char *text)
     return name;
 }
 
+uint32_t trace_ranks(const ptoi_ptrace *trace)
+{
+    char text[32];
+    return (uint32_t)strtoul(trace_meta(trace, "ranks", text, sizeof text), NULL, 10);
+}
+
 const char *trace_meta(const ptoi_ptrace *trace, const char *key, char *text, size_t size)
 {
     const size_t length = strlen(key);

@@ -70,9 +70,43 @@ static pto_status share(pto_runtime *rt, int *lock)
 }
 /* end */
 
+/* example: pto_set_trace_writer */
+static pto_status send_trace(void *user, const char *path, const void *bytes, size_t n)
+{
+    (void)bytes; /* copy them: they are gone after this */
+    printf("rank %d has %zu bytes for %s\n", *(int *)user, n, path);
+    return PTO_OK;
+}
+
+static pto_status collect(pto_runtime *rt, int *rank)
+{
+    return pto_set_trace_writer(rt, send_trace, rank);
+}
+/* end */
+
+/* example: pto_trace_note */
+static void note_message(pto_runtime *rt, pto_task task, uint32_t to, uint64_t number)
+{
+    const pto_note note = {.kind = PTO_NOTE_SEND, .peer = to, .number = number, .task = task};
+    pto_trace_note(rt, &note);
+}
+/* end */
+
+/* example: pto_trace_clock */
+static void note_answer(pto_runtime *rt, uint32_t to, uint64_t question)
+{
+    const pto_note note = {
+        .kind = PTO_NOTE_ANSWERED, .peer = to, .number = question, .ticks = pto_trace_clock(rt)};
+    pto_trace_note(rt, &note);
+}
+/* end */
+
 static pto_status run(pto_runtime *rt)
 {
-    static int lock = 1;
+    static int lock = 1, rank = 0;
+    PTO_TRY(collect(rt, &rank));
+    note_message(rt, 0, 1, 0);
+    note_answer(rt, 1, 0);
     inbox in = {rt, 0, nothing_arrived};
     PTO_TRY(share(rt, &lock));
     PTO_TRY(poll_inbox(rt, &in));

@@ -21,5 +21,11 @@ static pto_status run(pto_runtime *unused)
     /* end */
     FILE *page = fopen("run.html", "r");
     CHECK(page && fclose(page) == 0);
+    /* example: pto_trace_merge */
+    const pto_trace_part parts[] = {{.name = "run.rank-0.ptrace"}, {.name = "run.rank-1.ptrace"}};
+    if (pto_trace_merge(parts, 2, "run.html") != PTO_OK) {
+        fprintf(stderr, "%s\n", pto_error_detail());
+    }
+    /* end */
     return PTO_OK;
 }

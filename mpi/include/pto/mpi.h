@@ -164,6 +164,31 @@ PTO_API PTO_MUST_CHECK pto_status pto_mpi_submit_task_at(pto_runtime *rt, int ra
                            __FILE__, __LINE__)
 #endif
 
+/* ---- Broadcasts ------------------------------------------------------------------------------------ */
+
+/* Sends a view to all ranks that own a tile of one of the views of `readers`, along a tree: n readers, and the
+ * owner sends only log2(n) times. It changes nothing but that: a task on one of these ranks that reads the
+ * view finds it in its cache. Without it, the owner sends to each reader when that one's task is submitted. So it is
+ * worth its call where one tile has many readers, after the task that writes it:
+ *
+ *     // trsm has written tile [i, k], which updates row i and column i
+ *     PTO_TRY(pto_mpi_broadcast(rt, &a_ik, pto_input(&row_i), pto_input(&column_i)));
+ *
+ * A view that crosses tiles is sent tile by tile. What a task reads must be the same part of the same tile, and
+ * nobody may have written the tile in between; a broadcast that nobody uses only costs its messages.
+ *
+ * PTO_TOO_LARGE: a piece exceeds cache_bytes. PTO_BAD_SCOPE: inside of a range of pto_mpi_only. */
+PTO_API PTO_MUST_CHECK pto_status pto_mpi_broadcast_at(pto_runtime *rt, const pto_tensor *t,
+                                                       const pto_param *readers, size_t n_readers,
+                                                       const char *file, int line);
+
+#ifndef __cplusplus
+#define pto_mpi_broadcast(rt, t, ...)                                                              \
+    pto_mpi_broadcast_at((rt), (t), (const pto_param[]){__VA_ARGS__},                              \
+                         sizeof((const pto_param[]){__VA_ARGS__}) / sizeof(pto_param), __FILE__,   \
+                         __LINE__)
+#endif
+
 /* ---- Ranges -------------------------------------------------------------------------------------- */
 
 /* A range of calls that only some ranks make: those that own a tile of one of the views that it declares, up

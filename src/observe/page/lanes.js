@@ -63,6 +63,7 @@ class Lanes extends View {
         this.paintSkipped(c, colours);
         this.paintOutcomes(c, colours);
         this.paintPath(c, colours);
+        this.paintMessages(c, colours);
         this.paintSelected(c, colours);
         this.paintSpan(c, colours);
         c.restore();

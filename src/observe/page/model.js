@@ -201,7 +201,7 @@ class Model {
     countKernels() {
         const t = this.trace, k = t.KERNELS.count;
         const time = new Float64Array(k + 1), count = new Uint32Array(k + 1);
-        let busy = 0, ran = 0, first = Infinity, end = 0, failed = 0, skipped = 0, inlined = 0;
+        let busy = 0, spent = 0, ran = 0, first = Infinity, end = 0, failed = 0, skipped = 0, inlined = 0;
         for (let i = 0; i < this.tasks; i++) {
             const kernel = t.kernel(i) === NONE ? k : t.kernel(i), outcome = t.outcome(i);
             count[kernel]++;
@@ -212,13 +212,14 @@ class Model {
             if (start === start && t.lane(i) !== NONE) {
                 const d = Math.max(0, this.endOf(i) - start);
                 time[kernel] += d;
-                busy += d;
+                spent += d;
+                busy += t.transfers(i) ? 0 : d; // a message is pending, which is no work
                 ran++;
                 first = start < first ? start : first;
                 end = Math.max(end, start + d);
             }
         }
-        Object.assign(this, {busy, ran, failed, skipped, inlined,
+        Object.assign(this, {busy, spent, ran, failed, skipped, inlined,
                              kernelTime: time, kernelCount: count});
         this.makespan = ran ? end - Math.min(first, t.called(0) || first) : 0;
         // The kernels that take the most time get the most distinct colours.
@@ -264,16 +265,17 @@ class Model {
             busy: 0,
         }));
         for (const lane of this.lanes) {
-            for (const {start, end} of lane.rows) {
+            for (const {start, end, items} of lane.rows) {
                 for (let i = 0; i < start.length; i++) {
-                    lane.busy += end[i] - start[i];
+                    lane.busy += t.transfers(items[i]) ? 0 : end[i] - start[i];
                 }
             }
         }
-        // The orchestrator also has a row for its calls of submit.
-        const orchestrator = this.lanes.find((lane) => lane.kind === LANE.ORCHESTRATOR);
-        if (orchestrator) {
-            const calls = sortByTime(t.TASKS, 2);
+        // The orchestrator also has a row for its calls of submit; of several ranks each has one.
+        const ranks = t.meta.has("ranks");
+        for (const orchestrator of this.lanes.filter((l) => l.kind === LANE.ORCHESTRATOR)) {
+            const others = ranks ? (i) => !orchestrator.name.startsWith(`rank ${t.rank(i)} `) : null;
+            const calls = sortByTime(t.TASKS, 2, others);
             // Without the time in which it waited for room: that is an event.
             const begin = (i) => t.called(i) + t.blocked(i);
             orchestrator.calls =
@@ -498,7 +500,7 @@ class Model {
      * an estimate is enough. null if the cores are not known, or were enough. */
     crowding() {
         const cores = Number(this.trace.meta.get("cores")), samples = 2048;
-        if (!(cores > 0)) {
+        if (!(cores > 0) || this.trace.meta.has("ranks")) { // each rank may have a machine of its own
             return null;
         }
         let most = 0, over = 0;
@@ -548,6 +550,20 @@ class Model {
         return this.outEdges.subarray(this.outFirst[i], this.outFirst[i + 1]);
     }
 
+    /* The edges that are messages between ranks. */
+    messages() {
+        if (!this.messageEdges) {
+            const t = this.trace, list = [];
+            for (let e = 0; e < t.EDGES.count; e++) {
+                if (t.edgeKind(e) === EDGE.MESSAGE) {
+                    list.push(e);
+                }
+            }
+            this.messageEdges = Uint32Array.from(list);
+        }
+        return this.messageEdges;
+    }
+
     /* The incoming edge whose producer ended last; NONE if there is none. */
     lastProducer(i) {
         const t = this.trace;
@@ -584,18 +600,30 @@ class Model {
             return this.critical;
         }
         const t = this.trace, long = new Float64Array(this.tasks);
+        const ran = (i) => t.lane(i) === NONE ? 0 : t.duration(i);
+        /* By one edge, to the end of its later task. A message takes from the begin of its send to the
+         * end of its receive, once; a receive that was posted early only waits. */
+        const pathBy = (e) => {
+            const from = t.from(e), to = t.to(e), last = t.firstEdge(to) + t.edges(to) - 1;
+            if (t.edgeKind(e) === EDGE.MESSAGE) {
+                return long[from] - ran(from) + (Math.max(0, t.end(to) - t.start(from)) || 0);
+            }
+            const sent = t.edgeKind(last) === EDGE.MESSAGE ? t.start(t.from(last)) : NaN;
+            return long[from] + (sent > t.start(to) ? Math.max(0, t.end(to) - sent) : ran(to));
+        };
         const before = new Uint32Array(this.tasks).fill(NONE);
         let end = NONE, most = -1;
         for (let i = 0; i < this.tasks; i++) {
-            let best = 0;
+            let best = -1;
             for (let e = t.firstEdge(i), stop = e + t.edges(i); e < stop; e++) {
                 const from = t.from(e);
-                if (from !== NONE && from < i && long[from] > best) {
-                    best = long[from];
+                const path = from !== NONE && from < i ? pathBy(e) : -1;
+                if (path > best) {
+                    best = path;
                     before[i] = e;
                 }
             }
-            long[i] = best + (t.lane(i) === NONE ? 0 : t.duration(i));
+            long[i] = best < 0 ? ran(i) : best;
             if (long[i] > most) {
                 most = long[i];
                 end = i;

@@ -266,6 +266,7 @@ class Panel {
                 h("div.soft.mono", {title: this.where(a)}, this.reach(a)));
         const because = t.edgeKind(e) === EDGE.AFTER
             ? "The program asked for this order (pto_after). Memory is not the reason."
+            : t.edgeKind(e) === EDGE.MESSAGE ? "A message between two ranks."
             : verdict === PTRACE_SAME_REGION ? "The two regions are the same."
             : `They overlap: ${STAGE_WORDS[verdict] || "the reason is unknown to this page"}.`;
         return [
@@ -461,7 +462,7 @@ class Panel {
                    h("button.link", {title: r.name, onclick: () => app.filterKernel(r.kernel)},
                      r.name),
                    h("span.soft", null, (r.skipped ? `${amount(r.skipped)} skipped, ` : "") +
-                     percent(r.total, model.busy))),
+                     percent(r.total, model.spent))),
                  h("div.bar", null, h("i", {style: bar})));
     }
 
@@ -563,7 +564,7 @@ class Panel {
             "aria-pressed": `${app.filter?.kernel === k}`,
             onclick: () => app.filterKernel(k),
         }, this.swatch(model.kernelClass[k]), t.kernelNames[k],
-           h("small", null, percent(model.kernelTime[k], model.busy)));
+           h("small", null, percent(model.kernelTime[k], model.spent)));
         this.show("signs", this.signs());
         this.show("legend", model.kernelOrder.slice(0, most).map(entry),
                   rest > 0 ? h("small", null, `and ${rest} more`) : null);

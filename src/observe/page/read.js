@@ -326,6 +326,10 @@ class Trace {
     level(i) { return this.TASKS.u32(i, 22) >>> 16 & 0xff; }
     outcome(i) { return this.TASKS.u32(i, 22) >>> 24; }
     ranInline(i) { return (this.TASKS.u32(i, 23) & PTRACE_INLINE) !== 0; }
+    /* One end of a message between ranks: it is pending, and does no work. */
+    transfers(i) { return (this.TASKS.u32(i, 23) & PTRACE_TRANSFER) !== 0; }
+    /* The rank of a task, in a merged trace. */
+    rank(i) { return this.TASKS.u32(i, 1) >>> 16; }
     duration(i) { return Math.max(0, this.end(i) - this.start(i)) || 0; }
     kernelName(i) {
         const k = this.kernel(i);

@@ -62,9 +62,48 @@ class Timeline extends Lanes {
         }
     }
 
+    /* Messages between ranks, from the begin of the send to the end of the receive. If more are in sight than
+     * can be told apart, only those of the selected task are drawn. */
+    paintMessages(c, colours) {
+        const {model, app} = this, {trace} = model, most = 500, lines = [];
+        this.curves = [];
+        if (!trace.meta.has("ranks") || trace.late.length) {
+            return;
+        }
+        for (const e of model.messages()) {
+            const from = trace.from(e), to = trace.to(e);
+            if (!(trace.start(from) <= this.to && trace.end(to) >= this.from)) {
+                continue;
+            }
+            const a = this.boxOf(from), b = this.boxOf(to);
+            if (!a || !b) {
+                continue;
+            }
+            lines.push({e, x0: a.x0, y0: a.y + a.high / 2, x1: b.x1, y1: b.y + b.high / 2, bend: 0});
+            if (lines.length > most) {
+                return;
+            }
+        }
+        c.lineWidth = 1;
+        for (const line of lines) {
+            const {x0, y0, x1, y1, e} = line, turn = Math.atan2(y1 - y0, x1 - x0);
+            line.bend = (x1 - x0) / 3; // a straight line, as a curve
+            this.curves.push(line);
+            c.strokeStyle = c.fillStyle = e === app.edge ? colours.accent : colours.soft;
+            c.beginPath();
+            c.moveTo(x0, y0);
+            c.lineTo(x1, y1);
+            c.stroke();
+            c.beginPath();
+            c.moveTo(x1, y1);
+            c.lineTo(x1 - 7 * Math.cos(turn - .4), y1 - 7 * Math.sin(turn - .4));
+            c.lineTo(x1 - 7 * Math.cos(turn + .4), y1 - 7 * Math.sin(turn + .4));
+            c.fill();
+        }
+    }
+
     paintSelected(c, colours) {
         const {selected, hovered, edge} = this.app;
-        this.curves = [];
         if (hovered !== NONE && hovered !== selected) {
             const box = this.boxOf(hovered);
             if (box) {
@@ -85,7 +124,9 @@ class Timeline extends Lanes {
                 return;
             }
             const [a, b] = into ? [far, box] : [box, far];
-            const line = {e, x0: a.x1, y0: a.y + a.high / 2, x1: b.x0, y1: b.y + b.high / 2};
+            const message = trace.edgeKind(e) === EDGE.MESSAGE;
+            const line = {e, x0: message ? a.x0 : a.x1, y0: a.y + a.high / 2,
+                          x1: message ? b.x1 : b.x0, y1: b.y + b.high / 2};
             const bend = Math.max(14, Math.min(90, Math.abs(line.x1 - line.x0) / 2));
             line.bend = bend;
             this.curves.push(line);
