@@ -11,8 +11,7 @@ set(grid_header "${PROJECT_BINARY_DIR}/include/pto/grid.cuh")
 file(GLOB cuda_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*/*.h"
      "${PROJECT_SOURCE_DIR}/src/*/*/*.h" "${PROJECT_SOURCE_DIR}/src/*/*/*.cuh"
      "${PROJECT_SOURCE_DIR}/include/pto/*.h" "${PROJECT_SOURCE_DIR}/include/pto/*.cuh"
-     "${PROJECT_SOURCE_DIR}/examples/workloads/decode_block.h"
-     "${PROJECT_SOURCE_DIR}/examples/workloads/decode_math.h")
+     "${PROJECT_SOURCE_DIR}/examples/workloads/decode_*.h")
 file(GLOB grid_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*/*.cuh")
 add_custom_command(OUTPUT "${grid_header}"
     COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/include/pto"

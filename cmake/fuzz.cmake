@@ -43,3 +43,7 @@ foreach(file ${fuzz_files})
 endforeach()
 
 pto_inner_program(soak "${PROJECT_SOURCE_DIR}/tests/soak/soak.c" tests/soak)
+pto_inner_program(soak_grid "${PROJECT_SOURCE_DIR}/tests/soak/soak_grid.c" tests/soak ${CMAKE_DL_LIBS})
+if(NOT PTO_FUZZ)
+    pto_test(soak.grid "${PROJECT_SOURCE_DIR}/tests/soak/soak_grid.sh" $<TARGET_FILE:soak_grid> sim:0 40)
+endif()

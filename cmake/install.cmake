@@ -1,5 +1,5 @@
 # Installs the library with its pkg-config and CMake files, the pto command, manual pages, the guide and
-# its companions, and shell completion. The three components are the packages of package.cmake: runtime, dev, tools.
+# its companions, and shell completion. Components are the packages of package.cmake: runtime, dev, tools ...
 
 include(CMakePackageConfigHelpers)
 
@@ -14,15 +14,11 @@ if(PTO_HAVE_CUDA)
     install(PROGRAMS "${PROJECT_BINARY_DIR}/libpto-cuda.so" DESTINATION "${CMAKE_INSTALL_LIBDIR}"
             COMPONENT cuda)
 endif()
-if(PTO_MPIS AND NOT PTO_PACKAGE)
-    foreach(name ${PTO_MPIS})
-        install(TARGETS pto_mpi_${name} LIBRARY COMPONENT mpi)
-    endforeach()
-    install(FILES "${PROJECT_SOURCE_DIR}/mpi/include/pto/mpi.h" COMPONENT mpi
-            DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/pto")
-endif()
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/pto" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-        COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
+foreach(name ${PTO_MPIS})
+    install(TARGETS pto_mpi_${name} LIBRARY COMPONENT mpi_${name})
+endforeach()
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/pto" "${PROJECT_SOURCE_DIR}/mpi/include/pto"
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
 install(FILES "${PROJECT_BINARY_DIR}/include/pto/grid.cuh" # made of internal headers: see cuda.cmake
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/pto" COMPONENT dev)
 install(EXPORT pto-targets NAMESPACE pto:: DESTINATION "${config_dir}" COMPONENT dev)
@@ -79,7 +75,7 @@ if(NOT PTO_SANITIZE AND PROJECT_IS_TOP_LEVEL)
     file(MAKE_DIRECTORY "${man}")
     file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/man/*.*"
          "${PROJECT_SOURCE_DIR}/docs/man/examples/*.c"
-         "${PROJECT_SOURCE_DIR}/include/pto/*.h")
+         "${PROJECT_SOURCE_DIR}/include/pto/*.h" "${PROJECT_SOURCE_DIR}/mpi/include/pto/*.h")
     set(tool)
     if(TARGET pto_tool AND NOT CMAKE_CROSSCOMPILING)
         set(tool $<TARGET_FILE:pto_tool>)

@@ -19,14 +19,19 @@ foreach(name text headers errors statuses)
     list(APPEND awk_files "${awk_folder}/${name}.awk")
 endforeach()
 find_program(AWK NAMES awk REQUIRED)
-add_custom_command(OUTPUT "${statuses}.c" "${statuses}.wraps"
-    COMMAND "${AWK}" -v "errors=${awk_folder}/errors.txt" -v "wraps=${statuses}.wraps"
-            "-f$<JOIN:${awk_files},;-f>" ${public_headers} > "${statuses}.c"
-    DEPENDS ${awk_files} "${awk_folder}/errors.txt" ${public_headers}
-    COMMENT "Writing wrappers that watch statuses"
-    COMMAND_EXPAND_LISTS VERBATIM)
-add_library(pto_statuses OBJECT "${statuses}.c")
-target_include_directories(pto_statuses PRIVATE "${PROJECT_SOURCE_DIR}/include")
+# pto_statuses(target made only headers errors): the wrappers are made.c and its linker options made.wraps
+function(pto_statuses target made only headers errors)
+    list(JOIN errors " " list)
+    add_custom_command(OUTPUT "${made}.c" "${made}.wraps"
+        COMMAND "${AWK}" -v "errors=${list}" -v "wraps=${made}.wraps" -v "only=${only}"
+                "-f$<JOIN:${awk_files},;-f>" ${headers} > "${made}.c"
+        DEPENDS ${awk_files} ${errors} ${headers}
+        COMMENT "Writing wrappers that watch statuses"
+        COMMAND_EXPAND_LISTS VERBATIM)
+    add_library(${target} OBJECT "${made}.c")
+    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/include")
+endfunction()
+pto_statuses(pto_statuses "${statuses}" pto_ "${public_headers}" "${awk_folder}/errors.txt")
 
 # pto_test(name command...): runs it through a script that records which single tests passed, so that
 # `./dev test` can count them.
@@ -116,7 +121,9 @@ endforeach()
 # The loops that replace OpenBLAS where it is not there.
 pto_program(test_tools_blas_loops "${PROJECT_SOURCE_DIR}/tests/tools/test_blas.c" tests/tools/loops
     ${CMOCKA_LIBRARIES})
-target_sources(test_tools_blas_loops PRIVATE "${PROJECT_SOURCE_DIR}/examples/workloads/blas.c")
+target_sources(test_tools_blas_loops PRIVATE "${PROJECT_SOURCE_DIR}/examples/workloads/blas.c"
+    "${PROJECT_SOURCE_DIR}/examples/workloads/blas_blocks.c"
+    "${PROJECT_SOURCE_DIR}/examples/workloads/blas_small.c")
 target_include_directories(test_tools_blas_loops PRIVATE ${CMOCKA_INCLUDE_DIRS}
     "${PROJECT_SOURCE_DIR}/examples/workloads" "${PROJECT_SOURCE_DIR}/tests/support")
 if(PTO_SANITIZE)
@@ -140,6 +147,8 @@ pto_test(scheduler.step_cuda "${PROJECT_SOURCE_DIR}/tests/scheduler/step_cuda.sh
 if(PTO_HAVE_CUDA)
     pto_test(device.cuda.example "${PROJECT_SOURCE_DIR}/tests/device/cuda/example.sh" "${PTO_NVCC}"
         "${PROJECT_SOURCE_DIR}")
+    pto_test(device.cuda.own "${PROJECT_SOURCE_DIR}/tests/device/cuda/own.sh" "${PTO_NVCC}"
+        "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
     pto_test(device.cuda.grid_compiles "${PROJECT_SOURCE_DIR}/tests/device/cuda/grid_compiles.sh"
         "${PTO_NVCC}" "${PROJECT_SOURCE_DIR}")
 endif()
@@ -151,11 +160,10 @@ pto_test(tools.run "${PROJECT_SOURCE_DIR}/tests/tools/run.sh" $<TARGET_FILE:pto_
     ${PTO_SANITIZE})
 pto_test(tools.devices "${PROJECT_SOURCE_DIR}/tests/tools/devices.sh" $<TARGET_FILE:pto_tool>
     ${PTO_SANITIZE})
-# The kernels for place gpu, compiled for the CPU, where there is a C++ compiler. (The sanitizers would have
-# to be in all of the program.)
+# The kernels for place gpu, compiled for the CPU, where there is a C++ compiler, always with optimization.
 find_program(PTO_CXX NAMES g++ c++)
 mark_as_advanced(PTO_CXX)
-if(PTO_CXX AND NOT PTO_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+if(PTO_CXX AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT CMAKE_CROSSCOMPILING)
     set(workloads "${PROJECT_SOURCE_DIR}/examples/workloads")
     set(emulated "${PROJECT_SOURCE_DIR}/tests/tools/emulated")
     file(GLOB headers CONFIGURE_DEPENDS "${workloads}/*.h" "${PROJECT_SOURCE_DIR}/include/pto/*.h")
@@ -177,6 +185,30 @@ if(PTO_CXX AND NOT PTO_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
     set_target_properties(pto_emulated PROPERTIES OUTPUT_NAME pto)
     pto_test(tools.emulated "${PROJECT_SOURCE_DIR}/tests/tools/emulated.sh" $<TARGET_FILE:pto_emulated>)
 endif()
+# What nvcc compiles of the grid, with 32 lanes in a warp, on threads and fibers of the CPU.
+if(PTO_CXX AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT CMAKE_CROSSCOMPILING)
+    set(lanes "${PROJECT_SOURCE_DIR}/tests/worker/lanes")
+    set(lanes_out "${PROJECT_BINARY_DIR}/tests/worker/lanes")
+    set(lanes_cxx "${PTO_CXX}" -std=c++17 -O2 -Wall -fno-strict-aliasing -Wno-unknown-pragmas -Wno-unused-function
+        "-I${lanes_out}" "-I${lanes}" "-I${PROJECT_SOURCE_DIR}/tests/device/cuda"
+        "-I${PROJECT_SOURCE_DIR}/include")
+    file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/pto/*.h")
+    add_custom_command(OUTPUT "${lanes_out}/kernels.o" "${lanes_out}/fibers.o"
+        COMMAND "${lanes}/emulate.sh" "${grid_header}"
+                "${PROJECT_SOURCE_DIR}/tests/device/cuda/grid_kernels.cu" "${lanes_out}"
+        COMMAND ${lanes_cxx} -D__CUDA_ARCH__=900 -c "${lanes_out}/grid_kernels.cc" -o "${lanes_out}/kernels.o"
+        COMMAND ${lanes_cxx} -c "${lanes}/fibers.cc" -o "${lanes_out}/fibers.o"
+        DEPENDS "${grid_header}" "${lanes}/emulate.sh" "${lanes}/cuda_runtime.h" "${lanes}/fibers.cc"
+                "${lanes}/lanes.h" "${PROJECT_SOURCE_DIR}/tests/device/cuda/grid_kernels.cu"
+                "${PROJECT_SOURCE_DIR}/include/pto/cuda.cuh" ${headers}
+        COMMENT "Building the grid for the CPU" VERBATIM)
+    pto_inner_program(soak_lanes "${PROJECT_SOURCE_DIR}/tests/soak/soak_grid.c" tests/worker/lanes)
+    target_sources(soak_lanes PRIVATE "${lanes_out}/kernels.o" "${lanes_out}/fibers.o")
+    target_compile_definitions(soak_lanes PRIVATE SOAK_LANES=1)
+    target_link_libraries(soak_lanes PRIVATE stdc++)
+    set_target_properties(soak_lanes PROPERTIES OUTPUT_NAME soak_lanes)
+    pto_test(soak.lanes "${PROJECT_SOURCE_DIR}/tests/soak/soak_grid.sh" $<TARGET_FILE:soak_lanes> qy:0 8)
+endif()
 pto_test(tools.top "${PROJECT_SOURCE_DIR}/tests/tools/top.sh" $<TARGET_FILE:pto_tool>)
 pto_test(tools.trace "${PROJECT_SOURCE_DIR}/tests/tools/trace.sh" $<TARGET_FILE:pto_tool>
     "${PROJECT_SOURCE_DIR}/tests/data" $<TARGET_FILE:test_observe_trace_file>
@@ -197,14 +229,17 @@ endif()
 
 # Sanitizers add calls that the library does not make, and are built without OpenBLAS.
 if(NOT PTO_SANITIZE)
-    pto_test(tools.libraries "${PROJECT_SOURCE_DIR}/tests/tools/libraries.sh" "${PROJECT_SOURCE_DIR}"
-        "${CMAKE_COMMAND}" "${CMAKE_C_COMPILER}" $<TARGET_FILE:pto_tool>)
+    if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug") # it configures builds of its own
+        pto_test(tools.libraries "${PROJECT_SOURCE_DIR}/tests/tools/libraries.sh" "${PROJECT_SOURCE_DIR}"
+            "${CMAKE_COMMAND}" "${CMAKE_C_COMPILER}" $<TARGET_FILE:pto_tool>)
+    endif()
     pto_test(base.sites "${PROJECT_SOURCE_DIR}/tests/base/sites.sh" "${CMAKE_NM}"
         $<TARGET_FILE:pto_static> ${fault_sites})
 endif()
 
-# A program without a sanitizer cannot load a library with one.
-if(NOT PTO_SANITIZE)
+# What is installed does not depend on how the library was built, so a release build is enough. (And a program
+# without a sanitizer cannot load a library with one.)
+if(NOT PTO_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
     set(scripts "${PROJECT_SOURCE_DIR}/tests/install")
     set(stage "${PROJECT_BINARY_DIR}/tests/install")
     pto_test(install.headers "${scripts}/headers.sh"

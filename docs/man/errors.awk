@@ -51,7 +51,14 @@ function refuse_page(why) {
 
 # Reads errors.txt into rows_of[head]: lines "codes\ttext", or "@set". head_of[name] is the head of a
 # function, and value_of[name] its RETURN VALUE.
-function read_errors(file,    line, head, n, names, i, row, known) {
+# `files` has blanks between them: each may use the sets of those before it.
+function read_errors(files,    n, list, i) {
+    n = split(files, list, " ")
+    for (i = 1; i <= n; i++)
+        read_errors_of(list[i])
+}
+
+function read_errors_of(file,    line, head, n, names, i, row, known) {
     n = read_rows(map["PTO_STATUS_MAP"])
     for (i = 1; i <= n; i++)
         known["PTO_" row_name[i]] = 1
@@ -151,8 +158,8 @@ function add_row(row,    codes, j) {
     }
 }
 
-# Whether a call may return an error: it returns a pto_status, itself or through the function that a
-# macro calls, and errors.txt does not say what else it returns.
+# Whether a call may return an error: it returns a pto_status, itself or through what a macro calls, and
+# errors.txt does not say what else it returns.
 function is_fallible(name,    i) {
     if (name in value_of)
         return 0
@@ -160,7 +167,7 @@ function is_fallible(name,    i) {
         return 1
     if (kind[name] == "macro")
         for (i = 1; i <= names; i++)
-            if (prototype[order[i]] ~ /^pto_status / && mentions(body_of[name], order[i]))
+            if (order[i] != name && mentions(body_of[name], order[i]) && is_fallible(order[i]))
                 return 1
     return 0
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # make.sh OUT VERSION DATE [PTO]
 #
-# Writes all manual pages below OUT: man3/ from the public headers, errors.txt and examples/; and, if the
+# Writes all manual pages below OUT: man3/ from the public headers, errors.txt, errors_mpi.txt and examples/; and, if the
 # pto command is given, man1/ and man7/. The page of a subcommand, `pto WORD`, comes from docs/man/pto-WORD.1. If there is no
 # such file, it comes from `pto WORD --help`. So a new subcommand has a page from the start, and the
 # file can be added later. In these files a line of the following form is replaced by output of the
@@ -23,10 +23,10 @@ here=$(dirname -- "$(readlink -f -- "$0")")
 
 rm -rf "$out/man1" "$out/man3" "$out/man7"
 mkdir -p "$out/man3"
-awk -v out="$out" -v version="$version" -v date="$date" -v errors="$here/errors.txt" \
+awk -v out="$out" -v version="$version" -v date="$date" -v errors="$here/errors.txt $here/errors_mpi.txt" \
     -v examples="$(echo "$here"/examples/*.c)" -f "$here/text.awk" \
     -f "$here/headers.awk" -f "$here/errors.awk" -f "$here/pages.awk" \
-    "$here"/../../include/pto/*.h >"$out/list" 2>"$out/complaints" || true
+    "$here"/../../include/pto/*.h "$here"/../../mpi/include/pto/*.h >"$out/list" 2>"$out/complaints" || true
 # A missing comment, error or example fails the tests, but not the build.
 cat "$out/complaints" >&2
 [ -s "$out/list" ]

@@ -4,8 +4,8 @@
 #     one for each type with a definition   its fields, and the functions that use it
 #     one for each header                   pto/tensor.h: pto_tensor.h(3); pto/pto.h: pto(3)
 #
-# The folder `out` contains man3/. Prints the name of each page. `errors` is errors.txt, and `examples`
-# lists the files of examples/, with blanks between them: where RETURN VALUE, ERRORS and EXAMPLE come from.
+# The folder `out` contains man3/. Prints the name of each page. `errors` lists errors.txt and the like, and `examples`
+# the files of examples/, with blanks between them: where RETURN VALUE, ERRORS and EXAMPLE come from.
 # Without them there are no such sections, and nothing is missed.
 
 # ---- Text ---------------------------------------------------------------------------------------
@@ -240,7 +240,12 @@ function page_of_header(h,    name) {
     return name == "pto_pto.h" ? "pto" : name
 }
 
-function begin_page(name, all, what,    file) {
+# The libraries of a header: that of pto/mpi.h is one of two, beside libpto.
+function is_mpi(h) {
+    return header[h] == "pto/mpi.h"
+}
+
+function begin_page(name, all, what, h,    file) {
     if (name in page)
         refuse_page(name ": two pages of that name")
     file = out "/man3/" name ".3"
@@ -251,7 +256,11 @@ function begin_page(name, all, what,    file) {
         toupper(name), date, version > file
     sub(/\.$/, "", what)
     print ".SH NAME\n" all "\n\\- " sentences(what) > file
-    print ".SH LIBRARY\nPTO Runtime (\\fIlibpto\\fR, \\fI\\-lpto\\fR)" > file
+    print ".SH LIBRARY" > file
+    if (is_mpi(h))
+        print "PTO Runtime for MPI (\\fIlibpto\\-mpi\\fR,\n\\fI\\-lpto\\-mpi\\-openmpi\\fR or \\fI\\-lpto\\-mpi\\-mpich\\fR)" > file
+    else
+        print "PTO Runtime (\\fIlibpto\\fR, \\fI\\-lpto\\fR)" > file
     return file
 }
 
@@ -406,7 +415,7 @@ function print_group(g,    n, members, i, all, file, fallible, s, text, name, si
     all = members[1]
     for (i = 2; i <= n; i++)
         all = all ",\n" members[i]
-    file = begin_page(self, all, summary(group[g]))
+    file = begin_page(self, all, summary(group[g]), section_header[group_section[g]])
     s = group_section[g]
     print ".SH SYNOPSIS\n.nf\n.B #include <" header[section_header[s]] ">\n.PP" > file
     fallible = 0
@@ -449,7 +458,7 @@ function print_group(g,    n, members, i, all, file, fallible, s, text, name, si
 function print_type(name,    file, n, lines, i, code, said, inside, rows, j, prefix, parts, tag, s, u, m,
                     names_of, valued, alone, held, shown) {
     self = name
-    file = begin_page(name, name, summary(type_text[name]))
+    file = begin_page(name, name, summary(type_text[name]), section_header[type_section[name]])
     s = type_section[name]
     print ".SH SYNOPSIS\n.nf\n.B #include <" header[section_header[s]] ">\n.PP\n.ft B" > file
     n = split(type_body[name], lines, "\n")
@@ -581,9 +590,9 @@ function uses(g, name,    n, members, i) {
 
 function print_header(h,    file, i, s, begun, n, lines, name) {
     self = page_of_header(h)
-    file = begin_page(self, self == "pto" ? "pto,\npto.h" : self, title[h])
+    file = begin_page(self, self == "pto" ? "pto,\npto.h" : self, title[h], h)
     print ".SH SYNOPSIS\n.nf\n.B #include <" header[h] ">\n.PP" > file
-    print "cc program.c $(pkg\\-config \\-\\-cflags \\-\\-libs pto)\n.fi" > file
+    print "cc program.c " (is_mpi(h) ? "\\-lpto\\-mpi\\-openmpi " : "") "$(pkg\\-config \\-\\-cflags \\-\\-libs pto)\n.fi" > file
     print ".SH DESCRIPTION" > file
     print_text(top[h] == "" ? title[h] "." : top[h], file)
     if (self == "pto") {

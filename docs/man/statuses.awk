@@ -1,7 +1,10 @@
 # statuses.awk - writes a C file that watches what public functions return, for the test programs.
 #
-#     awk -v errors=errors.txt -v wraps=FILE -f text.awk -f headers.awk -f errors.awk -f statuses.awk \
+#     awk -v errors="errors.txt ..." -v wraps=FILE -f text.awk -f headers.awk -f errors.awk -f statuses.awk \
 #         HEADER... >statuses.c
+#
+# With -v only=pto_mpi_, only functions whose names begin like that. (A library that is loaded beside libpto.a
+# finds the functions of the program by their own names, so those cannot be wrapped.)
 #
 # Linked with the options in FILE, a program calls each function that returns a status through a wrapper.
 # The wrapper ends the program if the function returns a code that its manual page does not name.
@@ -73,7 +76,8 @@ END {
     print "    fprintf(stderr,\n            \"%s returned %s, which its manual page does not name: add it, and when it occurs, to \""
     print "            \"docs/man/errors.txt\\n\",\n            name, pto_status_name(status));\n    abort();\n}\n"
     for (i = 1; i <= names; i++)
-        if (kind[order[i]] == "function" && is_fallible(order[i]) && prototype[order[i]] !~ /\.\.\./)
+        if (kind[order[i]] == "function" && is_fallible(order[i]) && prototype[order[i]] !~ /\.\.\./ &&
+            index(order[i], only) == 1)
             print_wrapper(order[i])
     exit failed
 }

@@ -55,6 +55,7 @@ static _Thread_local _Alignas(64) float block_shared[49664];
 #define BLOCK_OUTLINE static __device__ __noinline__
 #define BLOCK_IS_SHARED(at) __builtin_assume(__isShared(at))
 #define BLOCK_UNROLL _Pragma("unroll")
+#define BLOCK_ROLLED _Pragma("unroll 1") /* of loops that most threads go through once */
 #define BLOCK_UNROLL_4 _Pragma("unroll 4")
 #define BLOCK_UNROLL_8 _Pragma("unroll 8")
 #define BLOCK_UNROLL_16 _Pragma("unroll 16")
@@ -66,6 +67,7 @@ static _Thread_local _Alignas(64) float block_shared[49664];
 #endif
 #define BLOCK_IS_SHARED(at) ((void)0)
 #define BLOCK_UNROLL
+#define BLOCK_ROLLED
 #define BLOCK_UNROLL_4
 #define BLOCK_UNROLL_8
 #define BLOCK_UNROLL_16
@@ -86,27 +88,6 @@ _Static_assert(sizeof block_shared == BLOCK_FLOATS * sizeof(float), "all of it")
 BLOCK_FUNCTION int64_t block_least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
-}
-
-/* Brings memory that a later task reads into the cache of the device. The last warp asks, and nobody waits. */
-BLOCK_FUNCTION void block_prefetch(const float *at, int64_t floats)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && !defined(NO_PREFETCH)
-    enum { PIECE = 16 << 10 };
-    const uint64_t begin = (reinterpret_cast<uint64_t>(at) + 15) / 16 * 16,
-                   end = reinterpret_cast<uint64_t>(at + floats) / 16 * 16;
-    if (BLOCK_ME >= BLOCK_SIZE - 32) {
-        for (uint64_t from = begin + (threadIdx.x % 32) * PIECE; from < end; from += 32 * PIECE) {
-            asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
-                         :
-                         : "l"(from),
-                           "r"(static_cast<uint32_t>(end - from < PIECE ? end - from : PIECE)));
-        }
-    }
-#else
-    (void)at;
-    (void)floats;
-#endif
 }
 
 /* ---- Products ------------------------------------------------------------------------------- */
@@ -136,8 +117,23 @@ BLOCK_FUNCTION void block_load(const int q, const float *from, float *to)
     }
 }
 
+BLOCK_FUNCTION void block_store(const int q, const float *from, float *to)
+{
+#ifdef __CUDA_ARCH__
+    if (q == 4) {
+        *reinterpret_cast<float4 *>(to) = make_float4(from[0], from[1], from[2], from[3]);
+        return;
+    }
+#endif
+    BLOCK_UNROLL
+    for (int i = 0; i < q; i++) {
+        to[i] = from[i];
+    }
+}
+
 /* sums[i * columns + c] = row i of x times column c, for r rows and q adjacent columns a thread. x is [k][r]. The
- * block begins and ends together. (Neighbours store next to each other: by column, all would store to one bank.) */
+ * block begins and ends together. (Neighbours store next to each other, 16 bytes each: by column, all would store to
+ * one bank.) */
 BLOCK_FUNCTION void block_product_of(const int r, const int q, const float *x, block_matrix w,
                                      float *sums)
 {
@@ -146,6 +142,7 @@ BLOCK_FUNCTION void block_product_of(const int r, const int q, const float *x, b
     const int columns = (int)w.columns, groups = columns / q, all = columns * r, k_end = (int)w.k;
     int split = (int)block_least(block_least(BLOCK_SIZE / groups, BLOCK_SUMS / all), w.k);
     split = split > 64 ? 64 : split > 1 ? split : 1; /* more would take long to add */
+    BLOCK_ROLLED
     for (int unit = (int)BLOCK_ME; unit < groups * split; unit += (int)BLOCK_SIZE) {
         const int c = unit % groups * q, part = unit / groups;
         const float *from = w.at + c + part * w.ld;
@@ -177,20 +174,24 @@ BLOCK_FUNCTION void block_product_of(const int r, const int q, const float *x, b
         }
         BLOCK_UNROLL
         for (int i = 0; i < r; i++) {
-            BLOCK_UNROLL
-            for (int j = 0; j < q; j++) {
-                sums[part * all + i * columns + c + j] = sum[i][j];
-            }
+            block_store(q, sum[i], sums + part * all + i * columns + c);
         }
     }
     BLOCK_SYNC();
-    for (int at = (int)BLOCK_ME; split > 1 && at < all; at += (int)BLOCK_SIZE) {
-        float sum = sums[at];
+    BLOCK_ROLLED
+    for (int at = (int)BLOCK_ME * q; split > 1 && at < all; at += (int)BLOCK_SIZE * q) {
+        float sum[4];
+        block_load(q, sums + at, sum);
         BLOCK_UNROLL_8
         for (int part = 1; part < split; part++) {
-            sum += sums[part * all + at];
+            float more[4];
+            block_load(q, sums + part * all + at, more);
+            BLOCK_UNROLL
+            for (int j = 0; j < q; j++) {
+                sum[j] += more[j];
+            }
         }
-        sums[at] = sum;
+        block_store(q, sum, sums + at);
     }
     BLOCK_SYNC();
 }
@@ -207,7 +208,7 @@ BLOCK_PRODUCT(4, 4)
 BLOCK_PRODUCT(8, 1)
 BLOCK_PRODUCT(8, 4)
 
-BLOCK_FUNCTION void block_product(int64_t r, const float *x, block_matrix w, float *sums)
+BLOCK_OUTLINE void block_product(int64_t r, const float *x, block_matrix w, float *sums)
 {
     const bool four = (w.columns | w.ld) % 4 == 0 && (uintptr_t)w.at % 16 == 0;
     if (r == 8) {
@@ -250,88 +251,126 @@ typedef struct block_source {
     const int32_t *list;
 } block_source;
 
-/* Normalises r rows in shared memory, transposed: divided by the root of their mean square, times the weight.
- * Each thread has left the sum of its squares of row i in sums[i * BLOCK_SIZE + its number]. */
-BLOCK_FUNCTION void block_normalise(int64_t r, int64_t columns, const float *weight, float *x,
-                                    float *sums)
+/* Row i of x in shared memory is scaled so that its mean square is 1. Each thread has left the sum of its squares of
+ * row i in sums[i * BLOCK_SIZE + its number]. */
+BLOCK_FUNCTION void block_normalise(const int r, int columns, float *x, float *sums)
 {
     enum { LANES = 32 };
-    float *some = sums + r * BLOCK_SIZE, *scale = some + r * LANES;
+    const int me = (int)BLOCK_ME, size = (int)BLOCK_SIZE;
+    float *some = sums + r * size, *scale = some + r * LANES;
     BLOCK_SYNC();
-    for (int64_t at = BLOCK_ME; at < r * LANES; at += BLOCK_SIZE) {
-        const float *row = sums + at / LANES * BLOCK_SIZE;
+    BLOCK_ROLLED
+    for (int at = me; at < r * LANES; at += size) {
+        const float *row = sums + at / LANES * size;
         float square = 0;
-        BLOCK_UNROLL_16
-        for (int64_t i = at % LANES; i < BLOCK_SIZE; i += LANES) {
+        BLOCK_UNROLL_8
+        for (int i = at % LANES; i < size; i += LANES) {
             square += row[i];
         }
-        some[at] = square;
+        some[at % LANES * r + at / LANES] = square;
     }
     BLOCK_SYNC();
-    for (int64_t i = BLOCK_ME; i < r; i += BLOCK_SIZE) {
+    BLOCK_ROLLED
+    for (int i = me; i < r; i += size) {
         float square = 0;
-        BLOCK_UNROLL
-        for (int64_t lane = 0; lane < LANES; lane++) {
-            square += some[i * LANES + lane];
+        BLOCK_UNROLL_8
+        for (int lane = 0; lane < LANES; lane++) {
+            square += some[lane * r + i];
         }
         scale[i] = 1 / sqrtf(square / (float)columns + BLOCK_EPSILON);
     }
     BLOCK_SYNC();
-    for (int64_t c = BLOCK_ME; c < columns; c += BLOCK_SIZE) {
-        const float factor = weight[c];
-        for (int64_t i = 0; i < r; i++) {
-            x[c * r + i] = x[c * r + i] * scale[i] * factor;
+    BLOCK_ROLLED
+    for (int c = me; c < columns; c += size) {
+        BLOCK_UNROLL
+        for (int i = 0; i < r; i += 4) {
+            const int q = r < 4 ? r : 4;
+            float number[4];
+            block_load(q, x + c * r + i, number);
+            BLOCK_UNROLL
+            for (int j = 0; j < q; j++) {
+                number[j] *= scale[i + j];
+            }
+            block_store(q, number, x + c * r + i);
         }
     }
     BLOCK_SYNC();
 }
 
 /* Rows first .. first + r - 1 into shared memory, transposed; zeros where there is none. With a weight they
- * are normalised. */
-BLOCK_FUNCTION void block_take(const block_source *s, int64_t first, int64_t r, const float *weight,
-                               float *x, float *sums)
+ * are normalised, and multiplied by it. */
+BLOCK_FUNCTION void block_take_of(const int r, const block_source *s, int64_t first,
+                                  const float *weight, float *x, float *sums)
 {
-    const int64_t n = block_least(r, s->rows - first);
+    BLOCK_IS_SHARED(x);
+    BLOCK_IS_SHARED(sums);
+    const int n = (int)block_least(r, s->rows - first), columns = (int)s->columns;
     const float *row[BLOCK_ROWS];
     float square[BLOCK_ROWS];
     BLOCK_UNROLL
-    for (int i = 0; i < BLOCK_ROWS; i++) {
+    for (int i = 0; i < r; i++) {
         const int64_t number = first + (i < n ? i : 0);
         row[i] = s->at + (s->list ? s->list[number] : number) * s->stride;
         square[i] = 0;
     }
     BLOCK_SYNC(); /* the last product was read */
-    for (int64_t c = BLOCK_ME; c < s->columns; c += BLOCK_SIZE) {
+    BLOCK_ROLLED
+    for (int c = (int)BLOCK_ME; c < columns; c += (int)BLOCK_SIZE) {
+        const float factor = weight ? weight[c] : 1;
         float number[BLOCK_ROWS];
         BLOCK_UNROLL
-        for (int i = 0; i < BLOCK_ROWS; i++) {
+        for (int i = 0; i < r; i++) {
             number[i] = i < n ? row[i][c] : 0;
         }
         BLOCK_UNROLL
-        for (int i = 0; i < BLOCK_ROWS; i++) {
-            if (i < r) {
-                x[c * r + i] = number[i];
-                square[i] += number[i] * number[i];
-            }
+        for (int i = 0; i < r; i++) {
+            square[i] += number[i] * number[i];
+            number[i] *= factor;
+        }
+        BLOCK_UNROLL
+        for (int i = 0; i < r; i += 4) {
+            block_store(r < 4 ? r : 4, number + i, x + c * r + i);
         }
     }
     if (weight) {
         BLOCK_UNROLL
-        for (int i = 0; i < BLOCK_ROWS; i++) {
-            if (i < r) {
-                sums[i * BLOCK_SIZE + BLOCK_ME] = square[i];
-            }
+        for (int i = 0; i < r; i++) {
+            sums[i * (int)BLOCK_SIZE + (int)BLOCK_ME] = square[i];
         }
-        block_normalise(r, s->columns, weight, x, sums);
+        block_normalise(r, columns, x, sums);
         return;
     }
     BLOCK_SYNC();
 }
 
-/* How many threads share an element of a sum over `count` parts. */
-BLOCK_FUNCTION int64_t block_split(int64_t elements, int64_t count)
+#define BLOCK_TAKE(r)                                                                              \
+    BLOCK_OUTLINE void block_take_##r(const block_source *s, int64_t first, const float *weight,   \
+                                      float *x, float *sums)                                       \
+    {                                                                                              \
+        block_take_of(r, s, first, weight, x, sums);                                               \
+    }
+BLOCK_TAKE(1)
+BLOCK_TAKE(4)
+BLOCK_TAKE(8)
+
+BLOCK_OUTLINE void block_take(const block_source *s, int64_t first, int64_t r, const float *weight,
+                              float *x, float *sums)
 {
-    const int64_t split = block_least(block_least(BLOCK_SIZE / elements, BLOCK_SUMS / elements),
+    if (r == 8) {
+        block_take_8(s, first, weight, x, sums);
+    } else if (r == 4) {
+        block_take_4(s, first, weight, x, sums);
+    } else {
+        block_take_1(s, first, weight, x, sums);
+    }
+}
+
+/* ---- Sums of parts -------------------------------------------------------------------------- */
+
+/* How many threads share a group of adjacent elements of a sum over `count` parts. */
+BLOCK_FUNCTION int64_t block_split(int64_t groups, int64_t elements, int64_t count)
+{
+    const int64_t split = block_least(block_least(BLOCK_SIZE / groups, BLOCK_SUMS / elements),
                                       count);
     return split > 1 ? split : 1;
 }

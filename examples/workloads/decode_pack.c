@@ -26,12 +26,11 @@ static void lay_out(decode_packed *p, const decode_model *m, int64_t integers)
     for (int64_t l = 0; l < z->layers; l++) {
         decode_packed_layer *layer = &p->layers[l];
         const bool moe = m->layers[l].moe;
-        layer->begin = layer->attention_norm = reserve(&at, z->width);
+        layer->attention_norm = reserve(&at, z->width);
         layer->heads = reserve(&at, heads * z->width * z->dim);
         layer->o = reserve(&at, z->heads * z->dim * z->width);
         layer->ffn_norm = reserve(&at, z->width);
         layer->router = moe ? reserve(&at, z->width * z->experts) : 0;
-        layer->end = at;
         layer->expert = 3 * z->width * (moe ? z->expert_hidden : z->hidden);
         layer->feed = reserve(&at, (moe ? z->experts : 1) * layer->expert);
     }

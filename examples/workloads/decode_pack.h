@@ -38,8 +38,7 @@ typedef struct decode_cuts {
 /* Offsets in the image, in floats; each is a multiple of 128 bytes. */
 typedef struct decode_packed_layer {
     int64_t attention_norm, heads, o, ffn_norm, router, feed;
-    int64_t begin, end; /* what is read before the feed-forward block */
-    int64_t expert;     /* floats of an expert, or of the feed-forward block */
+    int64_t expert; /* floats of an expert, or of the feed-forward block */
 } decode_packed_layer;
 
 typedef struct decode_packed {

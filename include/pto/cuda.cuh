@@ -31,6 +31,7 @@
 #define PTO_CUDA_CUH
 
 #include <cuda_runtime.h>
+#include <type_traits>
 #include <pto/gpu.h>
 
 #if defined(__cplusplus) && __cplusplus < 201703L
@@ -116,9 +117,13 @@ class pto_gpu_call
     {
         const uint64_t bits = value(i);
         const pto_dtype type = dtype(i);
-        return type == PTO_FLOAT64  ? static_cast<T>(__longlong_as_double(static_cast<long long>(bits)))
-               : type == PTO_UINT64 ? static_cast<T>(bits)
-                                    : static_cast<T>(static_cast<int64_t>(bits));
+        if (type == PTO_FLOAT64) {
+            return static_cast<T>(__longlong_as_double(static_cast<long long>(bits)));
+        }
+        if constexpr (std::is_integral_v<T>) {
+            return static_cast<T>(bits); /* signed or not, the lower bits are the same */
+        }
+        return type == PTO_UINT64 ? static_cast<T>(bits) : static_cast<T>(static_cast<int64_t>(bits));
     }
 
     __device__ __forceinline__ uint32_t n_args() const

@@ -86,7 +86,8 @@ typedef struct pto_device_ops {
 
     /* A device that schedules for itself (pto/gpu.h). `share` makes memory of the host, which begins at
      * a page, usable for code of the device, at the address *there; it stays so until `unshare`.
-     * `grid_prepare` loads a module, and *blocks of it can be on the device at a time. `grid_launch`
+     * `grid_prepare` loads a module for one runtime, and *blocks of it can be on the device at a time.
+     * It refuses if another runtime has a grid there, until that calls `grid_release`. `grid_launch`
      * starts that many; `grid` is an address on the device. `grid_ended` finds out whether the launch
      * before has ended; an error means that the device is lost. The device is current. */
     pto_status (*share)(void *self, void *memory, uint64_t bytes, void **there);
@@ -95,6 +96,7 @@ typedef struct pto_device_ops {
     pto_status (*grid_launch)(void *self, const struct pto_gpu_module *module, const void *grid,
                               uint32_t blocks);
     pto_status (*grid_ended)(void *self, bool *ended);
+    void (*grid_release)(void *self);
 } pto_device_ops;
 
 /* ---- The table of devices ----------------------------------------------------------------- */

@@ -56,6 +56,38 @@ PTO_API PTO_MUST_CHECK pto_status pto_wait_unused_at(pto_runtime *rt, const pto_
 
 #define pto_wait_unused(rt, t) pto_wait_unused_at((rt), (t), __FILE__, __LINE__)
 
+/* Refuses tensors at addresses that stand for something else, such as an object of the library that calls
+ * this: the program has given one to the wrong function. Calls that get such a tensor return PTO_BAD_MEMORY,
+ * and their message ends with `why`, which must stay: "the tensor at 0x... is a volume: call volume_read".
+ * There is one such range: the next call replaces it, and 0 bytes remove it. Tensors that tasks use already
+ * are not refused. */
+PTO_API PTO_MUST_CHECK pto_status pto_refuse_memory(pto_runtime *rt, const void *memory,
+                                                    uint64_t bytes, const char *why);
+
+/* Refuses pto_runtime_destroy (PTO_BAD_SCOPE) while another library needs the runtime: the runtime stays, and the
+ * message ends with `why`, which must stay, too: "the runtime is open in a studio: call studio_close". NULL permits
+ * it again. */
+PTO_API PTO_MUST_CHECK pto_status pto_refuse_destroy(pto_runtime *rt, const char *why);
+
+/* Returns the name of a kernel, for as long as the runtime lives; NULL if it is none of this runtime. For a
+ * library that must know whether two processes mean the same kernel: handles only say which one was
+ * registered first. */
+PTO_API const char *pto_kernel_name(const pto_runtime *rt, pto_kernel kernel);
+
+/* Checks the kernel of a task as pto_submit does: that it is registered, is for workers of this type, and has declared
+ * these parameters (pto_kernel_declare). For a library that runs one program in several processes, of which one submits
+ * the task, and all must know whether it is refused: whether there is such a worker here is left out. */
+PTO_API PTO_MUST_CHECK pto_status pto_check_kernel_at(pto_runtime *rt, pto_kernel kernel,
+                                                      pto_worker_type type, const pto_param *params,
+                                                      size_t n_params, const char *file, int line);
+
+#define pto_check_kernel(rt, ...) pto_check_kernel_at((rt), __VA_ARGS__, __FILE__, __LINE__)
+
+/* Checks that a managed tensor is alive, written or not: PTO_STALE, with a message that begins with `who` and says what
+ * ended it. For a library that keeps something for managed tensors. Any other tensor is alive. */
+PTO_API PTO_MUST_CHECK pto_status pto_check_alive(pto_runtime *rt, const char *who,
+                                                  const pto_tensor *t);
+
 /* Makes the memory of managed tensors, as kernels see it, outlive the runtime. pto_runtime_destroy then
  * leaves it mapped, and the caller unmaps it with munmap(*memory, *bytes). For a language in which a
  * kernel can keep a reference to its argument that nobody can revoke. */

@@ -5,7 +5,7 @@
  * kernel is launched for a task, and nothing on the host stands between a task and the next. The program
  * is the same as ever. Its kernels for the GPU are device functions of one block, in a file that nvcc
  * compiles; PTO_GPU_MODULE(my_module, scale) there lists them (pto/cuda.cuh). That module is part of the
- * configuration:
+ * configuration (docs/gpu.md has a whole program, and how it is compiled):
  *
  *     pto_config config = PTO_CONFIG_INIT;
  *     pto_kernel scale;
@@ -20,11 +20,17 @@
  * orchestrating thread runs no kernel.
  *
  * On a simulated device (pto/sim.h) the grid is made of threads, from the same source, and kernels are the
- * ordinary C functions of pto_kernel_variant. No module is needed then.
+ * ordinary C functions of pto_kernel_variant. No module is needed then, and pto_gpu_kernel registers a
+ * kernel that has no variant yet:
+ *
+ *     PTO_TRY(pto_gpu_kernel(rt, "scale", PTO_VECTOR, &scale));
+ *     PTO_TRY(pto_kernel_variant(rt, scale, PTO_DEVICE_SIM, scale_in_c, NULL));
  *
  * Every block runs CUBE and VECTOR tasks. With gpu_cube_workers (PTO_GPU_CUBE_WORKERS) so many blocks run
  * CUBE tasks only and the others VECTOR tasks only, so that long tasks of one type leave blocks to the
  * other.
+ *
+ * A device schedules for one runtime of the process at a time: PTO_BAD_DEVICE if there is another.
  *
  * The grid leaves the GPU when it had nothing to do for a while (gpu_idle_us, PTO_GPU_IDLE_US), and comes
  * back with the next task. While it is there, calls that synchronize the whole device (cudaFree,
@@ -57,7 +63,7 @@ typedef struct pto_gpu_module {
 #define PTO_GPU_GRID_VERSION 2u
 
 /* Registers a kernel of config.gpu_module by its name. PTO_BAD_KERNEL: the module has none of that name.
- * pto_kernel_variant may add variants for other devices. */
+ * pto_kernel_variant may add variants for other devices, and for a simulated one it has to. */
 PTO_API PTO_MUST_CHECK pto_status pto_gpu_kernel(pto_runtime *rt, const char *name,
                                                  pto_worker_type type, pto_kernel *kernel);
 

@@ -139,15 +139,17 @@ extern "C" {
       "the detail says where; record the trace again, or use a library as new as the file")        \
     X(BAD_DECLARATION, 51, "the declaration of a kernel cannot be read",                           \
       "correct it at the character that the detail names (pto_kernel_declare, pto/kernel.h)")      \
-    X(MISMATCH, 52, "a parameter is not what the kernel declares",                                 \
-      "submit what the declaration says, or change the declaration (pto_kernel_declare)")          \
+    X(MISMATCH, 52, "a call is not the one that was declared, or that other ranks make",           \
+      "compare the two that the detail names: parameters with pto_kernel_declare, or the "         \
+      "lines of two ranks of MPI")                                                                 \
     X(REFUSED, 53, "an earlier call was refused, and nobody has acknowledged it",                  \
       "check the status of the call that the detail names; call pto_refused(rt, &refusal) to "     \
       "read and acknowledge it")                                                                   \
     X(UNKNOWN_OPTION, 54, "a variable of the environment has a name that no option has",           \
       "correct its name (`pto options` lists all), or unset it")                                   \
-    X(WORKER_LOST, 55, "a worker process has ended",                                               \
-      "call pto_recover to start a fresh one; the tasks that ran in it have failed")               \
+    X(WORKER_LOST, 55, "a worker process has ended, or a rank of MPI cannot go on",                \
+      "a process: call pto_recover to start a fresh one, its tasks have failed; a rank: end "      \
+      "the program, the detail names what went wrong there")                                       \
     X(DEVICE_LOST, 56, "the device does not respond any more",                                     \
       "save what the host has, and start again without the device")                                \
     X(INTERRUPTED, 57, "the program ended the wait",                                               \

@@ -21,6 +21,7 @@ typedef struct __attribute__((aligned(16))) ulonglong2 {
 
 #define PTOI_INLINE static inline __device__
 #define PTOI_COLD static __device__ __noinline__ __attribute__((unused))
+#define PTOI_OUTLINE PTOI_COLD
 #define _Static_assert static_assert
 #define _Alignas alignas
 #define PTOI_SCOPE "gpu"
@@ -138,7 +139,8 @@ typedef struct __attribute__((aligned(16))) ulonglong2 {
                                     uint##bits##_t desired)                                        \
     {                                                                                              \
         uint##bits##_t before;                                                                     \
-        asm volatile("atom.acq_rel." PTOI_SCOPE ".cas.b" #bits " %0, [%1], %2, %3;"                \
+        asm volatile("fence.acq_rel." PTOI_SCOPE ";\n\t" /* also for ptoi_glance */                \
+                     "atom.acquire." PTOI_SCOPE ".cas.b" #bits " %0, [%1], %2, %3;"                \
                      : "=" reg(before)                                                             \
                      : "l"(&a->value), reg(*expected), reg(desired)                                \
                      : "memory");                                                                  \

@@ -47,10 +47,25 @@
 
 #include <stdatomic.h>
 
+#include "base/mutant.h"
+
 /* For functions in headers that host and device code share. COLD ones are rarely called: they stay out
  * of line, so that they cost their callers nothing. */
 #define PTOI_INLINE static inline
 #define PTOI_COLD static __attribute__((noinline, cold, unused))
+#define PTOI_OUTLINE static inline /* on a device: a call, so that the code is there once */
+
+/* The explorer can give glance, follow and far_acquire the orders that they have on a device: relaxed, so that
+ * only fences order them. */
+#ifdef PTO_EXPLORE
+extern bool explore_device_orders;
+void explore_fence(void);
+#define PTOI_DEVICE_ORDERS explore_device_orders
+#define PTOI_DEVICE_FENCE() (explore_device_orders ? explore_fence() : (void)0)
+#else
+#define PTOI_DEVICE_ORDERS false
+#define PTOI_DEVICE_FENCE() ((void)0)
+#endif
 
 #define PTOI_ATOMIC_OF(bits)                                                                       \
     typedef struct ptoi_a##bits {                                                                  \
@@ -79,11 +94,15 @@
     }                                                                                              \
     static inline uint##bits##_t ptoi_glance##bits(const ptoi_a##bits *a)                          \
     {                                                                                              \
-        return ptoi_acquire##bits(a);                                                              \
+        return PTOI_DEVICE_ORDERS ? ptoi_get##bits(a) : ptoi_acquire##bits(a);                     \
     }                                                                                              \
     static inline void ptoi_follow##bits(ptoi_a##bits *a, uint##bits##_t value)                    \
     {                                                                                              \
-        ptoi_release##bits(a, value);                                                              \
+        if (PTOI_DEVICE_ORDERS) {                                                                  \
+            ptoi_set##bits(a, value);                                                              \
+        } else {                                                                                   \
+            ptoi_release##bits(a, value);                                                          \
+        }                                                                                          \
     }                                                                                              \
     static inline uint##bits##_t ptoi_load_sc##bits(const ptoi_a##bits *a)                         \
     {                                                                                              \
@@ -105,6 +124,7 @@
     }                                                                                              \
     static inline uint##bits##_t ptoi_exchange##bits(ptoi_a##bits *a, uint##bits##_t value)        \
     {                                                                                              \
+        PTOI_DEVICE_FENCE();                                                                       \
         return atomic_exchange_explicit(&a->value, value, memory_order_seq_cst);                   \
     }                                                                                              \
     static inline uint##bits##_t ptoi_fetch_add##bits(ptoi_a##bits *a, uint##bits##_t amount)      \
@@ -118,6 +138,7 @@
     static inline bool ptoi_cas##bits(ptoi_a##bits *a, uint##bits##_t *expected,                   \
                                       uint##bits##_t desired)                                      \
     {                                                                                              \
+        PTOI_DEVICE_FENCE();                                                                       \
         return atomic_compare_exchange_strong_explicit(                                            \
             &a->value, expected, desired, memory_order_acq_rel, memory_order_acquire);             \
     }                                                                                              \
@@ -134,8 +155,8 @@ PTOI_ATOMIC_OF(64)
 #define ptoi_far_get32 ptoi_get32
 #define ptoi_far_set32 ptoi_set32
 #define ptoi_far_set64 ptoi_set64
-#define ptoi_far_acquire32 ptoi_acquire32
-#define ptoi_far_acquire64 ptoi_acquire64
+#define ptoi_far_acquire32 ptoi_glance32
+#define ptoi_far_acquire64 ptoi_glance64
 #define ptoi_far_await32 ptoi_acquire32
 #define ptoi_far_await64 ptoi_acquire64
 #define ptoi_far_release32 ptoi_release32
@@ -144,10 +165,16 @@ PTOI_ATOMIC_OF(64)
 
 static inline void ptoi_fence(void)
 {
+    if (!PTOI_MUTANT(NO_FENCES)) {
+        PTOI_DEVICE_FENCE();
+    }
 }
 
 static inline void ptoi_far_fence(void)
 {
+    if (!PTOI_MUTANT(NO_FAR_FENCES)) {
+        PTOI_DEVICE_FENCE();
+    }
 }
 
 /* Plain memory behind the bus. */

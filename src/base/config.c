@@ -92,7 +92,9 @@ static pto_status decide_levels(const ptoi_option *o, const char *variable, ptoi
     }
     for (uint32_t level = 0; level < c->levels; level++) {
         const uint64_t least = (uint64_t)o->per_task * c->level_ring_tasks[level];
-        const uint64_t otherwise = o->otherwise > least ? o->otherwise : least;
+        const uint64_t room = o->reserves ? ptoi_os_address_space() / 8 / c->levels : UINT64_MAX;
+        const uint64_t usual = o->otherwise < room ? o->otherwise : room;
+        const uint64_t otherwise = usual > least ? usual : least;
         const uint64_t set = values[level] ? values[level] : listed[level];
         ptoi_option_set(o, c, ptoi_option_level_at(o, level), rounded(o, set ? set : otherwise));
     }

@@ -25,6 +25,8 @@
     X(GROW_IN_PLACE, "entries stay where they are when their ring grows")                          \
     X(INLINE, "submit runs a task inline although it has to wait for another one")                 \
     X(INLINE_LINKS, "the same if the other task uses memory that only overlaps")                   \
+    X(FIRST_USE, "the same if the task uses a view that the map does not know")                    \
+    X(FAST_AFTER, "a task on the fast path does not wait for the tasks that it comes after")       \
     X(FAST_LINKS, "a task does not wait for the writer of memory that only overlaps")              \
     X(MANY_EDGES, "of the edges of a task with many parameters, one is lost")                      \
     X(NO_BARRIER, "a sleeper does not make the barrier that asymmetric stores rely on")            \
@@ -55,6 +57,8 @@
     X(LANE_EARLY, "a lane reads whether the grid ends after how many tasks there are")             \
     X(LEAVE_EARLY, "a grid compares the tickets of its workers with an older count of tasks")      \
     X(ONE_QUEUE, "a grid looks at the first ready ring only whether all workers wait")             \
+    X(NO_FENCES, "code of a device has no fences where loads and stores rely on them")             \
+    X(NO_FAR_FENCES, "the same for memory of the host")                                            \
     X(LOST_EARLY, "a device is lost, and tasks that the host still runs fail at once")             \
     X(HOST_POISON_LOST, "a grid does not tell the host that a task is poisoned")                   \
     X(POST_GOOD, "the keeper posts a task of the host that has failed as done")                    \

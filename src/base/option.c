@@ -33,9 +33,10 @@ const ptoi_option ptoi_options[] = {
      .otherwise = 1024, .unit = "tasks",
      .help = "Size of the task ring of each level: live tasks. Rounded up to a power of two."},
     {"PTO_HEAP", LEVEL_FIELD(heap_bytes), RANGE(PTOI_OPTION_LINE, POWER(46)),
-     .round = PTOI_ROUND_LINE, .otherwise = POWER(28), .unit = "bytes",
+     .round = PTOI_ROUND_LINE, .reserves = true, .otherwise = POWER(28), .unit = "bytes",
      .help = "Memory for managed tensors, per level. Rounded up to a multiple of 64. It is only "
-             "reserved, and costs nothing until tasks fill it."},
+             "reserved, and costs nothing until tasks fill it. Where the address space is limited "
+             "(ulimit -v), the default is at most an eighth of it for all levels."},
     {"PTO_DEPS", LEVEL_FIELD(deps), RANGE(1, POWER(26)), .round = PTOI_ROUND_POWER,
      .otherwise = 8192, .unit = "edges",
      .help = "Stored edges per level. Rounded up to a power of two."},

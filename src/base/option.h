@@ -40,7 +40,8 @@ typedef struct ptoi_option {
     uint16_t level_at; /* offset of the array with a value for each level */
     ptoi_option_kind kind;
     ptoi_option_round round;
-    bool may_be_none;   /* 0 is also written "none" */
+    bool may_be_none; /* 0 is also written "none" */
+    bool reserves; /* the default of all levels is at most an eighth of a limited address space */
     uint32_t per_task;  /* the default is at least this many for each slot of the task ring */
     uint64_t low, high; /* before rounding, which stays within the range; high == 0: not a number */
     uint64_t otherwise; /* the default; that of workers depends on the machine */

@@ -33,7 +33,7 @@ static inline uint64_t ptoi_clock_ns(clockid_t clock)
 }
 
 /* The current time, in ticks. The processor may read the counter a little before the instructions
- * ahead of it are done. trace_build.c allows for that (PTOI_TICKS_BLUR_NS). */
+ * ahead of it are done. trace_tasks.c allows for that (PTOI_TICKS_BLUR_NS). */
 static inline uint64_t ptoi_ticks(void)
 {
 #if defined(__x86_64__)

@@ -82,11 +82,24 @@ pto_status ptoi_buffer_check_first(const ptoi_buffer *b, const char *who, const 
                      bytes != b->bytes ? "is only a part of it" : "has another layout");
 }
 
+void ptoi_buffer_note_range(pto_runtime *rt, const void *memory, uint64_t bytes)
+{
+    const uintptr_t low = (uintptr_t)memory;
+    rt->heap_begin = low < rt->heap_begin ? low : rt->heap_begin;
+    rt->heap_end = low + bytes > rt->heap_end ? low + bytes : rt->heap_end;
+}
+
 pto_status ptoi_buffer_check_external(const pto_runtime *rt, const char *who, const pto_tensor *t)
 {
     uint64_t low, end;
     PTO_TRY(pto_tensor_check(t));
     PTO_TRY(pto_tensor_byte_range(t, &low, &end));
+    if (low < end &&
+        (uintptr_t)t->storage + low < rt->refused_memory.low + rt->refused_memory.bytes &&
+        (uintptr_t)t->storage + end > rt->refused_memory.low) {
+        return ptoi_fail(PTO_BAD_MEMORY, "%s: the tensor at %p %s", who,
+                         (void *)((uintptr_t)t->storage + low), rt->refused_memory.why);
+    }
     for (int side = 0; side < 2; side++) {
         uintptr_t heap = rt->heap_low[side], base = (uintptr_t)t->storage;
         if (low < end && base + low < heap + rt->heap_bytes && base + end > heap) {

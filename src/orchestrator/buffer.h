@@ -40,7 +40,10 @@ bool ptoi_buffer_unpack(const pto_runtime *rt, const ptoi_slot *slot, const ptoi
  * PTO_NOT_CONTIGUOUS if it does not. */
 pto_status ptoi_buffer_check_first(const ptoi_buffer *b, const char *who, const pto_tensor *t);
 
-/* PTO_BAD_MEMORY if user memory reaches into a heap. */
+/* Widens the range that is compared with memory of the program (rt->heap_begin). */
+void ptoi_buffer_note_range(pto_runtime *rt, const void *memory, uint64_t bytes);
+
+/* PTO_BAD_MEMORY if user memory reaches into a heap, or is refused. */
 pto_status ptoi_buffer_check_external(const pto_runtime *rt, const char *who, const pto_tensor *t);
 
 #endif /* PTOI_BUFFER_H */

@@ -122,14 +122,6 @@ pto_status ptoi_device_number(pto_runtime *rt, const char *who, pto_device devic
 
 /* ---- Heaps ---- */
 
-/* Widens the range that is compared with memory of the program, see may_reach_heap. */
-static void note_range(pto_runtime *rt, const char *memory, uint64_t bytes)
-{
-    const uintptr_t low = (uintptr_t)memory;
-    rt->heap_begin = low < rt->heap_begin ? low : rt->heap_begin;
-    rt->heap_end = low + bytes > rt->heap_end ? low + bytes : rt->heap_end;
-}
-
 /* Bytes of a heap on a device. */
 static uint64_t heap_bytes(const pto_runtime *rt, uint32_t device)
 {
@@ -187,7 +179,7 @@ pto_status ptoi_device_heap(pto_runtime *rt, const char *who, uint32_t device, u
     rt->view.base[segment] = memory;
     ptoi_scheduler_add_heap(rt->scheduler, device, level, memory, rt->view.guards[segment],
                             rt->view.reported[segment]);
-    note_range(rt, memory, bytes);
+    ptoi_buffer_note_range(rt, memory, bytes);
     return PTO_OK;
 }
 
@@ -307,10 +299,11 @@ static pto_status add_grid(pto_runtime *rt)
     ptoi_rt_device *d = &rt->devices[rt->home];
     const uint32_t first = ptoi_get32(&h->device_workers);
     uint32_t workers = 0;
+    PTO_TRY(ptoi_scheduler_prepare_grid(rt->scheduler, rt->home, &rt->settings));
     for (uint32_t l = 0; l < rt->levels; l++) {
         PTO_TRY(ptoi_device_heap(rt, "create", rt->home, l));
     }
-    PTO_TRY(ptoi_scheduler_add_grid(rt->scheduler, rt->home, &rt->settings, first, &workers));
+    PTO_TRY(ptoi_scheduler_add_grid(rt->scheduler, &rt->settings, first, &workers));
     PTO_TRY(ptoi_trace_add_threads(rt, workers, true));
     rt->grid_first = first;
     rt->grid_workers = workers;

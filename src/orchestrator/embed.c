@@ -1,8 +1,11 @@
 /* embed.c - for bindings of other languages: the watermark, interrupts, heaps that outlive the runtime.
  * Orchestrator's side. */
+#include <inttypes.h>
+
 #include <pto/embed.h>
 
 #include "base/error.h"
+#include "orchestrator/buffer.h"
 #include "orchestrator/retire.h"
 #include "orchestrator/runtime.h"
 
@@ -54,6 +57,40 @@ pto_status pto_set_wait_hooks(pto_runtime *rt, void (*begin)(void *user), void (
     }
     rt->wait_hooks = (ptoi_wait_hooks){begin, end, user};
     return PTO_OK;
+}
+
+pto_status pto_refuse_memory(pto_runtime *rt, const void *memory, uint64_t bytes, const char *why)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "refuse memory"));
+    if (bytes && (!memory || !why)) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "refuse memory: %s is NULL", memory ? "why" : "memory");
+    }
+    if ((uintptr_t)memory + bytes < (uintptr_t)memory) {
+        return ptoi_fail(PTO_OVERFLOW, "refuse memory: %" PRIu64 " bytes at %p", bytes, memory);
+    }
+    rt->refused_memory.low = (uintptr_t)memory;
+    rt->refused_memory.bytes = bytes;
+    rt->refused_memory.why = why;
+    if (bytes) {
+        ptoi_buffer_note_range(rt, memory, bytes);
+    }
+    return PTO_OK;
+}
+
+pto_status pto_refuse_destroy(pto_runtime *rt, const char *why)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "refuse destroy"));
+    rt->kept_why = why;
+    return PTO_OK;
+}
+
+pto_status pto_check_alive(pto_runtime *rt, const char *who, const pto_tensor *t)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "check a tensor"));
+    if (!t || !who) {
+        return ptoi_fail(PTO_NULL_ARGUMENT, "check a tensor: %s is NULL", who ? "t" : "who");
+    }
+    return !t->owner || ptoi_buffer_find(rt, who, t) ? PTO_OK : PTO_STALE;
 }
 
 pto_status pto_detach_heaps(pto_runtime *rt, void **memory, size_t *bytes)

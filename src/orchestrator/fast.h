@@ -6,11 +6,11 @@
  * taken from the rings only when the task is committed.
  *
  * The walk changes nothing but marks that are void in the next call (`attempt`). So anything
- * unusual (a first use, an `after`, an error) can abandon the walk and start the slow path (slow.h).
+ * unusual (a first use, an error) can abandon the walk and start the slow path (slow.h).
  * Room is checked for many tasks ahead: rings.fast_until says up to which order.
  *
- * Three files have a walk of their own, compiled for them: submit.c for tasks of the host, route.c for
- * those of other devices, many.c for tasks with many parameters or edges.
+ * Three files have walks of their own, compiled for them: submit.c for tasks of the host, route.c for those of other
+ * devices, many.c for those that are less common.
  */
 #ifndef PTOI_FAST_H
 #define PTOI_FAST_H
@@ -18,10 +18,14 @@
 #include "base/probe.h"
 #include "orchestrator/buffer.h"
 #include "orchestrator/device.h"
+#include "orchestrator/first_use.h"
+#include "orchestrator/handle.h"
 #include "orchestrator/map/access.h"
 #include "orchestrator/map/desc_cache.h"
+#include "orchestrator/map/keep.h"
 #include "orchestrator/map/links.h"
 #include "orchestrator/names.h"
+#include "orchestrator/poison.h"
 #include "orchestrator/room.h"
 #include "orchestrator/slow.h"
 #include "orchestrator/watch.h"
@@ -33,11 +37,15 @@
 #define PTOI_FAST_SCALAR 0xffffffffu
 #define PTOI_FAST_ASIDE 0xfffffffeu
 
+/* Parameters that a set has bits for. */
+#define PTOI_FAST_SET 64
+
 /* What the walk finds. Bit i of a set stands for parameter i. */
 typedef struct ptoi_resolved {
     uint64_t heap_at, heap_bytes; /* heap block of the task */
-    uint32_t fresh;               /* set: buffers whose memory it brings */
-    uint32_t managed;             /* set: buffers that have memory already */
+    uint64_t fresh;               /* set: buffers whose memory it brings */
+    uint64_t managed;             /* set: buffers that have memory already. For tasks that run */
+    uint32_t afters;              /* parameters that are no arguments of the kernel */
 } ptoi_resolved;
 
 /* Kind, nodep and dtype of a parameter in one word. For a tensor that the map orders the word
@@ -159,8 +167,7 @@ static inline bool ptoi_fast_is_read(const pto_tensormap *map, ptoi_region *r)
     return false;
 }
 
-/* PTOI_MANY: there are more edges than the walk has room for; many.h may have. PTOI_ELSEWHERE: a tensor is on
- * another device than it was said. */
+/* PTOI_MANY: a walk of many.c may take the task. PTOI_ELSEWHERE: a tensor is on another device than it was said. */
 typedef enum ptoi_fast_verdict {
     PTOI_RESOLVED,
     PTOI_UNUSUAL,
@@ -189,11 +196,18 @@ static inline void ptoi_fast_place(pto_runtime *rt, const uint32_t device, const
     }
 }
 
-/* ---- Regions that overlap others: at most PTOI_LINKS_KEPT ---- */
+/* ---- Regions that overlap others ---- */
+
+/* Whether the walk may follow one more link, after so many. The slow path evicts idle regions if it may not. */
+static inline bool ptoi_fast_may_follow(pto_tensormap *map, uint32_t links)
+{
+    return PTOI_LIKELY(links == 0 || links % PTOI_LINKS_FREE != 0) ||
+           ptoi_keep_pay(map, PTOI_LINKS_FREE);
+}
 
 /* Whether a task that is not complete is in the way of a task that runs inline. */
 static __attribute__((noinline)) ptoi_fast_verdict
-ptoi_fast_try_links(const pto_tensormap *map, const ptoi_region *r, uint64_t kind)
+ptoi_fast_try_links(pto_tensormap *map, const ptoi_region *r, uint64_t kind)
 {
     uint32_t links = 0;
     if (r->links & PTOI_LINKS_INCOMPLETE) {
@@ -201,7 +215,7 @@ ptoi_fast_try_links(const pto_tensormap *map, const ptoi_region *r, uint64_t kin
     }
     for (uint32_t end = r->links; end != PTOI_LINKS_NONE; end = map->link_ends[end].next) {
         ptoi_region *other = &map->regions[map->link_ends[end].region];
-        if (links++ == PTOI_LINKS_KEPT) {
+        if (!ptoi_fast_may_follow(map, links++)) {
             return PTOI_UNUSUAL;
         }
         if ((ptoi_fast_is_written(map, other) ||
@@ -218,7 +232,7 @@ static __attribute__((noinline)) ptoi_fast_verdict
 ptoi_fast_meet_links(pto_runtime *rt, const ptoi_region *r, ptoi_edges *edges, uint32_t kind,
                      uint32_t most)
 {
-    const pto_tensormap *map = rt->map;
+    pto_tensormap *map = rt->map;
     uint32_t links = 0;
     if (r->links & PTOI_LINKS_INCOMPLETE) {
         return PTOI_UNUSUAL;
@@ -226,7 +240,7 @@ ptoi_fast_meet_links(pto_runtime *rt, const ptoi_region *r, ptoi_edges *edges, u
     for (uint32_t end = r->links, next; end != PTOI_LINKS_NONE; end = next) {
         ptoi_region *other = &map->regions[map->link_ends[end].region];
         next = map->link_ends[end].next;
-        if (links++ == PTOI_LINKS_KEPT) {
+        if (!ptoi_fast_may_follow(map, links++)) {
             return PTOI_UNUSUAL;
         }
         if (ptoi_fast_is_written(map, other) && !PTOI_MUTANT(FAST_LINKS)) {
@@ -245,17 +259,21 @@ ptoi_fast_meet_links(pto_runtime *rt, const ptoi_region *r, ptoi_edges *edges, u
 
 /* ---- Tensors that are not ordered ---- */
 
-/* Finds the argument of a `pto_nodep` tensor, without its access, and its layout. False: the case is
- * unusual. */
+/* Finds the argument of a `pto_nodep` tensor, without its access, and its layout. `run`: of a task that
+ * runs, for which a buffer may stay unmapped, and a layout gets a number. False: the case is unusual. */
 static __attribute__((noinline)) bool ptoi_fast_aside(pto_runtime *rt, const uint32_t device,
-                                                      const pto_param *p, ptoi_arg_desc *arg)
+                                                      bool run, const pto_param *p,
+                                                      ptoi_arg_desc *arg)
 {
     const pto_tensor *t = p->tensor;
     const ptoi_buffer *b = NULL;
+    if (run && ptoi_fast_where(t)) {
+        return false;
+    }
     if (t->owner) {
         b = ptoi_buffer_of(rt, t);
         if (!ptoi_buffer_is(rt, t->owner, t->generation) || t->version != b->version || !b->block ||
-            b->unmapped || t->storage_bytes != b->bytes || b->device != device) {
+            (b->unmapped && !run) || t->storage_bytes != b->bytes || b->device != device) {
             return false;
         }
     }
@@ -274,7 +292,8 @@ static __attribute__((noinline)) bool ptoi_fast_aside(pto_runtime *rt, const uin
     if (pto_tensor_check(t) != PTO_OK || pto_tensor_numel(t) == 0) {
         return false; /* the slow path says what is wrong */
     }
-    const uint32_t desc = ptoi_desc_find(&rt->map->descs, t);
+    const uint32_t desc = run ? ptoi_desc_intern(&rt->map->descs, t)
+                              : ptoi_desc_find(&rt->map->descs, t);
     if (!desc) {
         return false;
     }
@@ -282,7 +301,60 @@ static __attribute__((noinline)) bool ptoi_fast_aside(pto_runtime *rt, const uin
     return true;
 }
 
+/* ---- Tasks that it comes after ---- */
+
+/* What an `after` asks for: nothing, if that task is complete and not bad; or an edge (PTOI_BLOCKED).
+ * PTOI_UNUSUAL: the task is bad, or unknown. */
+static __attribute__((noinline)) ptoi_fast_verdict ptoi_fast_after(const pto_runtime *rt,
+                                                                   pto_task task)
+{
+    if (!ptoi_handle_is(rt, task)) {
+        return PTOI_UNUSUAL;
+    }
+    const uint32_t level = ptoi_ref_level(ptoi_handle_ref(task));
+    const uint64_t seq = ptoi_ref_seq(ptoi_handle_ref(task));
+    if (seq < rt->rings[level].completed) {
+        return rt->poison.n_bad[level] && ptoi_poison_is_bad(rt, level, seq, NULL) ? PTOI_UNUSUAL
+                                                                                   : PTOI_RESOLVED;
+    }
+    return ptoi_is_marked_complete(&rt->view, ptoi_slot_of(&rt->view, level, seq)) ||
+                   PTOI_MUTANT(FAST_AFTER)
+               ? PTOI_RESOLVED
+               : PTOI_BLOCKED;
+}
+
+/* Adds edges to the tasks that it comes after. They follow all others, since the first reason of an edge counts. */
+static __attribute__((noinline)) ptoi_fast_verdict
+ptoi_fast_meet_afters(pto_runtime *rt, const ptoi_request *q, ptoi_edges *edges, uint32_t most)
+{
+    for (size_t i = 0; i < q->n_params; i++) {
+        const pto_task task = q->params[i].task;
+        const ptoi_fast_verdict v = q->params[i].kind != PTO_PARAM_AFTER
+                                        ? PTOI_RESOLVED
+                                        : ptoi_fast_after(rt, task);
+        if (v == PTOI_UNUSUAL || (v == PTOI_BLOCKED && edges->count == most)) {
+            return PTOI_UNUSUAL;
+        }
+        if (v == PTOI_BLOCKED) {
+            const ptoi_ref ref = ptoi_handle_ref(task);
+            ptoi_edge_to(rt, edges, ptoi_ref_level(ref), ptoi_ref_seq(ref), PTOI_REASON_AFTER);
+        }
+    }
+    return PTOI_RESOLVED;
+}
+
 /* ---- The walk itself ---- */
+
+/* What a walk is for. `run`, `many` and mostly `device` are constants in every call, and the walk is compiled for
+ * each. The walks of many.c take more: to run, views that the map does not know; to publish, `after`, and parameters
+ * that sets have no bits for. */
+typedef struct ptoi_fast_walk {
+    bool run; /* prepares the arguments of a kernel that submit calls; otherwise it is to publish */
+    bool many;       /* see above */
+    uint32_t device; /* of the task; 0: the host */
+    uint64_t where; /* the device that all tensors must be on (ptoi_fast_where); 0: that is known */
+    uint32_t most;  /* edges that there is room for */
+} ptoi_fast_walk;
 
 /* The heap that a task on a device brings memory from. */
 static inline ptoi_heap *ptoi_fast_heap(const pto_runtime *rt, const uint32_t device)
@@ -290,9 +362,94 @@ static inline ptoi_heap *ptoi_fast_heap(const pto_runtime *rt, const uint32_t de
     return device ? ptoi_heap_of(rt, rt->level, device) : &rt->ring->heap;
 }
 
-/* The walk. It is compiled four times: `run` and `many` are constants in every call, and `device` is 0 for
- * all tasks of the host. `where`: the device that all tensors must be on (ptoi_fast_where); 0: that is known.
- * At most `most` edges are written.
+/* Whom the task waits for at a region: edges, or PTOI_BLOCKED if it should run now. */
+static inline __attribute__((always_inline)) ptoi_fast_verdict
+ptoi_fast_meet(pto_runtime *rt, const ptoi_fast_walk w, ptoi_region *r, const uint64_t kind,
+               ptoi_edges *edges)
+{
+    pto_tensormap *map = rt->map;
+    if (w.run) {
+        if (PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)) {
+            const ptoi_fast_verdict v = ptoi_fast_try_links(map, r, kind);
+            if (PTOI_UNLIKELY(v != PTOI_RESOLVED)) {
+                return v;
+            }
+        }
+        if (PTOI_UNLIKELY(
+                (ptoi_fast_is_written(map, r) ||
+                 (kind != PTO_PARAM_INPUT && r->read_levels && ptoi_fast_is_read(map, r))) &&
+                !PTOI_MUTANT(INLINE))) {
+            return PTOI_BLOCKED;
+        }
+        return PTOI_RESOLVED;
+    }
+    if (ptoi_fast_is_written(map, r)) {
+        if (PTOI_UNLIKELY(edges->count == w.most)) {
+            return PTOI_MANY;
+        }
+        ptoi_edge_met(rt, edges, r->writer_level, r->writer, (uint32_t)kind, PTO_MAP_WRITE);
+    }
+    if (kind != PTO_PARAM_INPUT && r->read_levels &&
+        PTOI_UNLIKELY(!ptoi_fast_meet_readers(rt, r, edges, (uint32_t)kind, w.most))) {
+        return PTOI_MANY;
+    }
+    /* Links come after the region itself: the first reason of an edge counts. */
+    return PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)
+               ? ptoi_fast_meet_links(rt, r, edges, (uint32_t)kind, w.most)
+               : PTOI_RESOLVED;
+}
+
+/* A buffer that no region stands for: one whose memory the task brings, or one that an inline task has
+ * written. Returns its layout, or 0 if the case is unusual. */
+static inline __attribute__((always_inline)) uint32_t
+ptoi_fast_unmapped(const pto_runtime *rt, const ptoi_fast_walk w, const pto_tensor *t,
+                   ptoi_buffer *b, size_t i, const uint64_t kind, const uint64_t block_at,
+                   ptoi_resolved *f)
+{
+    const bool fresh = !b->block;
+    if ((w.device && b->device != w.device) || /* of a kernel that copies */
+        (w.many && i >= PTOI_FAST_SET)) {
+        return 0;
+    }
+    const uint32_t desc = fresh ? ptoi_fast_fresh(rt, t, b, kind, block_at, f)
+                                : ptoi_fast_whole_desc(rt, b, t);
+    if (PTOI_UNLIKELY(!desc || (!w.run && !fresh))) {
+        return 0;
+    }
+    f->fresh |= (uint64_t)fresh << i;
+    f->managed |= (uint64_t)!fresh << i;
+    return desc;
+}
+
+/* A parameter that the map does not order, and no scalar. Writes its argument. */
+static inline __attribute__((always_inline)) ptoi_fast_verdict
+ptoi_fast_unordered(pto_runtime *rt, const ptoi_fast_walk w, const pto_param *p, size_t i,
+                    ptoi_resolved *f, pto_arg *arg, ptoi_arg_desc *out)
+{
+    ptoi_arg_desc aside;
+    if (!ptoi_fast_is_aside(p)) {
+        return PTOI_UNUSUAL;
+    }
+    if (w.where && ptoi_fast_where(p->tensor) != w.where) {
+        return PTOI_ELSEWHERE;
+    }
+    if (!ptoi_fast_aside(rt, w.device, w.run, p, &aside)) {
+        return PTOI_UNUSUAL;
+    }
+    if (w.run) {
+        const bool managed = p->tensor->owner != 0;
+        f->managed |= (uint64_t)managed << i;
+        ptoi_arg_tensor(arg, ptoi_desc_at(rt->map->descs.records, aside.desc),
+                        managed ? rt->calls->view->base[aside.segment] + aside.value
+                                : (char *)(uintptr_t)aside.value);
+        return PTOI_RESOLVED;
+    }
+    aside.access = (uint8_t)((uint32_t)p->kind | PTOI_ARG_NODEP);
+    *out = aside;
+    return PTOI_RESOLVED;
+}
+
+/* The walk over the parameters.
  *
  *   to publish  writes edges, argument descriptors and found[]: the region of a parameter, the
  *               layout of a fresh buffer, PTOI_FAST_SCALAR or PTOI_FAST_ASIDE
@@ -300,39 +457,45 @@ static inline ptoi_heap *ptoi_fast_heap(const pto_runtime *rt, const uint32_t de
  *
  * PTOI_UNUSUAL: the task needs the slow path, or there is no room. Only marks have changed then. */
 static inline __attribute__((always_inline)) ptoi_fast_verdict
-ptoi_fast_resolve(pto_runtime *rt, const ptoi_request *q, const bool run, const bool many,
-                  const uint32_t device, const uint64_t where, const uint32_t most,
-                  ptoi_resolved *f, uint32_t *found, ptoi_edges *edges)
+ptoi_fast_resolve(pto_runtime *rt, const ptoi_request *q, const ptoi_fast_walk w, ptoi_resolved *f,
+                  uint32_t *found, ptoi_edges *edges)
 {
     pto_tensormap *map = rt->map;
     ptoi_rings *rings = rt->ring;
     ptoi_arg_desc *out = rings->arg_descs + rings->args.at;
     pto_arg *arg = rt->calls->args;
-    /* The usual place of a block. (A heap of a device may not exist yet.) */
-    const uint64_t block_at = device ? 0 : ptoi_heap_newest(&rings->heap)->end;
+    /* The usual place of a block: the arguments of a kernel that runs now assume it. */
+    const uint64_t block_at = w.run ? ptoi_heap_newest(&rings->heap)->end : 0;
     rt->attempt++;
-    *f = (ptoi_resolved){.heap_at = block_at};
+    *f = (ptoi_resolved){0};
     for (size_t i = 0; i < q->n_params; i++, arg++) {
         const pto_param *p = &q->params[i];
         const uint64_t kind = ptoi_fast_kind(p);
         if (PTOI_UNLIKELY(kind - PTO_PARAM_INPUT > PTO_PARAM_INOUT - PTO_PARAM_INPUT)) {
-            if (PTOI_UNLIKELY(!ptoi_fast_is_scalar(p))) {
-                ptoi_arg_desc aside;
-                if (run || !ptoi_fast_is_aside(p)) {
-                    return PTOI_UNUSUAL;
+            if (PTOI_UNLIKELY(p->kind == PTO_PARAM_AFTER)) {
+                if (!w.run && !w.many) {
+                    return PTOI_MANY;
                 }
-                if (where && ptoi_fast_where(p->tensor) != where) {
-                    return PTOI_ELSEWHERE;
+                f->afters++;
+                if (w.run) {
+                    const ptoi_fast_verdict v = ptoi_fast_after(rt, p->task);
+                    if (v != PTOI_RESOLVED) {
+                        return v;
+                    }
+                    arg--;
+                } else {
+                    found[i] = PTOI_FAST_SCALAR; /* nothing is recorded for it */
                 }
-                if (!ptoi_fast_aside(rt, device, p, &aside)) {
-                    return PTOI_UNUSUAL;
+            } else if (PTOI_UNLIKELY(!ptoi_fast_is_scalar(p))) {
+                const ptoi_fast_verdict v = ptoi_fast_unordered(rt, w, p, i, f, arg, out);
+                if (v != PTOI_RESOLVED) {
+                    return v;
                 }
-                aside.access = (uint8_t)((uint32_t)p->kind | PTOI_ARG_NODEP);
-                *out++ = aside;
-                found[i] = PTOI_FAST_ASIDE;
-                continue;
-            }
-            if (run) {
+                if (!w.run) {
+                    out++;
+                    found[i] = PTOI_FAST_ASIDE;
+                }
+            } else if (w.run) {
                 ptoi_arg_scalar(arg, (pto_dtype)p->dtype, p->u64);
             } else {
                 out = ptoi_write_scalar(out, p);
@@ -344,106 +507,94 @@ ptoi_fast_resolve(pto_runtime *rt, const ptoi_request *q, const bool run, const 
         if (PTOI_UNLIKELY(!t)) {
             return PTOI_UNUSUAL;
         }
-        if (PTOI_UNLIKELY(where && ptoi_fast_where(t) != where)) {
+        if (PTOI_UNLIKELY(w.where && ptoi_fast_where(t) != w.where)) {
             return PTOI_ELSEWHERE;
         }
-        const ptoi_buffer *managed = NULL;
+        ptoi_buffer *b = NULL;
         if (t->owner) {
-            ptoi_buffer *b = ptoi_buffer_of(rt, t);
+            b = ptoi_buffer_of(rt, t);
             if (PTOI_UNLIKELY(!ptoi_buffer_is(rt, t->owner, t->generation) ||
                               t->version != b->version)) {
                 return PTOI_UNUSUAL;
             }
-            managed = b;
             if (!b->block || b->unmapped) {
-                const bool fresh = !b->block;
-                if (device && b->device != device) { /* of a kernel that copies */
-                    return PTOI_UNUSUAL;
-                }
-                if (many && i >= 32) { /* the sets have no bit for it */
-                    return PTOI_UNUSUAL;
-                }
-                const uint32_t desc = fresh ? ptoi_fast_fresh(rt, t, b, kind, run ? block_at : 0, f)
-                                            : ptoi_fast_whole_desc(rt, b, t);
-                if (PTOI_UNLIKELY(!desc || (!run && !fresh))) {
-                    return PTOI_UNUSUAL;
-                }
-                f->fresh |= (uint32_t)fresh << i;
-                f->managed |= (uint32_t)!fresh << i;
-                if (!run) {
-                    found[i] = desc;
-                    out++; /* written once the block has its place */
+                const uint32_t desc = ptoi_fast_unmapped(rt, w, t, b, i, kind, block_at, f);
+                if (PTOI_LIKELY(desc)) {
+                    if (w.run) {
+                        ptoi_arg_tensor(arg, ptoi_desc_at(map->descs.records, desc),
+                                        rt->calls->view->base[b->level] + b->at);
+                    } else {
+                        found[i] = desc;
+                        out++; /* written once the block has its place */
+                    }
                     continue;
                 }
-                ptoi_arg_tensor(arg, ptoi_desc_at(map->descs.records, desc),
-                                rt->calls->view->base[b->level] + b->at);
-                continue;
+                if (!w.run || !w.many || !b->block) {
+                    return w.run && b->block ? PTOI_MANY : PTOI_UNUSUAL;
+                }
             }
-            f->managed |= many ? 0 : 1u << i;
+            f->managed |= w.run ? UINT64_C(1) << i : 0;
         }
         const uint32_t region = ptoi_desc_cache_find(map, t);
         if (PTOI_UNLIKELY(region == PTOI_NONE)) {
-            return PTOI_UNUSUAL;
+            if (!w.run || !w.many) {
+                return w.run ? PTOI_MANY : PTOI_UNUSUAL;
+            }
+            const ptoi_first first = ptoi_first_use(rt, t, b, kind, arg);
+            if (first != PTOI_FIRST_FREE) {
+                return first == PTOI_FIRST_WAITS ? PTOI_BLOCKED : PTOI_UNUSUAL;
+            }
+            continue;
         }
         ptoi_region *r = &map->regions[region];
         /* Programs come back to tiles in the order in which they first used them, so the next region is likely to
          * be wanted by the next task. With thousands of tiles it is not in the cache. */
         __builtin_prefetch(&r[1]);
         __builtin_prefetch(&r[1].cached);
-        if (run && PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)) {
-            const ptoi_fast_verdict v = ptoi_fast_try_links(map, r, kind);
-            if (PTOI_UNLIKELY(v != PTOI_RESOLVED)) {
-                return v;
-            }
+        const ptoi_fast_verdict v = ptoi_fast_meet(rt, w, r, kind, edges);
+        if (PTOI_UNLIKELY(v != PTOI_RESOLVED)) {
+            return v;
         }
-        if (run) {
-            if (PTOI_UNLIKELY(
-                    (ptoi_fast_is_written(map, r) ||
-                     (kind != PTO_PARAM_INPUT && r->read_levels && ptoi_fast_is_read(map, r))) &&
-                    !PTOI_MUTANT(INLINE))) {
-                return PTOI_BLOCKED;
-            }
+        ptoi_fast_place(rt, w.device, t, b, r);
+        if (w.run) {
+            ptoi_arg_tensor(arg, ptoi_desc_at(map->descs.records, r->desc),
+                            b ? rt->calls->view->base[b->level] + r->arg[0]
+                              : (char *)(uintptr_t)r->arg[0]);
         } else {
             found[i] = region;
-            if (ptoi_fast_is_written(map, r)) {
-                if (PTOI_UNLIKELY(edges->count == most)) {
-                    return PTOI_MANY;
-                }
-                ptoi_edge_met(rt, edges, r->writer_level, r->writer, (uint32_t)kind, PTO_MAP_WRITE);
-            }
-            if (kind != PTO_PARAM_INPUT && r->read_levels &&
-                PTOI_UNLIKELY(!ptoi_fast_meet_readers(rt, r, edges, (uint32_t)kind, most))) {
-                return PTOI_MANY;
-            }
-        }
-        if (!run &&
-            PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)) { /* after its own: the reason of an edge */
-            const ptoi_fast_verdict v = ptoi_fast_meet_links(rt, r, edges, (uint32_t)kind, most);
-            if (PTOI_UNLIKELY(v != PTOI_RESOLVED)) {
-                return v;
-            }
-        }
-        ptoi_fast_place(rt, device, t, managed, r);
-        if (run) {
-            ptoi_arg_tensor(arg, ptoi_desc_at(map->descs.records, r->desc),
-                            managed ? rt->calls->view->base[managed->level] + r->arg[0]
-                                    : (char *)(uintptr_t)r->arg[0]);
-        } else {
             const uint64_t words[2] = {r->arg[0], r->arg[1] | kind << PTOI_ARG_ACCESS_SHIFT};
             memcpy(out++, words, sizeof words);
+        }
+    }
+    if (w.many && !w.run && f->afters) {
+        const ptoi_fast_verdict v = ptoi_fast_meet_afters(rt, q, edges, w.most);
+        if (v != PTOI_RESOLVED) {
+            return v;
         }
     }
     if (!f->fresh) {
         return PTOI_RESOLVED;
     }
-    if (device && !ptoi_fast_heap(rt, device)->size) {
+    if (w.device && !ptoi_fast_heap(rt, w.device)->size) {
         return PTOI_UNUSUAL;
     }
-    if (PTOI_UNLIKELY(!ptoi_heap_fits(ptoi_fast_heap(rt, device), f->heap_bytes, &f->heap_at))) {
+    if (PTOI_UNLIKELY(!ptoi_heap_fits(ptoi_fast_heap(rt, w.device), f->heap_bytes, &f->heap_at))) {
         return PTOI_UNUSUAL;
     }
-    /* The arguments of an inline task assume the usual place of the block. */
-    return PTOI_UNLIKELY(run && f->heap_at != block_at) ? PTOI_UNUSUAL : PTOI_RESOLVED;
+    return PTOI_UNLIKELY(w.run && f->heap_at != block_at) ? PTOI_UNUSUAL : PTOI_RESOLVED;
+}
+
+/* many.c: the walk of a task that should run, after PTOI_MANY. It may retire tasks, and make views known. */
+ptoi_fast_verdict ptoi_many_walk(pto_runtime *rt, const ptoi_request *q, ptoi_resolved *f);
+
+/* How many of the first i parameters are no arguments. */
+static inline uint32_t ptoi_fast_afters_before(const pto_param *params, uint32_t i)
+{
+    uint32_t afters = 0;
+    for (uint32_t k = 0; k < i; k++) {
+        afters += params[k].kind == PTO_PARAM_AFTER;
+    }
+    return afters;
 }
 
 /* Which output of the task parameter i is. */
@@ -463,8 +614,8 @@ static inline void ptoi_fast_take_block(pto_runtime *rt, const ptoi_request *q,
                                         uint32_t site, const bool inlined)
 {
     uint32_t live = 0;
-    for (uint32_t left = f->fresh; left; left &= left - 1, live++) {
-        const uint32_t i = (uint32_t)__builtin_ctz(left);
+    for (uint64_t left = f->fresh; left; left &= left - 1, live++) {
+        const uint32_t i = (uint32_t)__builtin_ctzll(left);
         ptoi_buffer *b = ptoi_buffer_of(rt, q->params[i].tensor);
         b->block = rt->ring->blocks.head;
         b->output = ptoi_fast_output_number(q->params, i);
@@ -483,9 +634,9 @@ static inline void ptoi_fast_take_block(pto_runtime *rt, const ptoi_request *q,
 
 /* ---- Ending 2: publish ---- */
 
-static inline void ptoi_fast_publish(pto_runtime *rt, const ptoi_request *q, const bool many,
-                                     const uint32_t device, const ptoi_resolved *f,
-                                     const uint32_t *found, ptoi_edges *edges)
+static inline void ptoi_fast_publish(pto_runtime *rt, const ptoi_request *q, const ptoi_fast_walk w,
+                                     const ptoi_resolved *f, const uint32_t *found,
+                                     ptoi_edges *edges)
 {
     pto_tensormap *map = rt->map;
     ptoi_rings *rings = rt->ring;
@@ -497,11 +648,11 @@ static inline void ptoi_fast_publish(pto_runtime *rt, const ptoi_request *q, con
     const uint32_t first = entry;
     const uint32_t site = ptoi_site_of(rt, q->file, q->line);
     if (f->fresh) {
-        ptoi_fast_take_block(rt, q, device, f, seq, site, false);
+        ptoi_fast_take_block(rt, q, w.device, f, seq, site, false);
     }
     for (size_t i = 0; i < q->n_params; i++) {
         if (PTOI_UNLIKELY(found[i] >= PTOI_FAST_ASIDE ||
-                          ((!many || i < 32) && f->fresh >> i & 1))) {
+                          ((!w.many || i < PTOI_FAST_SET) && f->fresh >> i & 1))) {
             if (found[i] == PTOI_FAST_ASIDE && q->params[i].tensor->owner) {
                 ptoi_write_hold(rt, ptoi_buffer_of(rt, q->params[i].tensor), level, seq);
             }
@@ -521,18 +672,19 @@ static inline void ptoi_fast_publish(pto_runtime *rt, const ptoi_request *q, con
     /* A new region may replace an idle one. So new regions come last: the other regions of this
      * task have live entries by then. */
     entries->head = entry;
-    for (uint32_t left = f->fresh; left; left &= left - 1) {
-        const uint32_t i = (uint32_t)__builtin_ctz(left);
+    for (uint64_t left = f->fresh; left; left &= left - 1) {
+        const uint32_t i = (uint32_t)__builtin_ctzll(left);
         const pto_tensor *t = q->params[i].tensor;
         const ptoi_buffer *b = ptoi_buffer_of(rt, t);
         const uint32_t region = ptoi_unindexed_create(map, t, found[i]);
         ptoi_region *r = &map->regions[region];
         ptoi_entry_write(entries, entry++, r, region, PTO_MAP_WRITE, task);
-        ptoi_arg_desc arg = device ? ptoi_write_place_on(rt, t, b, found[i])
-                                   : ptoi_write_place(rt, t, b, found[i]);
+        ptoi_arg_desc arg = w.device ? ptoi_write_place_on(rt, t, b, found[i])
+                                     : ptoi_write_place(rt, t, b, found[i]);
         memcpy(r->arg, &arg, sizeof r->arg);
         arg.access = PTO_PARAM_OUTPUT;
-        rings->arg_descs[rings->args.at + i] = arg;
+        const uint32_t number = w.many && f->afters ? i - ptoi_fast_afters_before(q->params, i) : i;
+        rings->arg_descs[rings->args.at + number] = arg;
     }
     entries->head = entry;
     map->hot.params += entry - first;
@@ -542,12 +694,13 @@ static inline void ptoi_fast_publish(pto_runtime *rt, const ptoi_request *q, con
     }
     const bool poisoned = PTOI_UNLIKELY(rings->edges_short) && ptoi_edges_drop_complete(rt, edges);
     const uint64_t args_at = rings->args.at, deps_at = rings->deps.at;
-    (void)ptoi_ring_take_here(&rings->args, q->n_params);
+    const size_t n_args = q->n_params - (w.many ? f->afters : 0);
+    (void)ptoi_ring_take_here(&rings->args, n_args);
     (void)ptoi_ring_take_here(&rings->deps, edges->count);
     ptoi_write_record(rings, seq);
     const ptoi_slot *slot = ptoi_write_slot(
         rings, seq, rt->order, ptoi_slot_header_word(q->kernel, site, level, q->lane, poisoned),
-        args_at, (uint32_t)q->n_params, deps_at, edges->count);
+        args_at, (uint32_t)n_args, deps_at, edges->count);
     const pto_task self = ptoi_task_make(seq, level);
     PTOI_PROBE(submit, self, ptoi_kernel_name(&rt->view, q->kernel), rt->order);
     ptoi_write_count(rt, level, seq);

@@ -15,6 +15,16 @@ static pto_status not_on_the_host(const pto_call *call)
     return ptoi_fail(PTO_NOT_IMPLEMENTED, "this kernel is for a GPU");
 }
 
+/* The variant for the device: kernel number `at` of its module. */
+static pto_status add_variant(pto_runtime *rt, pto_kernel kernel, uint32_t number, uint32_t at)
+{
+    const pto_device_type device = rt->settings.config.device.type;
+    PTO_TRY(pto_kernel_variant(rt, kernel, device, not_on_the_host, NULL));
+    const uint32_t variant = rt->kernels[number].variant[device];
+    rt->view.codes[variant].address = at + UINT64_C(1);
+    return ptoi_mirror_log_kernel(rt, variant);
+}
+
 pto_status pto_gpu_kernel(pto_runtime *rt, const char *name, pto_worker_type type,
                           pto_kernel *kernel)
 {
@@ -24,7 +34,9 @@ pto_status pto_gpu_kernel(pto_runtime *rt, const char *name, pto_worker_type typ
         return ptoi_fail(PTO_NULL_ARGUMENT, "register a kernel of a GPU: %s is NULL",
                          name ? "kernel" : "name");
     }
-    if (!rt->mirrored || !module) {
+    /* On a simulated device the grid calls C functions: the variant that the program adds. */
+    const bool of_threads = rt->mirrored && !rt->devices[rt->home].ops.grid_launch;
+    if (!rt->mirrored || (!module && !of_threads)) {
         return ptoi_fail(
             PTO_BAD_CONFIG,
             "register a kernel of a GPU: '%s': the runtime has no module: create it with "
@@ -38,22 +50,21 @@ pto_status pto_gpu_kernel(pto_runtime *rt, const char *name, pto_worker_type typ
                          name, (int)type);
     }
     uint32_t at = 0;
-    while (at < module->n_kernels && strcmp(module->kernels[at], name) != 0) {
+    while (module && at < module->n_kernels && strcmp(module->kernels[at], name) != 0) {
         at++;
     }
-    if (at == module->n_kernels) {
+    if (module && at == module->n_kernels) {
         return ptoi_fail(
             PTO_BAD_KERNEL,
             "register a kernel of a GPU: the module has no '%s' among its %u kernels: add "
             "it to PTO_GPU_MODULE",
             name, module->n_kernels);
     }
-    const pto_device_type device = rt->settings.config.device.type;
     PTO_TRY(pto_kernel_register(rt, name, type, not_on_the_host, NULL, kernel));
-    PTO_TRY(pto_kernel_variant(rt, *kernel, device, not_on_the_host, NULL));
     const uint32_t number = (uint32_t)(*kernel ^ rt->first_kernel);
-    const uint32_t variant = rt->kernels[number].variant[device];
+    if (!of_threads) {
+        PTO_TRY(add_variant(rt, *kernel, number, at));
+    }
     rt->kernels[number].variant[PTO_DEVICE_CPU] = 0;
-    rt->view.codes[variant].address = at + UINT64_C(1);
-    return ptoi_mirror_log_kernel(rt, variant);
+    return PTO_OK;
 }

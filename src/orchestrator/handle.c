@@ -11,10 +11,7 @@
 
 pto_status ptoi_handle_check(const pto_runtime *rt, const char *who, pto_task task)
 {
-    uint32_t level = (uint32_t)task & 7;
-    uint64_t seq = task >> 3;
-    if (level < rt->levels && seq >= rt->settings.config.first_task &&
-        seq < rt->rings[level].head) {
+    if (ptoi_handle_is(rt, task)) {
         return PTO_OK;
     }
     return ptoi_fail(PTO_BAD_TASK, "%s: no task of this runtime has the handle %" PRIu64, who,

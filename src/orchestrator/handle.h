@@ -4,7 +4,16 @@
 
 #include "orchestrator/runtime.h"
 
-/* PTO_BAD_TASK if no task of this runtime ever had the handle. */
+/* Whether a task of this runtime has the handle, or had it. */
+static inline bool ptoi_handle_is(const pto_runtime *rt, pto_task task)
+{
+    const uint32_t level = (uint32_t)task & 7;
+    const uint64_t seq = task >> 3;
+    return level < rt->levels && seq >= rt->settings.config.first_task &&
+           seq < rt->rings[level].head;
+}
+
+/* PTO_BAD_TASK if not. */
 pto_status ptoi_handle_check(const pto_runtime *rt, const char *who, pto_task task);
 
 /* The task that a checked handle names. An unchecked one might lose its top bit here. */

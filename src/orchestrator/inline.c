@@ -5,7 +5,7 @@
 #include "orchestrator/retire.h"
 #include "orchestrator/wait.h"
 
-#define CATCH_UP_TICKS 10000 /* longest wait for other short tasks: some microseconds */
+#define CATCH_UP_TICKS 10000 /* longest wait for other short tasks, at first: some microseconds */
 #define WARY 64              /* calls that are timed after a suspicious delay */
 #define LEARN_NS 20000       /* since the runtime was created: enough to calibrate ticks */
 
@@ -16,18 +16,20 @@ static bool catch_up(pto_runtime *rt)
     const ptoi_rings *t = rt->ring;
     const bool mediums = rt->inlining.trial.mode == PTOI_MODE_ALL;
     const uint64_t since = ptoi_ticks();
+    const uint64_t limit = (mediums ? PTOI_MEDIUM : UINT64_C(1)) * CATCH_UP_TICKS *
+                           (rt->inlining.patience / rt->inlining.least);
     bool longer = false;
     do {
         (void)ptoi_help(rt, UINT64_MAX, mediums ? PTOI_LENGTH_MEDIUM : PTOI_LENGTH_SHORT, &longer);
         ptoi_retire_completed(rt, rt->level);
-    } while (!longer && t->completed != t->head &&
-             ptoi_ticks() - since < (mediums ? PTOI_MEDIUM : 1) * CATCH_UP_TICKS);
+    } while (!longer && t->completed != t->head && ptoi_ticks() - since < limit);
     return t->completed == t->head;
 }
 
 /* One offloaded task would force its whole chain off this thread. So submit runs the other tasks
  * first if they are short, too. After each failed attempt the distance to the next one doubles, up
- * to a limit. A medium task is not tried again; since workers have enough to do, one of their tasks
+ * to a limit, and so does the time that it may take: a full ring is worked off, and yet the attempts never take more
+ * than a part of all time. A medium task is not tried again; since workers have enough to do, one of their tasks
  * is run here. */
 bool ptoi_inline_blocked(pto_runtime *rt, ptoi_inline_wish wish)
 {
@@ -52,11 +54,13 @@ void ptoi_inline_look(pto_runtime *rt)
 {
     ptoi_trial *t = &rt->inlining.trial;
     const uint32_t before = t->mode;
+    uint64_t open = 0;
+    for (uint32_t l = 0; l < rt->levels; l++) {
+        open += rt->rings[l].head - rt->rings[l].completed;
+    }
     ptoi_trial_look(t, &(ptoi_trial_sight){.ticks = ptoi_ticks(),
                                            .order = rt->order,
-                                           .level = rt->level,
-                                           .head = rt->ring->head,
-                                           .completed = rt->ring->completed});
+                                           .completed = rt->order - open});
     if (t->mode == PTOI_MODE_ALL && before != PTOI_MODE_ALL) { /* tasks on workers are in the way */
         rt->inlining.catch_at = rt->order;
         rt->inlining.patience = rt->inlining.least;

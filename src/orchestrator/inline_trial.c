@@ -5,7 +5,6 @@
 /* From here on time and tasks count. */
 static void mark(ptoi_trial *t, const ptoi_trial_sight *now)
 {
-    t->level = now->level;
     t->since = now->ticks;
     t->done = now->completed;
 }
@@ -20,7 +19,7 @@ static uint64_t cost_since(const ptoi_trial *t, const ptoi_trial_sight *now)
 static void begin(ptoi_trial *t, const ptoi_trial_sight *now, uint32_t mode)
 {
     t->mode = mode;
-    t->from = now->head;
+    t->from = now->order;
     t->began = false;
     mark(t, now);
 }
@@ -119,14 +118,7 @@ static void watch(ptoi_trial *t, const ptoi_trial_sight *now)
 void ptoi_trial_look(ptoi_trial *t, const ptoi_trial_sight *now)
 {
     t->at = now->order + PTOI_TRIAL_LOOK;
-    if (t->level != now->level && (t->tries || t->known)) { /* its numbers mean nothing here */
-        if (t->tries) {
-            begin(t, now, t->mode);
-        } else {
-            mark(t, now);
-            t->at = now->order + PTOI_TRIAL_WATCH;
-        }
-    } else if (t->tries) {
+    if (t->tries) {
         measure(t, now);
     } else if (t->known) {
         watch(t, now);

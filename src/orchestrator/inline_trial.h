@@ -9,10 +9,11 @@
  *                                 │                                                       ^
  *                                 └── the tasks take longer than before, or less long ────┘
  *
- * A trial measures PTOI_TRIAL tasks. It begins when all tasks that were submitted before it are complete, and
- * PTOI_TRIAL of its own: workers may have to wake up first. If it, or what comes before it, takes far longer
- * than in the best mode, it ends there: the mode is worse, and trying it has cost little. In the first round
- * the better of two trials counts: an interrupt or a pause of the program spoils one, but rarely both.
+ * A trial measures PTOI_TRIAL tasks of all levels, since a program may change levels every few tasks. It begins
+ * when as many tasks are complete as were submitted before it, and PTOI_TRIAL more: workers may have to wake up
+ * first. If it, or what comes before it, takes far longer than in the best mode, it ends there: the mode is
+ * worse, and trying it has cost little. In the first round the better of two trials counts: an interrupt or a
+ * pause of the program spoils one, but rarely both.
  */
 #ifndef PTOI_INLINE_TRIAL_H
 #define PTOI_INLINE_TRIAL_H
@@ -41,7 +42,6 @@ typedef struct ptoi_trial {
     uint32_t tries; /* begun in this round; 0: between two rounds */
     uint32_t kept;  /* rounds that the winner has won in a row, up to PTOI_TRIAL_DOUBLES */
     bool known;     /* there was a round */
-    uint32_t level; /* the tasks of this level are measured */
     uint64_t at;    /* the order at which to look; UINT64_MAX: never */
 
     /* a trial */
@@ -61,9 +61,8 @@ typedef struct ptoi_trial {
 typedef struct ptoi_trial_sight {
     uint64_t ticks;
     uint64_t order; /* tasks submitted, on all levels */
-    uint32_t level;
-    uint64_t head,
-        completed; /* of this level: the next task; all before `completed` are complete */
+    uint64_t
+        completed; /* of these; on each level, those that an unfinished one is before do not count */
 } ptoi_trial_sight;
 
 /* Ends a trial, or begins one, if it is time. Call it when order >= t->at. t->mode is what submit does from

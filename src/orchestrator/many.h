@@ -1,4 +1,5 @@
-/* many.h - the fast path for a task with many parameters or edges (fast.h has few, and room for them ahead). */
+/* many.h - the fast path for tasks with many parameters or edges, or that come after others (fast.h has the others,
+ * and room for them ahead). */
 #ifndef PTOI_MANY_H
 #define PTOI_MANY_H
 

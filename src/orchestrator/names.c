@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <pto/embed.h>
+
 #include "base/error.h"
 #include "orchestrator/attach.h"
 #include "orchestrator/process.h"
@@ -157,6 +159,12 @@ static pto_status kernel_number(const pto_runtime *rt, const char *who, pto_kern
     }
     *number = (uint32_t)n;
     return PTO_OK;
+}
+
+const char *pto_kernel_name(const pto_runtime *rt, pto_kernel kernel)
+{
+    const uint64_t n = rt ? kernel ^ rt->first_kernel : 0;
+    return n && n < rt->n_kernels ? ptoi_kernel_name(&rt->view, (uint32_t)n) : NULL;
 }
 
 pto_status pto_kernel_variant(pto_runtime *rt, pto_kernel kernel, pto_device_type type,

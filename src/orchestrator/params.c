@@ -42,8 +42,6 @@ static pto_status choose_heap(ptoi_slow *d, const ptoi_buffer *b, size_t i)
             i, ptoi_device_words(ptoi_device_at(rt, b->device)).s,
             ptoi_device_words(ptoi_device_at(rt, d->device)).s);
     }
-    const uint32_t level = b->base == rt->base ? d->level : rt->scopes[b->base].level;
-    PTO_TRY(ptoi_device_heap(rt, "submit", b->device, level));
     PTO_TRY(ptoi_device_heap(rt, "submit", b->device, d->level));
     d->device = b->device;
     d->heap = ptoi_heap_of(rt, d->level, d->device);
@@ -95,6 +93,7 @@ static pto_status read_managed(ptoi_slow *d, const pto_param *p, size_t i, bool 
     }
     if (b->base != rt->base) {
         /* The buffer outlives the lifetime of this task, so its memory is not part of the task's block. */
+        PTO_TRY(ptoi_device_heap(rt, "submit", b->device, rt->scopes[b->base].level));
         d->needs_outer = true;
         return PTO_OK;
     }

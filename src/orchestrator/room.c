@@ -197,7 +197,6 @@ pto_status ptoi_slow_reserve_edges(ptoi_slow *d)
         d->poisoned |= ptoi_edges_drop_complete(d->rt, &d->edges);
     }
     while (!ptoi_ring_fits(&t->deps, d->edges.count, &d->deps)) {
-        uint64_t complete = ptoi_count_complete(d->rt);
         /* In this order. A bad task that is passed now is kept for submitted tasks, not for this
          * one. */
         ptoi_retire_completed(d->rt, d->level);
@@ -212,11 +211,11 @@ pto_status ptoi_slow_reserve_edges(ptoi_slow *d)
         /* As tasks complete, older ones return edges and this one needs fewer. */
         ptoi_wait_reason_room(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count);
         const uint64_t since = ptoi_trace_now(d->rt);
-        /* Many tasks per round: each check for complete tasks visits all of them. */
         uint64_t helped;
         pto_status status = ptoi_help_or_stop(d->rt, d->level, 1 + (t->mask + 1) / 16, &helped);
         if (status == PTO_OK && !helped) {
-            status = ptoi_wait_any(d->rt, complete);
+            /* Not for any task: looking for that visits all of them, each time. */
+            status = ptoi_wait_oldest_or(d->rt, d->level, &d->edges);
         }
         ptoi_trace_room(d->rt, d->level, PTOI_SHORT_DEPS, d->edges.count, since);
         PTO_TRY(status);

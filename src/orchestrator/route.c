@@ -49,13 +49,13 @@ static inline bool submit_at_home(pto_runtime *rt, const ptoi_request *q)
     ptoi_edges edges = {.refs = rt->ring->refs + rt->ring->deps.at};
     ptoi_resolved f;
     ptoi_request there;
-    const uint64_t where = try_home(rt, q, &there);
-    if (!where || !ptoi_fast_may(rt, q) ||
-        ptoi_fast_resolve(rt, &there, false, false, rt->home, where, PTOI_FAST_EDGES, &f, found,
-                          &edges) != PTOI_RESOLVED) {
+    const ptoi_fast_walk walk = {
+        .device = rt->home, .where = try_home(rt, q, &there), .most = PTOI_FAST_EDGES};
+    if (!walk.where || !ptoi_fast_may(rt, q) ||
+        ptoi_fast_resolve(rt, &there, walk, &f, found, &edges) != PTOI_RESOLVED) {
         return false;
     }
-    ptoi_fast_publish(rt, &there, false, rt->home, &f, found, &edges);
+    ptoi_fast_publish(rt, &there, walk, &f, found, &edges);
     return true;
 }
 

@@ -250,7 +250,7 @@ static pto_status create_map(pto_runtime *rt)
                                                                          : c->level_map_entries[l];
     }
     PTO_TRY(pto_tensormap_init(&rt->map, &m));
-    ptoi_map_adopt(rt->map, rt->view.descs);
+    ptoi_map_adopt(rt->map, rt->view.descs, &rt->order);
     for (uint32_t l = 0; l < rt->levels; l++) {
         PTO_TRY(pto_tensormap_sync_validity(rt->map, l, rt->rings[l].completed));
         ptoi_set64(&rt->view.header->progress[l].head, rt->rings[l].head);
@@ -423,6 +423,9 @@ pto_status pto_runtime_destroy(pto_runtime **rt, pto_ending ending)
         return PTO_OK;
     }
     pto_runtime *old = *rt;
+    if (old->kept_why) {
+        return ptoi_fail(PTO_BAD_SCOPE, "destroy: the runtime %s", old->kept_why);
+    }
     if (ending == PTO_CANCEL) {
         take_over(old);
     }

@@ -227,8 +227,12 @@ struct pto_runtime {
     uintptr_t heap_bytes;
     uintptr_t user_base;   /* where the segment of user memory begins: 0, or the shared memory */
     uint32_t user_segment; /* PTOI_SEGMENT_USER; in place process PTOI_SEGMENT_SHARED */
-    uintptr_t heap_begin,
-        heap_end; /* a range that contains both mappings, and possibly much more */
+    uintptr_t heap_begin, heap_end; /* a range that contains both mappings, the heaps of devices and
+                                       `refused_memory`, and possibly much more */
+    struct {
+        uintptr_t low, bytes;
+        const char *why;
+    } refused_memory; /* addresses that no task may use: pto_refuse_memory */
     pto_tensormap *map;
     ptoi_buffer *buffers;
     uint32_t n_buffers, max_buffers; /* records in the stack, and how many there can be */
@@ -313,8 +317,9 @@ struct pto_runtime {
     pto_watcher watcher;
     ptoi_interrupt interrupt; /* called during waits: pto_set_interrupt, pto_set_poll */
     ptoi_wait_hooks wait_hooks;
-    bool heaps_detached; /* pto_detach_heaps: the caller unmaps mapping_s of the heaps */
-    pto_failure damage;  /* the first failure that the orchestrator has found itself; status PTO_OK:
+    const char *kept_why; /* why it must not be destroyed: pto_refuse_destroy; NULL: it may */
+    bool heaps_detached;  /* pto_detach_heaps: the caller unmaps mapping_s of the heaps */
+    pto_failure damage; /* the first failure that the orchestrator has found itself; status PTO_OK:
                            none */
     uint64_t reported_failure; /* order of the failure last reported, plus one; 0: none */
     bool reported_cancel;      /* the cancel was reported */

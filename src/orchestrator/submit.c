@@ -2,11 +2,13 @@
  *
  *     check ──> walk over the parameters ──┬── run inline   it waits for no task, and is short
  *       │       fast.h                     ├── publish      it goes to the scheduler: fast.h
- *       │                                  ├── many         the same with many parameters: many.h
+ *       │                                  ├── many         less common, run or published: many.h
  *       │                                  └── slow path    anything unusual: slow.h
  *       └─────> several devices in use: route.h
  */
 #include <inttypes.h>
+
+#include <pto/embed.h>
 
 #include "base/error.h"
 #include "orchestrator/attach.h"
@@ -57,18 +59,21 @@ static inline void commit_inline(pto_runtime *rt, uint64_t seq, uint32_t n_args)
 static __attribute__((noinline, cold)) uint32_t describe_all(pto_runtime *rt,
                                                              const pto_param *params, size_t n)
 {
-    ptoi_arg_desc *at = rt->ring->arg_descs + rt->ring->args.at;
-    for (size_t i = 0; i < n; i++, at++) {
+    ptoi_arg_desc *const first = rt->ring->arg_descs + rt->ring->args.at, *at = first;
+    for (size_t i = 0; i < n; i++) {
         const pto_tensor *t = params[i].tensor;
+        if (params[i].kind == PTO_PARAM_AFTER) {
+            continue;
+        }
         if (params[i].kind == PTO_PARAM_SCALAR) {
-            ptoi_write_scalar(at, &params[i]);
+            at = ptoi_write_scalar(at, &params[i]);
             continue;
         }
         *at = ptoi_write_place(rt, t, t->owner ? ptoi_buffer_of(rt, t) : NULL,
                                ptoi_desc_find(&rt->map->descs, t));
-        at->access = (uint8_t)params[i].kind;
+        at++->access = (uint8_t)((uint32_t)params[i].kind | (params[i].nodep ? PTOI_ARG_NODEP : 0));
     }
-    return (uint32_t)n;
+    return (uint32_t)(at - first);
 }
 
 /* The kernel of an inline task did not return PTO_OK. */
@@ -85,18 +90,19 @@ ran_badly(pto_runtime *rt, uint32_t index, uint32_t kernel, uint32_t phase, pto_
 
 /* Runs the task. False: its kernel did not return PTO_OK. Then the slow path records the task like
  * an offloaded one, and *end says how it ends. */
-static inline bool run_inline(pto_runtime *rt, const ptoi_request *q, const ptoi_resolved *f,
-                              ptoi_inline_end *end)
+static inline __attribute__((always_inline)) bool run_inline(pto_runtime *rt, const ptoi_request *q,
+                                                             const ptoi_resolved *f, size_t n_args,
+                                                             ptoi_inline_end *end)
 {
     ptoi_rings *rings = rt->ring;
     const uint64_t seq = rings->head;
     const uint32_t site = ptoi_site_of(rt, q->file, q->line);
     const uint64_t header = ptoi_slot_header_word(q->kernel, site, rt->level, q->lane, false);
     const pto_task self = ptoi_task_make(seq, rt->level);
-    const uint32_t n_args = PTOI_UNLIKELY(rt->watched) ? describe_all(rt, q->params, q->n_params)
-                                                       : 0;
-    const ptoi_slot *slot = ptoi_write_slot(rings, seq, rt->order, header, rings->args.at, n_args,
-                                            0, 0);
+    const uint32_t described = PTOI_UNLIKELY(rt->watched) ? describe_all(rt, q->params, q->n_params)
+                                                          : 0;
+    const ptoi_slot *slot = ptoi_write_slot(rings, seq, rt->order, header, rings->args.at,
+                                            described, 0, 0);
     if (PTOI_UNLIKELY(rt->watched)) {
         ptoi_watch_submitted(rt, slot, q->params, q->n_params);
     }
@@ -104,8 +110,8 @@ static inline bool run_inline(pto_runtime *rt, const ptoi_request *q, const ptoi
     rt->inside = true;
     const uint32_t index = ptoi_slot_index(&rt->view, slot);
     const uint32_t phase = ptoi_phase_begin(ptoi_lap(&rt->view, rt->level, seq));
-    end->status = ptoi_call_kernel(rt->calls, index, q->kernel, q->lane, self,
-                                   (uint32_t)q->n_params, phase, &end->errors_before);
+    end->status = ptoi_call_kernel(rt->calls, index, q->kernel, q->lane, self, (uint32_t)n_args,
+                                   phase, &end->errors_before);
     if (PTOI_UNLIKELY(end->status != PTO_OK)) {
         ran_badly(rt, index, q->kernel, phase, end->status);
         return false;
@@ -115,13 +121,13 @@ static inline bool run_inline(pto_runtime *rt, const ptoi_request *q, const ptoi
     }
     rt->inside = false;
     ptoi_write_complete(rings, seq, rt->order);
-    for (uint32_t left = f->managed; left; left &= left - 1) {
-        (void)ptoi_write_name(rt, ptoi_buffer_of(rt, q->params[__builtin_ctz(left)].tensor));
+    for (uint64_t left = f->managed; left; left &= left - 1) {
+        (void)ptoi_write_name(rt, ptoi_buffer_of(rt, q->params[__builtin_ctzll(left)].tensor));
     }
     if (f->fresh) {
         ptoi_fast_take_block(rt, q, 0, f, seq, site, true);
     }
-    commit_inline(rt, seq, n_args);
+    commit_inline(rt, seq, described);
     rt->last = self;
     rt->order++;
     ptoi_header *h = rt->view.header;
@@ -134,7 +140,7 @@ static inline bool run_inline(pto_runtime *rt, const ptoi_request *q, const ptoi
 
 /* ---- Submit ---- */
 
-/* Three ways off the fast path. They take the request field by field: if its address was taken, every
+/* Four ways off the fast path. They take the request field by field: if its address was taken, every
  * submit would store it. */
 static __attribute__((noinline)) pto_status submit_slowly(pto_runtime *rt, const pto_param *params,
                                                           size_t n_params, uint32_t kernel,
@@ -143,6 +149,23 @@ static __attribute__((noinline)) pto_status submit_slowly(pto_runtime *rt, const
 {
     ptoi_request q = {params, n_params, kernel, lane, file, line};
     return ptoi_slow_submit(rt, &q, ran);
+}
+
+/* Runs the task if the walk of many.h takes it: PTOI_RESOLVED, and *status is that of the submit. */
+static __attribute__((noinline)) ptoi_fast_verdict
+run_many(pto_runtime *rt, const pto_param *params, size_t n_params, uint32_t kernel, uint32_t lane,
+         const char *file, int line, pto_status *status)
+{
+    const ptoi_request q = {params, n_params, kernel, lane, file, line};
+    ptoi_resolved f;
+    ptoi_inline_end end;
+    const ptoi_fast_verdict v = ptoi_many_walk(rt, &q, &f);
+    if (v == PTOI_RESOLVED) {
+        *status = run_inline(rt, &q, &f, n_params - f.afters, &end)
+                      ? PTO_OK
+                      : submit_slowly(rt, params, n_params, kernel, lane, file, line, &end);
+    }
+    return v;
 }
 
 static __attribute__((noinline)) bool submit_many(pto_runtime *rt, const pto_param *params,
@@ -166,27 +189,33 @@ submit_by_route(pto_runtime *rt, const pto_param *params, size_t n_params, uint3
 static inline pto_status submit(pto_runtime *rt, const ptoi_request *q)
 {
     const ptoi_inline_wish wish = ptoi_inline_wanted(rt, q->kernel);
-    ptoi_resolved f;
     if (wish != PTOI_INLINE_NO) {
+        ptoi_resolved f;
         ptoi_fast_verdict v;
         do {
             v = ptoi_fast_may(rt, q)
-                    ? ptoi_fast_resolve(rt, q, true, false, 0, 0, 0, &f, NULL, NULL)
-                    : PTOI_UNUSUAL;
+                    ? ptoi_fast_resolve(rt, q, (ptoi_fast_walk){.run = true}, &f, NULL, NULL)
+                    : PTOI_MANY;
             if (v == PTOI_RESOLVED) {
                 ptoi_inline_end end;
-                return run_inline(rt, q, &f, &end)
+                return run_inline(rt, q, &f, q->n_params - f.afters, &end)
                            ? PTO_OK
                            : submit_slowly(rt, q->params, q->n_params, q->kernel, q->lane, q->file,
                                            q->line, &end);
             }
+            pto_status status;
+            if (v == PTOI_MANY && (v = run_many(rt, q->params, q->n_params, q->kernel, q->lane,
+                                                q->file, q->line, &status)) == PTOI_RESOLVED) {
+                return status;
+            }
         } while (v == PTOI_BLOCKED && ptoi_inline_blocked(rt, wish));
     }
+    ptoi_resolved f;
     uint32_t found[PTOI_FAST_PARAMS];
     ptoi_edges edges = {.refs = rt->ring->refs + rt->ring->deps.at}; /* in their final place */
+    const ptoi_fast_walk few = {.most = PTOI_FAST_EDGES};
     const ptoi_fast_verdict v = ptoi_fast_may(rt, q)
-                                    ? ptoi_fast_resolve(rt, q, false, false, 0, 0, PTOI_FAST_EDGES,
-                                                        &f, found, &edges)
+                                    ? ptoi_fast_resolve(rt, q, few, &f, found, &edges)
                                     : PTOI_MANY;
     if (PTOI_UNLIKELY(v != PTOI_RESOLVED)) {
         return v == PTOI_MANY &&
@@ -195,7 +224,7 @@ static inline pto_status submit(pto_runtime *rt, const ptoi_request *q)
                    : submit_slowly(rt, q->params, q->n_params, q->kernel, q->lane, q->file, q->line,
                                    NULL);
     }
-    ptoi_fast_publish(rt, q, false, 0, &f, found, &edges);
+    ptoi_fast_publish(rt, q, few, &f, found, &edges);
     return PTO_OK;
 }
 
@@ -257,6 +286,16 @@ refuse_kernel(const pto_runtime *rt, uint64_t kernel, pto_worker_type type)
                      name, pto_worker_type_name((pto_worker_type)entry->type));
 }
 
+static inline pto_status check_declared(const pto_runtime *rt, uint32_t kernel,
+                                        const pto_param *params, size_t n_params, const char *file,
+                                        int line)
+{
+    const ptoi_declaration *d = rt->kernels[kernel].declaration;
+    return d ? ptoi_declaration_check(d, ptoi_kernel_name(&rt->view, kernel), params, n_params,
+                                      file, line)
+             : PTO_OK;
+}
+
 /* A kernel that no short test lets pass: it has a declaration, or it is refused. */
 static __attribute__((noinline)) pto_status check_kernel(const pto_runtime *rt, uint32_t kernel,
                                                          pto_worker_type type,
@@ -275,10 +314,20 @@ static __attribute__((noinline)) pto_status check_kernel(const pto_runtime *rt, 
     if (PTOI_UNLIKELY(!params && n_params)) {
         return PTO_OK; /* submit refuses that next */
     }
-    return !k->declaration
-               ? PTO_OK
-               : ptoi_declaration_check(k->declaration, ptoi_kernel_name(&rt->view, kernel), params,
-                                        n_params, file, line);
+    return check_declared(rt, kernel, params, n_params, file, line);
+}
+
+pto_status pto_check_kernel_at(pto_runtime *rt, pto_kernel kernel, pto_worker_type type,
+                               const pto_param *params, size_t n_params, const char *file, int line)
+{
+    PTO_TRY(ptoi_runtime_enter(rt, "submit"));
+    const uint64_t number = kernel ^ rt->first_kernel;
+    if (number == 0 || number >= rt->n_kernels ||
+        (type != PTO_KERNEL_TYPE &&
+         (uint32_t)type != (rt->kernels[number].route & ~PTOI_ROUTE_DECLARED))) {
+        return refuse_kernel(rt, number, type);
+    }
+    return params ? check_declared(rt, (uint32_t)number, params, n_params, file, line) : PTO_OK;
 }
 
 static inline pto_status submit_task(pto_runtime *rt, pto_kernel kernel, pto_worker_type type,

@@ -74,7 +74,7 @@ static pto_status wait_until(pto_runtime *rt, const ptoi_goal *goal)
     if (ptoi_goal_is_reached(&rt->view, goal)) {
         return PTO_OK;
     }
-    ptoi_set64(&w->task, ptoi_ref_task(goal->ref));
+    ptoi_set64(&w->task, goal->n_some ? 0 : ptoi_ref_task(goal->ref));
     ptoi_count64(&w->serial, 1);
     go_inside(rt);
     ptoi_count64(&rt->helped, ptoi_caller_wait(rt->scheduler, goal, calls(&stop)));
@@ -94,6 +94,16 @@ pto_status ptoi_wait_any(pto_runtime *rt, uint64_t complete)
 {
     ptoi_goal goal = any_task(rt);
     goal.complete = complete;
+    return wait_until(rt, &goal);
+}
+
+pto_status ptoi_wait_oldest_or(pto_runtime *rt, uint32_t level, const ptoi_edges *edges)
+{
+    const ptoi_rings *t = &rt->rings[level];
+    ptoi_goal goal = {.some = edges->refs, .n_some = edges->count};
+    if (t->completed != t->head) {
+        goal.ref = ptoi_ref_make(t->completed, level, false);
+    }
     return wait_until(rt, &goal);
 }
 

@@ -2,6 +2,7 @@
 #ifndef PTOI_WAIT_H
 #define PTOI_WAIT_H
 
+#include "orchestrator/edge.h"
 #include "orchestrator/runtime.h"
 
 /* All of these return PTO_WORKER_LOST, and wait no longer, once a worker process has ended: then
@@ -16,6 +17,11 @@ uint64_t ptoi_count_complete(const pto_runtime *rt);
 
 /* Runs tasks until more are complete than `complete`, whichever they are. */
 PTO_MUST_CHECK pto_status ptoi_wait_any(pto_runtime *rt, uint64_t complete);
+
+/* Runs tasks until the oldest unfinished task of the level is complete, or one of those that `edges` names,
+ * none of which was complete when the caller looked last. */
+PTO_MUST_CHECK pto_status ptoi_wait_oldest_or(pto_runtime *rt, uint32_t level,
+                                              const ptoi_edges *edges);
 
 /* Waits until all tasks of a level are complete. */
 PTO_MUST_CHECK pto_status ptoi_wait_level(pto_runtime *rt, uint32_t level);

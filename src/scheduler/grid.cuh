@@ -36,6 +36,7 @@ typedef struct ptoi_leader {
     ptoi_grid_worker worker;
     uint32_t index;  /* slot of its task */
     uint32_t closed; /* the list of its task, for the second warp; PTOI_LIST_EMPTY if it did not end well */
+    uint32_t waiter; /* the first task that waited for its task when the block read that; PTOI_NONE */
     uint32_t ahead;  /* what the second warp has read meanwhile: ptoi_grid_peek */
     /* of a traced run */
     ptoi_grid_mark began; /* its task; written by the last thread of the block */
@@ -90,12 +91,12 @@ PTOI_INLINE void ptoi_block_clerk(const ptoi_grid *g)
     }
 }
 
-/* Lanes of a warp stay together: one that has ended waits for the others. */
+/* Lanes of a warp stay together. */
 PTOI_INLINE void ptoi_block_resolves(const ptoi_grid *g, uint32_t lane)
 {
     uint64_t at = ptoi_grid_first(g, lane);
     for (bool ended = false; !__all_sync(PTOI_ALL_LANES, ended);) {
-        const ptoi_grid_found found = ended ? PTOI_GRID_END : ptoi_grid_resolve(g, lane, &at);
+        const ptoi_grid_found found = ptoi_grid_resolve(g, lane, &at);
         ended = found == PTOI_GRID_END;
         if (!__any_sync(PTOI_ALL_LANES, found == PTOI_GRID_SOMETHING)) {
             ptoi_relax();
@@ -148,8 +149,9 @@ typedef struct ptoi_block_task {
     const uint4 *from; /* the layout of argument i; NULL: it has none */
     uint4 quarter[PTO_GPU_ARGS / 8];
     uint64_t code;
-    bool runs;  /* its kernel is called */
-    bool brief; /* the layout of an argument follows it */
+    uint32_t waiter; /* ptoi_grid_first_waiter */
+    bool runs;       /* its kernel is called */
+    bool brief;      /* the layout of an argument follows it */
 } ptoi_block_task;
 
 /* Where this lane finds its quarter of a layout; NULL: there is none. All lanes. */
@@ -210,6 +212,7 @@ PTOI_INLINE ptoi_block_task ptoi_block_fetch(const ptoi_grid *g, uint32_t index,
         const uint4 *quarter = ptoi_block_quarter(t.from, 8 * k);
         t.quarter[k] = quarter ? *quarter : make_uint4(0, 0, 0, 0);
     }
+    t.waiter = ptoi_grid_first_waiter(g, index, ptoi_grid_lap(&g->view, &slot)); /* last: it is an acquire */
     return t;
 }
 
@@ -220,6 +223,7 @@ PTOI_INLINE void ptoi_block_put(const ptoi_grid *g, pto_gpu_box *box, const ptoi
     const ptoi_slot_header header = ptoi_slot_header_read(t.slot.header);
     const ptoi_arg_desc *args = g->view.level[header.level].args + t.slot.args;
     if (lane == 0) {
+        ptoi_block_leader()->waiter = t.waiter;
         box->task = ptoi_task_make(t.slot.seq, header.level);
         box->kernel = (uint32_t)t.code - 1;
         box->args = args;
@@ -358,20 +362,45 @@ PTOI_INLINE uint32_t ptoi_block_take(const ptoi_grid *g, ptoi_leader *l)
     }
 }
 
-/* The two warps that complete a task wait for each other. (Barrier 0 is that of __syncthreads.) */
-PTOI_INLINE void ptoi_block_meet(void)
+/* ---- The end of a task ----
+ *
+ * Two warps share it. Between the two halves the block waits at a barrier.
+ *
+ *     first warp     closes the list of the task ──> passes on those that waited, or knows that there is a link
+ *     second warp    reads the next link         ──> shows it to the block, if the closed list is that link
+ */
+
+/* First half. All lanes of the first warp. The list that it returns is that of the first lane. */
+PTOI_INLINE uint32_t ptoi_block_close(const ptoi_grid *g, pto_gpu_box *box, ptoi_leader *l, ptoi_outcome *outcome)
 {
-    asm volatile("bar.sync 15, 64;" ::: "memory");
+    const uint64_t task = box->task;
+    const bool odd = box->status || box->state != PTOI_BLOCK_RUNS;
+    uint32_t judged = PTOI_DONE, closed = PTOI_LIST_EMPTY;
+    if (PTOI_UNLIKELY(odd)) {
+        __syncwarp(); /* all have read the status, before the first lane clears it */
+        judged = threadIdx.x == 0 ? ptoi_block_judge(g, box, l) : PTOI_DONE;
+        judged = __shfl_sync(PTOI_ALL_LANES, judged, 0);
+    }
+    *outcome = (ptoi_outcome)judged;
+    if (threadIdx.x == 0) {
+        closed = ptoi_grid_close_list(g, &l->worker, l->index, ptoi_lap(&g->view, (uint32_t)task & 7, task >> 3),
+                                      *outcome);
+        l->closed = *outcome == PTOI_DONE ? closed : PTOI_LIST_EMPTY;
+    }
+    return closed;
 }
 
-/* The second warp, while the first one completes the task: reads what the next link of a chain needs, and shows it
- * to the block if that is its next task. */
-PTOI_INLINE void ptoi_block_ahead(const ptoi_grid *g, pto_gpu_box *box, ptoi_leader *l)
+/* First half. All lanes of the second warp: what the next link of a chain needs. */
+PTOI_INLINE ptoi_block_task ptoi_block_ahead(const ptoi_grid *g, const pto_gpu_box *box, ptoi_leader *l)
 {
     const uint64_t task = box->task;
     ptoi_grid_slot slot = {0, 0, 0, 0, 0, 0};
-    const uint32_t next = ptoi_grid_peek(g, l->worker.queue, l->index,
-                                         ptoi_lap(&g->view, (uint32_t)task & 7, task >> 3), &slot);
+    uint32_t next = l->waiter; /* one that waited already: the word need not be asked for again */
+    if (next == PTOI_NONE) {
+        next = ptoi_grid_peek(g, l->worker.queue, l->index, ptoi_lap(&g->view, (uint32_t)task & 7, task >> 3), &slot);
+    } else if (!ptoi_grid_is_link(g, l->worker.queue, next, &slot)) {
+        next = PTOI_NONE;
+    }
     ptoi_block_task t;
     if (next != PTOI_NONE) {
         t = ptoi_block_fetch(g, next, slot);
@@ -379,44 +408,41 @@ PTOI_INLINE void ptoi_block_ahead(const ptoi_grid *g, pto_gpu_box *box, ptoi_lea
     if (PTOI_GRID_LANE == 0) {
         l->ahead = next;
     }
-    ptoi_block_meet();
-    if (next != PTOI_NONE && l->closed == next) {
+    return t;
+}
+
+/* Completes the task of the block, whose kernel has ended or was not called. All threads. Returns whether the block
+ * knows its next task already. In a traced run the leader records the task last, so that nobody waits for that. */
+PTOI_INLINE bool ptoi_block_complete(const ptoi_grid *g, pto_gpu_box *box, ptoi_leader *l)
+{
+    const uint32_t warp = threadIdx.x / PTOI_WARP;
+    const bool traced = g->records && threadIdx.x == 0, ran = box->state == PTOI_BLOCK_RUNS;
+    const uint64_t number = box->task;
+    ptoi_outcome outcome = PTOI_DONE;
+    uint32_t closed = PTOI_LIST_EMPTY;
+    ptoi_grid_mark ended;
+    ptoi_block_task t;
+    if (traced) {
+        ended = ptoi_grid_now();
+    }
+    if (warp == 0) {
+        closed = ptoi_block_close(g, box, l, &outcome);
+    } else if (warp == 1) {
+        t = ptoi_block_ahead(g, box, l);
+    }
+    __syncthreads(); /* l->closed and l->ahead */
+    const uint32_t next = l->ahead;
+    const bool ahead = next != PTOI_NONE && l->closed == next;
+    if (warp == 1 && ahead) {
         if (PTOI_GRID_LANE == 0) {
             l->index = next;
         }
         ptoi_block_put(g, box, t);
+    } else if (warp == 0 && !ahead) {
+        ptoi_grid_pass_on(g, &l->worker, closed, outcome);
     }
-}
-
-/* Completes the task of the block. The first warp, all lanes; the second one is in ptoi_block_ahead. Returns whether
- * that has shown the next task to the block. In a traced run it is recorded after that, so that nobody waits for it. */
-PTOI_INLINE bool ptoi_block_complete(const ptoi_grid *g, pto_gpu_box *box, ptoi_leader *l)
-{
-    const bool traced = g->records != NULL, ran = box->state == PTOI_BLOCK_RUNS, alone = blockDim.x == PTOI_WARP;
-    const uint64_t task = box->task;
-    ptoi_grid_mark ended;
-    uint32_t outcome = PTOI_DONE, closed = PTOI_LIST_EMPTY;
     if (traced) {
-        ended = ptoi_grid_now();
-    }
-    if (PTOI_UNLIKELY(box->status || !ran)) {
-        outcome = threadIdx.x == 0 ? ptoi_block_judge(g, box, l) : PTOI_DONE;
-        outcome = __shfl_sync(PTOI_ALL_LANES, outcome, 0);
-    }
-    if (threadIdx.x == 0) {
-        closed = ptoi_grid_close_list(g, &l->worker, l->index, ptoi_lap(&g->view, (uint32_t)task & 7, task >> 3),
-                                      (ptoi_outcome)outcome);
-        l->closed = outcome == PTOI_DONE ? closed : PTOI_LIST_EMPTY;
-    }
-    if (!alone) {
-        ptoi_block_meet();
-    }
-    const bool ahead = !alone && l->ahead != PTOI_NONE && l->closed == l->ahead;
-    if (!ahead) {
-        ptoi_grid_pass_on(g, &l->worker, closed, (ptoi_outcome)outcome);
-    }
-    if (traced && threadIdx.x == 0) {
-        ptoi_grid_log_ran(g->records, &l->log, l->worker.id, task, ran, l->began, ended, (ptoi_outcome)outcome);
+        ptoi_grid_log_ran(g->records, &l->log, l->worker.id, number, ran, l->began, ended, outcome);
     }
     return ahead;
 }
@@ -431,10 +457,11 @@ template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, u
         if (g->records) {
             l->log = g->records->place[id];
         }
+        l->ahead = PTOI_NONE; /* as it stays in a block of one warp */
         box->grid = g;
         box->status = 0;
     }
-    for (bool ahead = false;;) { /* of the first warp: the block knows its task already */
+    for (bool ahead = false;;) { /* the block knows its task already */
         if (threadIdx.x < PTOI_WARP && !ahead) {
             uint32_t index = 0;
             if (threadIdx.x == 0) {
@@ -455,11 +482,7 @@ template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, u
             return;
         }
         if (threadIdx.x == blockDim.x - 1) {
-#ifdef PTO_GRID_TELL_DIRECT /* for a measurement */
-            ptoi_far_set64(&g->lines[id].task, box->task); /* W6 */
-#else
             ptoi_grid_tell(g, id, box->task);
-#endif
             if (g->records) {
                 l->began = ptoi_grid_now();
             }
@@ -468,11 +491,7 @@ template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, u
             kernels::run(box->kernel);
         }
         __syncthreads(); /* all that the block has written: before the leader completes the task */
-        if (threadIdx.x < PTOI_WARP) {
-            ahead = ptoi_block_complete(g, box, l);
-        } else if (threadIdx.x < 2 * PTOI_WARP) {
-            ptoi_block_ahead(g, box, l);
-        }
+        ahead = ptoi_block_complete(g, box, l);
     }
 }
 

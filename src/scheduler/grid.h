@@ -87,6 +87,7 @@
 #define PTOI_GRID_LAST(votes) (31u - (uint32_t)__clz((int)(votes)))
 #define PTOI_GRID_LOWEST(bits) ((uint32_t)__ffs((int)(bits)) - 1u)
 #define PTOI_GRID_UNROLL _Pragma("unroll")
+#define PTOI_GRID_ROLLED _Pragma("unroll 1")
 
 /* The least and the greatest value of all lanes. */
 PTOI_INLINE uint64_t ptoi_grid_least(uint64_t value)
@@ -112,6 +113,7 @@ PTOI_INLINE uint64_t ptoi_grid_most(uint64_t value)
 #define PTOI_GRID_LAST(votes) ((void)(votes), 0u)
 #define PTOI_GRID_LOWEST(bits) ((uint32_t)__builtin_ctz(bits))
 #define PTOI_GRID_UNROLL
+#define PTOI_GRID_ROLLED
 #define ptoi_grid_least(value) (value)
 #define ptoi_grid_most(value) (value)
 #endif

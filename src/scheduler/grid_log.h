@@ -159,9 +159,9 @@ PTOI_INLINE ptoi_grid_ran *ptoi_grid_log_room(ptoi_grid_log *log, ptoi_grid_plac
     return at;
 }
 
-PTOI_INLINE void ptoi_grid_log_ran(ptoi_grid_log *log, ptoi_grid_place *p, uint32_t worker,
-                                   uint64_t task, bool ran, ptoi_grid_mark began,
-                                   ptoi_grid_mark ended, ptoi_outcome outcome)
+PTOI_OUTLINE void ptoi_grid_log_ran(ptoi_grid_log *log, ptoi_grid_place *p, uint32_t worker,
+                                    uint64_t task, bool ran, ptoi_grid_mark began,
+                                    ptoi_grid_mark ended, ptoi_outcome outcome)
 {
     ptoi_grid_ran *at = ptoi_grid_log_room(log, p, 1);
     if (at) {
@@ -177,8 +177,8 @@ PTOI_INLINE void ptoi_grid_log_ran(ptoi_grid_log *log, ptoi_grid_place *p, uint3
 }
 
 /* Why a task failed: a text of 256 bytes that ends with zeros, at a multiple of 8. */
-PTOI_INLINE void ptoi_grid_log_failed(ptoi_grid_log *log, ptoi_grid_place *p, uint32_t worker,
-                                      uint64_t task, uint32_t status, const char *text)
+PTOI_OUTLINE void ptoi_grid_log_failed(ptoi_grid_log *log, ptoi_grid_place *p, uint32_t worker,
+                                       uint64_t task, uint32_t status, const char *text)
 {
     ptoi_grid_ran *at = ptoi_grid_log_room(log, p, 1 + PTOI_GRID_TEXT);
     if (at) {
@@ -194,7 +194,7 @@ PTOI_INLINE void ptoi_grid_log_failed(ptoi_grid_log *log, ptoi_grid_place *p, ui
 }
 
 /* A worker ends. */
-PTOI_INLINE void ptoi_grid_log_leave(ptoi_grid_log *log, const ptoi_grid_place *p, uint32_t worker)
+PTOI_OUTLINE void ptoi_grid_log_leave(ptoi_grid_log *log, const ptoi_grid_place *p, uint32_t worker)
 {
     if (p->chunk != PTOI_NONE) {
         log->used[p->chunk] = p->n;

@@ -39,10 +39,12 @@ PTOI_INLINE ptoi_question ptoi_grid_ask(const ptoi_grid *g, bool busy)
     q.half = ptoi_far_get32(half);
     q.word = busy ? ptoi_far_acquire64(word) : ptoi_far_await64(word);
 #else
-    (void)busy;
-    q.word[PTOI_GRID_LOG] = ptoi_far_acquire64(g->log_head); /* on a device, in any order */
+    /* The log first: on a device, in any order. */
+    q.word[PTOI_GRID_LOG] = busy ? ptoi_far_acquire64(g->log_head) : ptoi_far_await64(g->log_head);
     for (uint32_t l = 0; l < PTOI_MAX_LEVELS; l++) {
-        q.word[l] = l < g->view.levels ? ptoi_far_acquire64(&g->heads[l]) : 0;
+        q.word[l] = l >= g->view.levels ? 0
+                    : busy              ? ptoi_far_acquire64(&g->heads[l])
+                                        : ptoi_far_await64(&g->heads[l]);
     }
     q.era = ptoi_far_get32(g->era);
     q.cancel[0] = ptoi_far_get32(g->cancel[0]);
@@ -175,8 +177,11 @@ PTOI_INLINE ptoi_grid_release ptoi_grid_enter(const ptoi_grid *g, ptoi_mover *m,
         m->moved += few ? 0 : all;
         m->resolved += few ? all : 0;
     }
-    if (mine != PTOI_NONE) {
-        const ptoi_grid_slot slot = ptoi_grid_own_slot(&g->view.slots[mine]);
+    if (few) {
+        ptoi_grid_slot slot = {0, 0, 0, 0, 0, 0};
+        if (mine != PTOI_NONE) {
+            slot = ptoi_grid_own_slot(&g->view.slots[mine]);
+        }
         if (ptoi_grid_can_run(&g->view, mine, &slot, 0)) { /* its fence: D2 */
             ptoi_grid_push(g, mine, &slot);
         }
@@ -325,8 +330,10 @@ PTOI_INLINE bool ptoi_grid_copy(const ptoi_grid *g, ptoi_mover *m, ptoi_question
 /* One step of the mover. All lanes. Returns whether it found something to do. */
 PTOI_INLINE bool ptoi_grid_move(const ptoi_grid *g, ptoi_mover *m)
 {
+    const uint32_t phase = m->phase;
     bool found = false;
-    if (m->phase == PTOI_GRID_RUNS) {
+    PTOI_GRID_SYNC(); /* all have read it, before the first lane changes it */
+    if (phase == PTOI_GRID_RUNS) {
         ptoi_question q;
         found = ptoi_grid_copy(g, m, &q);
         if (PTOI_GRID_LANE == 0) {

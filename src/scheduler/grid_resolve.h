@@ -30,7 +30,7 @@ PTOI_INLINE bool ptoi_grid_is_poisoned(const ptoi_grid *g, uint32_t index,
 }
 
 /* Passes on a task that ptoi_grid_can_run has just found ready. */
-PTOI_INLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t index, const ptoi_grid_slot *slot)
+PTOI_OUTLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t index, const ptoi_grid_slot *slot)
 {
     ptoi_grid_control *c = g->control;
     const uint32_t queue = ptoi_grid_queue_of(g, slot);
@@ -78,18 +78,57 @@ PTOI_INLINE bool ptoi_grid_join(const ptoi_view *view, uint32_t index, uint32_t 
     return false;
 }
 
+/* Tasks of several lanes join lists. All lanes; index: PTOI_NONE, this one has no task. Returns whether it has joined.
+ * Those that wait for one producer link each other first, and one of them puts all into the list: tasks of a stage
+ * wait for the same one, and would take turns otherwise. */
+PTOI_INLINE bool ptoi_grid_join_all(const ptoi_view *view, uint32_t index, uint32_t cursor,
+                                    ptoi_ref ref, uint64_t word)
+{
+#ifdef __CUDA_ARCH__
+    const uint32_t all = PTOI_GRID_VOTES(index != PTOI_NONE);
+    if (index == PTOI_NONE) {
+        return false;
+    }
+    ptoi_a64 *waiters = &ptoi_state_of(view, ptoi_ref_level(ref), ptoi_ref_seq(ref))->waiters;
+    const uint32_t lap = ptoi_lap_of_ref(view, ref), lane = PTOI_GRID_LANE;
+    const uint32_t peers = __match_any_sync(all, ref), first = PTOI_GRID_LOWEST(peers);
+    const uint32_t before = peers & ((1u << lane) - 1u), leader = PTOI_GRID_LAST(peers);
+    const uint32_t next = __shfl_sync(peers, index, before ? PTOI_GRID_LAST(before) : first);
+    const uint32_t last = __shfl_sync(peers, index, first);
+    view->waits[index].cursor = cursor;
+    if (before) {
+        view->waits[index].next = next;
+    }
+    ptoi_fence(); /* after ptoi_glance64 of each lane; the fence of ptoi_cas64 is the leader's alone */
+    __syncwarp(peers); /* their links, before the leader's exchange */
+    bool joined = false;
+    if (lane == leader) {
+        do {
+            view->waits[last].next = ptoi_list_first(word, lap);
+            joined = ptoi_cas64(waiters, &word, ptoi_list_word(lap, index)); /* W3 */
+        } while (!joined && !ptoi_grid_is_complete(word, lap));
+    }
+    return __shfl_sync(peers, joined, leader);
+#else
+    return index != PTOI_NONE && ptoi_grid_join(view, index, cursor, ref, word);
+#endif
+}
+
 /* Whether a task can run. If not, it has joined the list of a producer, and who completes that owns it.
  * Producers before `cursor` are complete. It is ptoi_step_resolve with two differences. A load takes long,
  * so several are under way at a time. And it waits for the newest of several producers that are not
- * complete: that one is likely to be the last, so the task is resolved once more and not for each. */
-PTOI_INLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index,
-                                   const ptoi_grid_slot *slot, uint32_t cursor)
+ * complete: that one is likely to be the last, so the task is resolved once more and not for each.
+ * All lanes, each with a task of its own; index: PTOI_NONE, this one has none. */
+PTOI_OUTLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index,
+                                    const ptoi_grid_slot *slot, uint32_t cursor)
 {
     enum { AHEAD = 4 };
-    const uint32_t fanin = slot->fanin;
+    const bool there = index != PTOI_NONE;
+    const uint32_t fanin = there ? slot->fanin : cursor;
     const ptoi_ref *refs = view->level[ptoi_slot_header_read(slot->header).level].deps + slot->deps;
-    while (cursor != fanin) {
-        const uint32_t n = fanin - cursor < AHEAD ? fanin - cursor : AHEAD;
+    bool looks = cursor != fanin;
+    while (PTOI_GRID_VOTES(looks)) {
+        const uint32_t n = !looks ? 0 : fanin - cursor < AHEAD ? fanin - cursor : AHEAD;
         ptoi_ref ref[AHEAD], newest = 0;
         uint64_t word[AHEAD], its = 0;
         uint32_t first = n, last = n; /* of those that are not complete: the first, the newest */
@@ -121,20 +160,22 @@ PTOI_INLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index,
             view->states[index].poisoned = 1;
         }
         cursor += first;
-        if (first != n &&
-            ptoi_grid_join(view, index, cursor | (last == first ? 0 : PTOI_GRID_BEYOND), newest,
-                           its)) {
-            return false;
+        const bool joined = ptoi_grid_join_all(view, looks && first != n ? index : PTOI_NONE,
+                                               cursor | (last == first ? 0 : PTOI_GRID_BEYOND),
+                                               newest, its);
+        looks = looks && !joined && cursor != fanin;
+        if (joined) {
+            cursor = PTOI_NONE;
         }
     }
     ptoi_fence(); /* after ptoi_glance64, and before the task is passed on: D3 */
-    return true;
+    return there && cursor == fanin;
 }
 
 /* The same for one task, by all lanes of a warp: each looks at one producer. So a task with many producers is resolved
  * in two loads that wait for each other, and not in two for every four producers. */
-PTOI_INLINE bool ptoi_grid_can_run_by_all(const ptoi_view *view, uint32_t index,
-                                          const ptoi_grid_slot *slot, uint32_t cursor)
+PTOI_OUTLINE bool ptoi_grid_can_run_by_all(const ptoi_view *view, uint32_t index,
+                                           const ptoi_grid_slot *slot, uint32_t cursor)
 {
     const uint32_t fanin = slot->fanin;
     const ptoi_ref *refs = view->level[ptoi_slot_header_read(slot->header).level].deps + slot->deps;
@@ -176,6 +217,8 @@ PTOI_INLINE bool ptoi_grid_can_run_by_all(const ptoi_view *view, uint32_t index,
 
 /* ---- Resolvers ---- */
 
+#define PTOI_GRID_ENDED UINT64_MAX /* instead of the next task of a lane */
+
 /* Begins a launch for a lane. Returns its first task: lane r takes tasks r, r + n, r + 2n ... The mover may
  * be at work already: what it has stored when the last launch ended does not change meanwhile. */
 PTOI_INLINE uint64_t ptoi_grid_first(const ptoi_grid *g, uint32_t lane)
@@ -187,28 +230,42 @@ PTOI_INLINE uint64_t ptoi_grid_first(const ptoi_grid *g, uint32_t lane)
     return first;
 }
 
-/* One step of a lane: resolves task number *at, if it was released. */
+/* Whether a lane ends that found nothing. */
+PTOI_INLINE bool ptoi_grid_lane_ends(const ptoi_grid *g, uint64_t at, bool closing)
+{
+    if (!closing || !ptoi_acquire32(&g->control->closing)) { /* pairs D7 */
+        return false;
+    }
+    return PTOI_MUTANT(LANE_EARLY) ||
+           at >= ptoi_acquire64(&g->control->moved); /* after `closing` */
+}
+
+/* One step of a lane: resolves task number *at, if it was released. All lanes of a warp; one that has ended (*at:
+ * PTOI_GRID_ENDED) stays with the others. */
 PTOI_INLINE ptoi_grid_found ptoi_grid_resolve(const ptoi_grid *g, uint32_t lane, uint64_t *at)
 {
     const bool closing = ptoi_get32(&g->control->closing);
-    if (*at >= ptoi_acquire64(&g->control->moved)) {             /* pairs D2 */
-        if (!closing || !ptoi_acquire32(&g->control->closing)) { /* pairs D7 */
-            return PTOI_GRID_NOTHING;
-        }
-        if (!PTOI_MUTANT(LANE_EARLY) &&
-            *at < ptoi_acquire64(&g->control->moved)) { /* after `closing` */
-            return PTOI_GRID_NOTHING;
-        }
+    const bool found = *at < ptoi_acquire64(&g->control->moved); /* pairs D2 */
+    uint32_t index = PTOI_NONE;
+    ptoi_grid_slot slot = {0, 0, 0, 0, 0, 0};
+    if (found) {
+        index = g->fresh[(uint32_t)*at & g->inbox_mask];
+        slot = ptoi_grid_own_slot(&g->view.slots[index]);
+    } else if (*at != PTOI_GRID_ENDED && ptoi_grid_lane_ends(g, *at, closing)) {
         ptoi_grid_leave(g, 1);
-        return PTOI_GRID_END;
+        *at = PTOI_GRID_ENDED;
     }
-    const uint32_t index = g->fresh[(uint32_t)*at & g->inbox_mask];
-    const ptoi_grid_slot slot = ptoi_grid_own_slot(&g->view.slots[index]);
+    if (!PTOI_GRID_VOTES(found)) {
+        return *at == PTOI_GRID_ENDED ? PTOI_GRID_END : PTOI_GRID_NOTHING;
+    }
     if (PTOI_MUTANT(NO_LATER_LAP) && lane) {
         ptoi_grid_pause_long();
     }
     if (ptoi_grid_can_run(&g->view, index, &slot, 0)) {
         ptoi_grid_push(g, index, &slot);
+    }
+    if (!found) {
+        return *at == PTOI_GRID_ENDED ? PTOI_GRID_END : PTOI_GRID_NOTHING;
     }
     *at += g->n_resolvers;
     ptoi_follow64(&g->resolved[lane], *at); /* D2: it has joined a list, or pushed */

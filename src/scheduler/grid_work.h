@@ -131,15 +131,22 @@ PTOI_INLINE bool ptoi_grid_is_link(const ptoi_grid *g, uint32_t queue, uint32_t 
            ptoi_grid_queue_of(g, slot) == queue;
 }
 
+/* The first task in the list of one that is not complete yet; PTOI_NONE: there is none so far. */
+PTOI_INLINE uint32_t ptoi_grid_first_waiter(const ptoi_grid *g, uint32_t index, uint32_t lap)
+{
+    const uint64_t word = ptoi_acquire64(&g->view.states[index].waiters); /* pairs W3 */
+    const uint32_t first = ptoi_list_first(word, lap);
+    return first < g->view.n_slots ? first : PTOI_NONE;
+}
+
 /* The next link after a task that is not complete yet; PTOI_NONE: there is none so far. It can be made ready to
  * run while the task completes. It is the next task if the closed list begins with it: tasks join at the
  * beginning, so the list did not change. */
 PTOI_INLINE uint32_t ptoi_grid_peek(const ptoi_grid *g, uint32_t queue, uint32_t index,
                                     uint32_t lap, ptoi_grid_slot *slot)
 {
-    const uint64_t word = ptoi_acquire64(&g->view.states[index].waiters); /* pairs W3 */
-    const uint32_t first = PTOI_GRID_FIRST(ptoi_list_first(word, lap));
-    return first < g->view.n_slots && ptoi_grid_is_link(g, queue, first, slot) ? first : PTOI_NONE;
+    const uint32_t first = PTOI_GRID_FIRST(ptoi_grid_first_waiter(g, index, lap));
+    return first != PTOI_NONE && ptoi_grid_is_link(g, queue, first, slot) ? first : PTOI_NONE;
 }
 
 /* Resolves the only task of a closed list. If it can run it is the worker's next one, or goes into a ring. All lanes. */
@@ -163,6 +170,28 @@ PTOI_INLINE void ptoi_grid_pass_on_one(const ptoi_grid *g, ptoi_grid_worker *w, 
     }
 }
 
+/* Links of tasks whose slots are next to each other, as those of tasks that were submitted together: each lane has
+ * one of them. So a list of such tasks is read at once, and not one link after the other. */
+typedef struct ptoi_grid_links {
+    uint32_t group; /* slots from group * lanes on; PTOI_NONE: nothing was read yet */
+    ptoi_wait mine;
+} ptoi_grid_links;
+
+/* The link of a task in a closed list. All lanes. Links of tasks that are in other lists may change while they are
+ * read; nobody looks at these. */
+PTOI_INLINE ptoi_wait ptoi_grid_link(const ptoi_view *view, ptoi_grid_links *links, uint32_t index)
+{
+    const uint32_t group = index / PTOI_GRID_LANES, at = group * PTOI_GRID_LANES + PTOI_GRID_LANE;
+    if (group != links->group) {
+        links->group = group;
+        links->mine = view->waits[at < view->n_slots ? at : index];
+    }
+    ptoi_wait link;
+    link.next = PTOI_GRID_OF(links->mine.next, index % PTOI_GRID_LANES);
+    link.cursor = PTOI_GRID_OF(links->mine.cursor, index % PTOI_GRID_LANES);
+    return link;
+}
+
 /* Resolves the tasks of a closed list. One that can run is the worker's next one, if it can run it. All lanes: the
  * first one has the list, and then each resolves one task of it. */
 PTOI_INLINE void ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t closed,
@@ -184,25 +213,26 @@ PTOI_INLINE void ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint
         ptoi_grid_pass_on_one(g, w, list, only.cursor, &its, outcome);
         return;
     }
+    ptoi_grid_links links = {PTOI_NONE, {0, 0}};
     while (list < view->n_slots) {
         uint32_t mine = PTOI_NONE, cursor = 0;
         ptoi_grid_slot slot = {0, 0, 0, 0, 0, 0};
+        PTOI_GRID_ROLLED
         for (uint32_t n = 0; n < PTOI_GRID_LANES && list < view->n_slots; n++) {
-            const ptoi_wait wait = view->waits[list];
+            const ptoi_wait wait = ptoi_grid_link(view, &links, list);
             if (n == PTOI_GRID_LANE) {
                 mine = list;
                 cursor = wait.cursor;
-                slot = ptoi_grid_own_slot(&view->slots[mine]); /* under way with the next link */
             }
             list = wait.next;
         }
-        bool ready = false;
-        if (mine != PTOI_NONE) {
-            /* If it waited for the producer at its cursor, that is this task. It is looked at again only
-             * if it may poison. */
-            const bool pass = !(cursor & PTOI_GRID_BEYOND) && outcome == PTOI_DONE;
-            ready = ptoi_grid_can_run(view, mine, &slot, (cursor & ~PTOI_GRID_BEYOND) + pass);
+        if (mine != PTOI_NONE) { /* for all at once: in the loop one would wait for the other */
+            slot = ptoi_grid_own_slot(&view->slots[mine]);
         }
+        /* If it waited for the producer at its cursor, that is this task. It is looked at again only if it may
+         * poison. */
+        const bool pass = !(cursor & PTOI_GRID_BEYOND) && outcome == PTOI_DONE;
+        bool ready = ptoi_grid_can_run(view, mine, &slot, (cursor & ~PTOI_GRID_BEYOND) + pass);
         if (next == PTOI_NONE && w->queue != PTOI_NONE) {
             const uint32_t votes = PTOI_GRID_VOTES(ready &&
                                                    ptoi_grid_queue_of(g, &slot) == w->queue);

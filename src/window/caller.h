@@ -59,10 +59,14 @@ uint32_t ptoi_scheduler_count_threads(const ptoi_scheduler *s, const pto_device_
 /* The types of tasks that a grid runs. */
 #define PTOI_GRID_TYPES (PTO_TYPE_BIT(PTO_CUBE) | PTO_TYPE_BIT(PTO_VECTOR))
 
-/* Place gpu: lets device `number`, whose heaps are there, schedule for itself. `first` threads of other
- * devices are there already, and it adds *n_workers. */
-pto_status ptoi_scheduler_add_grid(ptoi_scheduler *s, uint32_t number,
-                                   const ptoi_settings *settings, uint32_t first,
+/* Place gpu: device `number` is to schedule for itself. Loads its module. It comes before anything is
+ * allocated there: if another runtime has the device, to free that again would wait for its grid. */
+pto_status ptoi_scheduler_prepare_grid(ptoi_scheduler *s, uint32_t number,
+                                       const ptoi_settings *settings);
+
+/* The rest, when the heaps of that device are there. `first` threads of other devices are there already, and
+ * it adds *n_workers. */
+pto_status ptoi_scheduler_add_grid(ptoi_scheduler *s, const ptoi_settings *settings, uint32_t first,
                                    uint32_t *n_workers);
 
 /* The times of a traced grid, after ptoi_scheduler_join: how far they may be from those of the host, the
@@ -179,10 +183,13 @@ typedef struct ptoi_interrupt {
 /* Like ptoi_caller_help with tasks of any length. `stop` may be NULL. */
 uint64_t ptoi_caller_help_or_stop(ptoi_scheduler *s, uint64_t tasks, ptoi_interrupt *stop);
 
-/* What a wait is for: one task (`ref`), or that ptoi_goal_count exceeds `complete`. On level l all
- * tasks below open[l].from are complete, and those from there to below open[l].to are checked. */
+/* What a wait is for: one task (`ref`, or one of `some`), or that ptoi_goal_count exceeds `complete`. On
+ * level l all tasks below open[l].from are complete, and those from there to below open[l].to are
+ * checked: that visits all of them, so it is for rare waits. */
 typedef struct ptoi_goal {
-    ptoi_ref ref; /* 0: any task */
+    ptoi_ref ref;         /* 0: none */
+    const ptoi_ref *some; /* they stay as they are during the wait */
+    uint32_t n_some;
     uint64_t complete;
     uint32_t levels;
     struct {
@@ -214,10 +221,16 @@ static inline uint64_t ptoi_goal_count(const ptoi_view *view, const ptoi_goal *g
 
 static inline bool ptoi_goal_is_reached(const ptoi_view *view, const ptoi_goal *goal)
 {
-    if (!goal->ref) {
+    if (!goal->ref && !goal->n_some) {
         return ptoi_goal_count(view, goal) > goal->complete;
     }
-    return ptoi_goal_task_is_closed(view, ptoi_ref_level(goal->ref), ptoi_ref_seq(goal->ref));
+    bool reached = goal->ref && ptoi_goal_task_is_closed(view, ptoi_ref_level(goal->ref),
+                                                         ptoi_ref_seq(goal->ref));
+    for (uint32_t i = 0; i < goal->n_some && !reached; i++) {
+        reached = ptoi_goal_task_is_closed(view, ptoi_ref_level(goal->some[i]),
+                                           ptoi_ref_seq(goal->some[i]));
+    }
+    return reached;
 }
 
 /* Runs tasks until the goal is reached; sleeps while there are none. Returns how many it ran. `stop`

@@ -115,8 +115,9 @@ static uint64_t work(ptoi_worker *worker, const ptoi_goal *goal, ptoi_interrupt 
         } else {
             idle = 0;
             if (goal) {
-                ptoi_store_sc64(&s->view.wakes->awaited,
-                                goal->ref ? ptoi_ref_task(goal->ref) : PTOI_AWAIT_ANY); /* W9 */
+                ptoi_store_sc64(&s->view.wakes->awaited, goal->ref && !goal->n_some
+                                                             ? ptoi_ref_task(goal->ref)
+                                                             : PTOI_AWAIT_ANY); /* W9 */
             }
             ptoi_park_announce(&worker->parker);
             if (is_over(s, goal) || sees_work(worker)) {

@@ -85,6 +85,7 @@ static ptoi_outcome call(const ptoi_grid *g, ptoi_worker *worker, uint32_t index
     const ptoi_slot_header header = ptoi_slot_header_read(slot->header);
     const uint32_t phase = ptoi_phase_begin(ptoi_grid_lap(&g->view, slot));
     uint64_t errors_before = ptoi_error_serial();
+    worker->calls.watched = worker->sched->caller->calls.watched; /* D1, D2, D3 publish it */
     ptoi_args_resolve(&g->view, g->view.level[header.level].args + slot->args, slot->n_args,
                       worker->calls.args);
     pto_status status = ptoi_worker_begin(worker);
@@ -171,7 +172,6 @@ pto_status ptoi_grid_threads_create(ptoi_scheduler *s, ptoi_keeper *k, uint32_t 
         w->calls.call.args = w->calls.args;
         w->calls.call.worker = i;
         w->calls.call.device = s->devices[k->device].device;
-        w->calls.watched = s->caller->calls.watched;
         w->log = s->logs ? &s->logs[id] : NULL;
     }
     return t->workers && t->workers[n - 1].calls.args
@@ -196,7 +196,6 @@ static pto_status start(ptoi_keeper *k)
 {
     ptoi_grid_threads *t = k->threads;
     for (uint32_t i = 0; i < k->grid.n_workers; i++) {
-        t->workers[i].calls.watched = t->sched->caller->calls.watched;
         const int why = ptoi_os_thread(&t->workers[i].thread, work, &t->workers[i]);
         if (why) {
             return ptoi_fail(PTO_SYSTEM, "thread %u of a grid of %u: %s", i, k->grid.n_workers,

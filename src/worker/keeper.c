@@ -237,6 +237,7 @@ static pto_status count_roles(ptoi_keeper *k, uint32_t wanted)
     g->n_resolvers = PTOI_WARP * SERVICE_WARPS_RESOLVE;
     g->n_writers = PTOI_WARP * SERVICE_WARPS_WRITE;
     PTO_TRY(k->ops.grid_prepare(k->ops.self, k->module, &k->blocks));
+    k->prepared = true;
     const uint32_t blocks = ptoi_grid_service_blocks(g, k->module->threads);
     if (k->blocks <= blocks) {
         return ptoi_fail(PTO_BAD_DEVICE,
@@ -282,7 +283,6 @@ static pto_status create(ptoi_scheduler *s, ptoi_keeper *k, const ptoi_settings 
 {
     ptoi_grid *g = &k->grid;
     char *sched = (char *)s->view.sched;
-    PTO_TRY(count_roles(k, settings->config.gpu_workers));
     g->device = k->device;
     g->idle_ns = settings->config.gpu_idle_us * UINT64_C(1000);
     PTO_TRY(share_out_blocks(g, settings->config.gpu_cube_workers));
@@ -307,9 +307,8 @@ static pto_status create(ptoi_scheduler *s, ptoi_keeper *k, const ptoi_settings 
                : PTO_OK;
 }
 
-pto_status ptoi_scheduler_add_grid(ptoi_scheduler *s, uint32_t number,
-                                   const ptoi_settings *settings, uint32_t first,
-                                   uint32_t *n_workers)
+pto_status ptoi_scheduler_prepare_grid(ptoi_scheduler *s, uint32_t number,
+                                       const ptoi_settings *settings)
 {
     ptoi_keeper *k = ptoi_os_reserve(sizeof *k);
     if (!k) {
@@ -326,6 +325,15 @@ pto_status ptoi_scheduler_add_grid(ptoi_scheduler *s, uint32_t number,
     }
     const pto_device before = pto_device_current();
     PTO_TRY(pto_device_set_current(s->devices[number].device));
+    return ptoi_device_return(before, count_roles(k, settings->config.gpu_workers));
+}
+
+pto_status ptoi_scheduler_add_grid(ptoi_scheduler *s, const ptoi_settings *settings, uint32_t first,
+                                   uint32_t *n_workers)
+{
+    ptoi_keeper *k = s->keeper;
+    const pto_device before = pto_device_current();
+    PTO_TRY(pto_device_set_current(s->devices[k->device].device));
     const pto_status status = create(s, k, settings, first);
     *n_workers = status ? 0 : k->grid.n_workers;
     return ptoi_device_return(before, status);
@@ -354,6 +362,9 @@ void ptoi_keeper_destroy(ptoi_scheduler *s)
     }
     if (k->memory && k->memory != k->image) {
         k->ops.free(k->ops.self, k->memory, k->image_bytes);
+    }
+    if (k->prepared && k->ops.grid_release) {
+        k->ops.grid_release(k->ops.self);
     }
     ptoi_os_release(k->image, k->image_bytes);
     ptoi_os_release(k->posted_laps, k->posted_laps ? s->view.n_slots * sizeof *k->posted_laps : 0);

@@ -31,6 +31,7 @@ typedef struct ptoi_keeper {
     uint32_t device; /* number */
     pto_device_ops ops;
     const struct pto_gpu_module *module; /* NULL: the grid is made of threads (worker/grid.c) */
+    bool prepared;                       /* the device has prepared the module for this runtime */
     struct ptoi_grid_threads *threads;
     uint32_t blocks; /* of a launch */
     void *there;     /* the copy of `grid` on the device */

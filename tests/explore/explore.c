@@ -21,12 +21,13 @@ static void usage(FILE *out)
     fprintf(
         out,
         "usage: explore [SCENARIO] [--schedules N] [--seed N] [--replay SEED]\n"
-        "               [--mutant NAME]\n\n"
+        "               [--mutant NAME] [--orders device]\n\n"
         "  --schedules N   of each scenario, half of them drawn (default 40000)\n"
         "  --seed N        the first seed (default 1)\n"
         "  --replay WHAT   one schedule again, step by step: a seed, or a list of changes\n"
         "                  as a failure prints it\n"
         "  --mutant NAME   with something broken on purpose\n"
+        "  --orders device code of a device has the memory orders that it has there\n"
         "  --relax FIELD:KIND,...    operations on a field (names as schedules show them, * for\n"
         "                  a number; load store swap add cas cas-fails) are taken for relaxed\n"
         "  --weaken FIELD:KIND,...   or sequentially consistent ones for acquire and release\n\n"
@@ -101,11 +102,19 @@ static bool break_it(const char *name, options *o)
             mutation_now = m;
             snprintf(broken, sizeof broken, " --mutant %s", name);
             ptoi_mutant = (ptoi_mutant_name)m->code;
+            explore_device_orders |= mutation_needs_orders(m);
             o->scenario = o->scenario ? o->scenario : m->caught_by;
             return true;
         }
     }
     return false;
+}
+
+static bool order_it(const char *what)
+{
+    explore_device_orders = strcmp(what, "device") == 0;
+    snprintf(broken, sizeof broken, " --orders device");
+    return explore_device_orders;
 }
 
 /* Parses the command line; exits if it is wrong or asks for help. */
@@ -130,6 +139,7 @@ static options parse(int argc, char **argv)
         } else if (value && strcmp(name, "--replay") == 0) {
             o.replay = value;
         } else if (!value || !((strcmp(name, "--mutant") == 0 && break_it(value, &o)) ||
+                               (strcmp(name, "--orders") == 0 && order_it(value)) ||
                                (strcmp(name, "--relax") == 0 && weaken(value, MUTATE_RELAX)) ||
                                (strcmp(name, "--weaken") == 0 && weaken(value, MUTATE_WEAKEN)))) {
             fprintf(stderr, "explore: cannot parse '%s'; see --help\n", name);

@@ -25,7 +25,7 @@ add_library(explore STATIC EXCLUDE_FROM_ALL ${explore_plain} $<TARGET_OBJECTS:ex
 target_compile_options(explore PRIVATE -U_FORTIFY_SOURCE) # jumps between stacks are meant
 foreach(target explore_real explore)
     target_link_libraries(${target} PRIVATE pto_compiler)
-    target_compile_definitions(${target} PUBLIC PTO_MUTANTS=1)
+    target_compile_definitions(${target} PUBLIC PTO_MUTANTS=1 PTO_EXPLORE=1)
     target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}/include"
         "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests/support" "${explore_folder}")
 endforeach()

@@ -140,6 +140,15 @@ static op_order order_of(int given)
 ATOMIC_OF(32)
 ATOMIC_OF(64)
 
+bool explore_device_orders;
+
+void explore_fence(void)
+{
+    if (here.active) {
+        model_fence();
+    }
+}
+
 void __tsan_atomic_signal_fence(int order);
 
 /* Only for the compiler. */

@@ -355,9 +355,16 @@ static void read_store(place *p, uint32_t i, op_order order)
     if (!s->known && !s->seen[here.current]) {
         s->seen[here.current] = clock->at[here.current];
     }
-    if (acquires(order)) {
-        join(clock, &s->released);
-    }
+    join(acquires(order) ? clock : &threads_now()->pending, &s->released);
+}
+
+/* It is no choice: what matters is which loads and stores it lies between. */
+void model_fence(void)
+{
+    fiber *me = threads_now();
+    join(&me->clock, &me->pending);
+    me->fenced = me->clock;
+    me->clock.at[here.current]++;
 }
 
 static void write_store(place *p, uint64_t value, op_order order, const world_clock *sequence)
@@ -368,9 +375,7 @@ static void write_store(place *p, uint64_t value, op_order order, const world_cl
     if (sequence) {
         released = *sequence;
     }
-    if (releases(order)) {
-        join(&released, clock);
-    }
+    join(&released, releases(order) ? clock : &threads_now()->fenced);
     memset(s, 0, sizeof *s);
     s->value = value;
     s->released = released;

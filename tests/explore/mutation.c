@@ -22,6 +22,11 @@
 
 const mutation *mutation_now;
 
+bool mutation_needs_orders(const mutation *m)
+{
+    return m->code == PTOI_MUTANT_NO_FENCES || m->code == PTOI_MUTANT_NO_FAR_FENCES;
+}
+
 const mutation mutations[] = {
     /* ---- W1: publishing ---- */
     {"publish-early", "the inbox shows a task before its slot is written", "link", 0, MUTATE_LATE,
@@ -186,6 +191,8 @@ const mutation mutations[] = {
     CODE(WRITE_EARLY, "grid-reuse", "D4: a task is shown as complete before its list is closed"),
     CODE(PEEK_TRUSTED, "grid", "W3: a task that joined after the look at a list is lost"),
     CODE(LANE_EARLY, "grid", "D7: a lane leaves although a task was released"),
+    CODE(NO_FENCES, "grid", "a device has no fences: D2, D3"),
+    CODE(NO_FAR_FENCES, "grid", "a device has no fences to memory of the host: D1, D4"),
     CODE(LEAVE_EARLY, "grid-leave", "D7: workers leave although a task is ready"),
     CODE(ONE_QUEUE, "grid-types", "D7: workers of the other ring may still run"),
     CODE(HOST_POISON_LOST, "grid-host-fails",

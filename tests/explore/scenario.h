@@ -72,6 +72,7 @@
     X(grid_late)                                                                                   \
     X(grid_reuse)                                                                                  \
     X(grid_layout)                                                                                 \
+    X(grid_many)                                                                                   \
     X(grid_levels)                                                                                 \
     X(grid_window)                                                                                 \
     X(grid_window_workers)                                                                         \

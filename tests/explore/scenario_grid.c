@@ -42,6 +42,34 @@ static void fork_workers_prepare(void)
 const scenario scenario_grid_workers = {"grid-workers", "a fork and a join; two workers",
                                         fork_workers_prepare, fork_run, false};
 
+/* ---- A task with more producers than a resolver looks at at a time ---- */
+
+static void many_program(void)
+{
+    for (int i = 0; i < 5; i++) {
+        rig_submit(r->set, pto_output(&r->t[i]), pto_scalar(1 << i));
+    }
+    rig_submit(r->add, pto_input(&r->t[0]), pto_input(&r->t[1]), pto_input(&r->t[2]),
+               pto_input(&r->t[3]), pto_output(&r->t[4]));
+    world_check(pto_wait(r->rt) == PTO_OK);
+    world_check(r->cell[4] == 15);
+}
+
+static void many_prepare(void)
+{
+    pto_config c = grid_rig_config();
+    c.ring_tasks = 8;
+    grid_rig_create(&c, lanes);
+}
+
+static void many_run(void)
+{
+    grid_rig_run(many_program);
+}
+
+const scenario scenario_grid_many = {"grid-many", "a task that waits for five others", many_prepare,
+                                     many_run, false};
+
 /* ---- Two levels: tasks refer to tasks of the other level ---- */
 
 static void levels_program(void)

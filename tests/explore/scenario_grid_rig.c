@@ -14,7 +14,7 @@
 
 static const pto_device device = {PTO_DEVICE_QY, 0};
 
-enum { WORKERS_MOST = 2, GPU_ARGS = 4, MANY_POLLS = 8 };
+enum { WORKERS_MOST = 2, GPU_ARGS = 5, MANY_POLLS = 8 };
 
 grid_rig *gpu;
 

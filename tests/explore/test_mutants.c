@@ -41,6 +41,7 @@ static void hunt(const mutation *m, int out)
     search_bound bound;
     mutation_now = m;
     ptoi_mutant = (ptoi_mutant_name)m->code;
+    explore_device_orders = mutation_needs_orders(m);
     /* Of its own time: other processes may keep the machine busy. */
     (void)setrlimit(RLIMIT_CPU, &(struct rlimit){SECONDS, SECONDS});
     search_open(find(m->caught_by));

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "support.h"
 #include "world.h"
@@ -33,13 +34,31 @@ static void test_scenario(void **state)
     search_close();
 }
 
+/* Code of a device with its own memory orders: relaxed loads and stores between fences. */
+static void test_device_orders(void **state)
+{
+    explore_device_orders = true;
+    test_scenario(state);
+    explore_device_orders = false;
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[96];
+    struct CMUnitTest tests[128];
+    static char names[128][32];
     size_t n = 0;
     for (const scenario *const *s = scenarios; *s; s++) {
         tests[n++] = (struct CMUnitTest){
             .name = (*s)->name, .test_func = test_scenario, .initial_state = (void *)(uintptr_t)*s};
+    }
+    for (const scenario *const *s = scenarios; *s; s++) {
+        if (strncmp((*s)->name, "grid", 4) == 0) {
+            snprintf(names[n], sizeof names[n], "%s-orders", (*s)->name);
+            tests[n] = (struct CMUnitTest){.name = names[n],
+                                           .test_func = test_device_orders,
+                                           .initial_state = (void *)(uintptr_t)*s};
+            n++;
+        }
     }
     return _cmocka_run_group_tests("explore.scenarios", tests, n, NULL, NULL);
 }

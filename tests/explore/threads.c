@@ -66,6 +66,8 @@ uint32_t threads_add(void (*run)(void *), void *context)
         memset(&made->clock, 0, sizeof made->clock);
     }
     memset(&made->shown, 0, sizeof made->shown);
+    memset(&made->pending, 0, sizeof made->pending);
+    memset(&made->fenced, 0, sizeof made->fenced);
     made->clock.at[t]++;
     return t;
 }

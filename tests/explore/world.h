@@ -33,8 +33,8 @@
  *     change, it does not run until the object of its last check changes or all others wait.
  * Its limits
  *   - Stores to one object are not reordered, values do not come out of thin air, and a load does
- *     not read a store that is executed later (so no load buffering). Fences are not modelled;
- *     the sources have none.
+ *     not read a store that is executed later (so no load buffering). Fences are those of
+ *     ptoi_fence, acquire and release; nothing orders two of them but what threads load and store.
  *   - A history reaches back HISTORY stores.
  *   - Accesses in src/orchestrator/map, src/tensor, src/op and src/base, which one thread at a time
  *     uses, are not checked, except for copies. Plain accesses to an atomic object are not compared
@@ -63,6 +63,10 @@ extern const scenario *const scenarios[]; /* NULL ends it */
 
 /* Memory of the world: zeroed, named in traces, and restored before each schedule. */
 void *world_memory(size_t bytes);
+
+/* Whether code of a device has the memory orders that it has there (base/atomic.h). Set before a scenario is
+ * opened. */
+extern bool explore_device_orders;
 
 /* Whether the system has ptoi_os_barrier, and permits it; set by `prepare`. */
 extern bool world_has_barrier, world_makes_barrier;
@@ -176,7 +180,9 @@ typedef struct fiber {
     const void *looks_at;
     uint32_t looks; /* since it changed something, or what it checks was changed */
     world_clock clock;
-    world_clock shown; /* after a barrier, stores up to here are visible to it */
+    world_clock pending; /* of relaxed loads: a fence acquires it */
+    world_clock fenced;  /* at its last fence: relaxed stores release it */
+    world_clock shown;   /* after a barrier, stores up to here are visible to it */
 } fiber;
 
 typedef struct world {
@@ -223,6 +229,7 @@ void model_lock(void *address);
 void model_unlock(void *address);
 void model_nap(const void *address, uint32_t value);
 void model_barrier(void);
+void model_fence(void);
 void model_sleep(const void *address, uint32_t value);
 void model_wake(const void *address);
 void model_yield(void);
@@ -310,6 +317,9 @@ typedef struct mutation {
 } mutation;
 
 extern const mutation mutations[];
+
+/* Whether only explore_device_orders shows it. */
+bool mutation_needs_orders(const mutation *m);
 extern const mutation *mutation_now; /* NULL: none */
 
 #endif /* EXPLORE_WORLD_H */

@@ -28,6 +28,13 @@ for header in pto/*.h; do
     twice "$header" "${CXX:-c++}" -x c++ $cxx_flags -I.
     checked=$((checked + 1))
 done
+for header in ../mpi/include/pto/*.h; do
+    echo "public: $header"
+    # shellcheck disable=SC2086
+    twice "$header" "$cc" -x c $c_flags -I.
+    # shellcheck disable=SC2086
+    twice "$header" "${CXX:-c++}" -x c++ $cxx_flags -I.
+done
 # pto_scalar chooses the same type in both languages: a declared kernel is picky about it.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -21,7 +21,7 @@ complain() {
 # ---- the library ----------------------------------------------------------------------------
 
 # Found in another way than the generator finds them.
-cat "$source"/include/pto/*.h >"$work/headers"
+cat "$source"/include/pto/*.h "$source"/mpi/include/pto/*.h >"$work/headers"
 {
     sed -n 's/^PTO_API .*[ *]\(pto_[a-z0-9_]*\)(.*/\1/p' "$work/headers"
     sed -n 's/^static inline .*[ *]\(pto_[a-z0-9_]*\)(.*/\1/p' "$work/headers"
@@ -79,7 +79,7 @@ awk -v man="$man/" '
         if (text["SYNOPSIS"] !~ ("[ *B]" name "\\("))
             complain("its page does not show how it is called")
         # Only these take any number of arguments.
-        if (name !~ /^(pto_submit|PTO_RANGE)$/ && text["SYNOPSIS"] !~ ("pto_[a-z]+ " name "\\(") &&
+        if (name !~ /^(pto_submit|PTO_RANGE|pto_mpi_(submit|submit_on|broadcast|only|only_begin))$/ && text["SYNOPSIS"] !~ ("pto_[a-z]+ " name "\\(") &&
             text["SYNOPSIS"] ~ (name "\\([^;]*, \\\\&\\.\\.\\.\\)\\\\fR\n"))
             complain("its page does not say what its arguments are")
         if (text["NOTES"] ~ /\\-\\-\\-/)
@@ -101,10 +101,10 @@ comm -13 "$work/codes" "$work/named" >"$work/unknown"
 refused() { # WORDS SED-SCRIPT
     sed "$2" "$source/docs/man/errors.txt" >"$work/errors.txt"
     mkdir -p "$work/broken/man3"
-    if awk -v out="$work/broken" -v version=1 -v date=2001-01-01 -v errors="$work/errors.txt" \
+    if awk -v out="$work/broken" -v version=1 -v date=2001-01-01 -v errors="$work/errors.txt $source/docs/man/errors_mpi.txt" \
         -v examples="$(echo "$source"/docs/man/examples/*.c)" -f "$source/docs/man/text.awk" \
         -f "$source/docs/man/headers.awk" -f "$source/docs/man/errors.awk" -f "$source/docs/man/pages.awk" \
-        "$source"/include/pto/*.h \
+        "$source"/include/pto/*.h "$source"/mpi/include/pto/*.h \
         >"$work/said" 2>&1; then
         complain "errors.txt is taken after: $2"
     fi

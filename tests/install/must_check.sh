@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 bad=0
 
 # No public function that returns a status is without the attribute.
-if grep -nE '^(PTO_API|static inline) pto_status ' "$source"/include/pto/*.h; then
+if grep -nE '^(PTO_API|static inline) pto_status ' "$source"/include/pto/*.h "$source"/mpi/include/pto/*.h; then
     echo "these functions lack PTO_MUST_CHECK"
     bad=1
 fi

@@ -24,6 +24,7 @@ cp /etc/resolv.conf "$root/etc/resolv.conf"
 rm -f "$root"/etc/dpkg/dpkg.cfg.d/*
 inside apt-get -q update >"$root/log" 2>&1
 inside apt-get -q install -y --no-install-recommends gcc libc6-dev cmake make pkgconf man-db \
+    openmpi-bin mpich \
     >"$root/log" 2>&1 || { cat "$root/log"; exit 1; }
 # All but what changes by itself: logs, caches, lists of what is installed.
 snapshot() {
@@ -38,7 +39,7 @@ cp "$packages"/*.deb "$root/packages"
 say install
 inside sh -c 'apt-get -q install -y --no-install-recommends /packages/*.deb' >"$root/log" 2>&1 ||
     { cat "$root/log"; exit 1; }
-inside dpkg -l libpto0.1 libpto-dev pto-tools python3-pto | tail -n 4
+inside dpkg -l libpto0.1 libpto-dev pto-tools python3-pto libpto-mpi-openmpi libpto-mpi-mpich | tail -n 6
 
 say the command
 inside pto run vector --small | grep '^result  *right'
@@ -66,7 +67,7 @@ inside sh -ec 'cd /home
     build/by_cmake'
 
 say manual
-for page in '1 pto' '1 pto-run' '3 pto_submit' '3 pto_inout' '7 pto'; do
+for page in '1 pto' '1 pto-run' '3 pto_submit' '3 pto_inout' '3 pto_mpi_submit' '7 pto'; do
     # shellcheck disable=SC2086 # words
     inside man $page | head -n 5 | sed -n 4,5p | grep pto
 done
@@ -88,8 +89,22 @@ with pto.Runtime() as rt:
 assert list(y) == [2, 4]
 print(pto.__file__, "works")'
 
+say MPI
+# The example of the manual, as one rank; and the command, which loads the library of its launcher.
+cp "$source"/docs/man/examples/mpi.c "$source"/docs/man/examples/example.h "$root/home"
+for mpi in openmpi mpich; do
+    options=
+    [ $mpi = mpich ] || options="--allow-run-as-root --oversubscribe --mca btl self,vader"
+    # shellcheck disable=SC2016 # for the shell inside
+    inside sh -ec 'cd /home
+        cc -std=gnu11 mpi.c -o ranks -lpto-mpi-$1 $(pkg-config --cflags --libs pto)
+        mpirun.$1 $2 -n 3 ./ranks | grep "rank 2 of 3"
+        mpirun.$1 $2 -n 2 pto run cholesky --mpi --small --workers 1 | grep "2 ranks"' sh $mpi "$options"
+done
+
 say purge
-inside apt-get -q purge -y libpto0.1 libpto-dev pto-tools python3-pto >"$root/log" 2>&1
+inside apt-get -q purge -y libpto0.1 libpto-dev pto-tools python3-pto libpto-mpi-openmpi libpto-mpi-mpich \
+    >"$root/log" 2>&1
 inside apt-get -q autoremove --purge -y >"$root/log" 2>&1
 snapshot | diff "$root/before" - || {
     echo "something stays"

@@ -31,7 +31,7 @@ typedef struct bench {
     pto_kernel copy;           /* copies argument 0 to argument 1 */
     pto_kernel is;             /* fails unless each byte of argument 0 equals argument 1 */
     pto_kernel other;          /* `act` for cube workers */
-    pto_arg kept[16];          /* arguments of the last PEND */
+    pto_arg kept[64];          /* arguments of the last PEND */
     pto_task pending;          /* its task */
     atomic_uint pended;        /* number of PENDs */
     pto_status ending;         /* PEND_LATE: the status that another thread completes it with */

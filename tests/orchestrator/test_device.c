@@ -830,6 +830,31 @@ static void random_programs(void **state)
     assert_true(copies && kernels && reads);
 }
 
+/* A task that is the first to write temporaries of two outer lifetimes: each has a heap of its own level. */
+static void temporaries_of_two_lifetimes(void **state)
+{
+    (void)state;
+    int32_t got[4] = {0};
+    pto_tensor input, outer, inner;
+    PTO_BOUNDARY(runtime) {
+        expect_ok(pto_alloc_on(runtime, sim0, PTO_INT32, 1, DIMS(4), &input));
+        expect_ok(pto_write(runtime, &input, (int32_t[]){1, 2, 3, 4}, sizeof got));
+        expect_ok(pto_temp_on(runtime, sim0, PTO_INT32, 1, DIMS(4), &outer));
+        PTO_BOUNDARY(runtime) {
+            expect_ok(pto_temp_on(runtime, sim0, PTO_INT32, 1, DIMS(4), &inner));
+            PTO_BOUNDARY(runtime) {
+                expect_ok(pto_submit(runtime, total, pto_input(&input), pto_input(&input),
+                                     pto_output(&outer), pto_output(&inner)));
+            }
+            expect_ok(pto_submit(runtime, total, pto_input(&outer), pto_input(&input),
+                                 pto_output(&inner)));
+        }
+        expect_ok(pto_read(runtime, &outer, got, sizeof got));
+        assert_int_equal(got[3], 8);
+    }
+    expect_ok(pto_check(runtime));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, create_kernels, end)
 
 /* Work requests are tasks with many parameters. Errors name the tensor as the caller knows it. */
@@ -874,6 +899,7 @@ int main(void)
         TEST(a_device_without_memory),
         TEST(copies_are_tasks),
         TEST(requests_run_on_devices),
+        TEST(temporaries_of_two_lifetimes),
         TEST(errors_name_the_tensor),
         TEST(a_failing_device_fails_its_tasks),
         TEST(copies_overlap_kernels),

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <pto/embed.h>
+#include <pto/work.h>
 
 #include "../runtime/rig.h"
 
@@ -31,6 +32,67 @@ static void test_watermark_counts_a_prefix(void **state)
     expect_ok(pto_wait(r.rt));
     assert_int_equal(pto_watermark(r.rt, NULL), 4);
     expect_ok(pto_scope_end(r.rt));
+    rig_stop(&r);
+}
+
+static void test_names_of_kernels(void **state)
+{
+    rig r;
+    rig_start(&r, state, NULL);
+    assert_string_equal(pto_kernel_name(r.rt, r.quick), "quick");
+    assert_string_equal(pto_kernel_name(r.rt, r.hold), "hold");
+    assert_null(pto_kernel_name(r.rt, 0));
+    assert_null(pto_kernel_name(r.rt, r.quick + 1000));
+    assert_null(pto_kernel_name(r.rt, r.quick ^ UINT64_C(1) << 40)); /* of another runtime */
+    assert_null(pto_kernel_name(NULL, r.quick));
+    rig_stop(&r);
+}
+
+static void test_checks(void **state)
+{
+    rig r;
+    pto_tensor temp, same, plain;
+    int memory = 0;
+    rig_start(&r, state, NULL);
+    expect_ok(pto_external_tensor(r.rt, &memory, PTO_INT32, 1, (int64_t[]){1}, &plain));
+    const pto_param params[] = {pto_inout(&plain)};
+    expect_ok(pto_check_kernel(r.rt, r.quick, PTO_KERNEL_TYPE, params, 1));
+    expect_fail(pto_check_kernel(r.rt, r.quick + 1000, PTO_KERNEL_TYPE, params, 1), PTO_BAD_KERNEL,
+                "was not registered");
+    expect_fail(pto_check_kernel(r.rt, 0, PTO_KERNEL_TYPE, params, 1), PTO_BAD_KERNEL,
+                "was not registered");
+    expect_fail(pto_check_kernel(r.rt, r.quick, (pto_worker_type)77, params, 1), PTO_BAD_WORKER,
+                "no worker type");
+    expect_ok(pto_kernel_declare(r.rt, r.quick, "in i32[2] x"));
+    expect_fail(pto_check_kernel(r.rt, r.quick, PTO_KERNEL_TYPE, params, 1), PTO_MISMATCH,
+                "declares");
+    expect_ok(pto_scope_begin(r.rt));
+    expect_ok(pto_temp(r.rt, PTO_INT32, 1, (int64_t[]){1}, &temp));
+    same = temp;
+    expect_ok(pto_check_alive(r.rt, "look", &temp)); /* though nothing has written it */
+    expect_ok(pto_check_alive(r.rt, "look", &plain));
+    expect_fail(pto_check_alive(r.rt, "look", NULL), PTO_NULL_ARGUMENT, "NULL");
+    expect_ok(pto_release(r.rt, &temp));
+    expect_fail(pto_check_alive(r.rt, "look", &same), PTO_STALE,
+                "look: this managed tensor is not alive: it was given up by pto_release");
+    expect_ok(pto_scope_end(r.rt));
+    assert_false(pto_refused(r.rt, NULL)); /* it only asked */
+    rig_stop(&r);
+}
+
+static void test_refused_destroy(void **state)
+{
+    rig r;
+    rig_start(&r, state, NULL);
+    pto_runtime *rt = r.rt;
+    expect_ok(pto_refuse_destroy(rt, "is open in a studio"));
+    expect_fail(pto_runtime_destroy(&rt, PTO_WAIT), PTO_BAD_SCOPE,
+                "the runtime is open in a studio");
+    expect_fail(pto_runtime_destroy(&rt, PTO_CANCEL), PTO_BAD_SCOPE, "studio");
+    assert_ptr_equal(rt, r.rt);
+    RIG_SUBMIT_BARE(&r, r.quick);
+    expect_ok(pto_wait(r.rt));
+    expect_ok(pto_refuse_destroy(rt, NULL));
     rig_stop(&r);
 }
 
@@ -289,6 +351,35 @@ static void test_heaps_outlive_the_runtime(void **state)
     assert_int_equal(munmap(memory, bytes), 0);
 }
 
+/* No call takes a tensor at refused addresses, also one that was made before; and it does again afterwards. */
+static void test_refused_memory(void **state)
+{
+    static float memory[64], other[8];
+    const char *why = "is a volume";
+    rig r;
+    pto_tensor volume, later, plain, outside;
+    rig_start(&r, state, NULL);
+    expect_ok(pto_external_tensor(r.rt, memory + 32, PTO_FLOAT32, 1, DIMS(8), &volume));
+    expect_ok(pto_external_tensor(r.rt, other, PTO_FLOAT32, 1, DIMS(8), &plain));
+    expect_ok(pto_external_tensor(r.rt, memory + 8, PTO_FLOAT32, 1, DIMS(8), &outside));
+    expect_ok(pto_refuse_memory(r.rt, memory + 16, 32 * sizeof *memory, why));
+    expect_fail(pto_external_tensor(r.rt, memory + 9, PTO_FLOAT32, 1, DIMS(8), &later),
+                PTO_BAD_MEMORY, why);
+    expect_fail(pto_submit(r.rt, r.quick, pto_input(&volume)), PTO_BAD_MEMORY, why);
+    expect_fail(pto_submit(r.rt, r.quick, pto_nodep(pto_input(&volume))), PTO_BAD_MEMORY, why);
+    expect_fail(pto_read(r.rt, &volume, other, sizeof other), PTO_BAD_MEMORY, why);
+    expect_fail(pto_write(r.rt, &volume, other, sizeof other), PTO_BAD_MEMORY, why);
+    expect_fail(pto_copy(r.rt, &plain, &volume), PTO_BAD_MEMORY, why);
+    expect_fail(pto_wait_unused(r.rt, &volume), PTO_BAD_MEMORY, why);
+    expect_ok(pto_write(r.rt, &outside, other, sizeof other));
+    expect_fail(pto_refuse_memory(r.rt, memory, 1, NULL), PTO_NULL_ARGUMENT, "why");
+    expect_fail(pto_refuse_memory(r.rt, memory, UINT64_MAX, why), PTO_OVERFLOW, "refuse memory");
+    expect_fail(pto_submit(r.rt, r.quick, pto_input(&volume)), PTO_BAD_MEMORY, why);
+    expect_ok(pto_refuse_memory(r.rt, NULL, 0, NULL));
+    expect_ok(pto_write(r.rt, &volume, other, sizeof other));
+    rig_stop(&r);
+}
+
 static void *destroy_here(void *argument)
 {
     return (void *)(uintptr_t)pto_runtime_destroy(argument, PTO_CANCEL);
@@ -319,10 +410,14 @@ int main(void)
     const rig_case cases[] = {
         RIG_CASE(test_watermark_counts_a_prefix),
         RIG_CASE(test_watermark_is_for_one_thread),
+        RIG_CASE(test_names_of_kernels),
+        RIG_CASE(test_checks),
+        RIG_CASE(test_refused_destroy),
         RIG_CASE(test_interrupts),
         RIG_CASE(test_a_signal_interrupts),
         RIG_CASE(test_unused_waits_for_readers),
         RIG_CASE(test_heaps_outlive_the_runtime),
+        RIG_CASE_ONE_PROCESS(test_refused_memory, "the tensors are memory of the program"),
         RIG_CASE(test_any_thread_destroys),
         RIG_CASE(test_wait_hooks),
         RIG_CASE_SLOW_ONE_PROCESS(test_poll, "the kernel tells the test its task"),

@@ -154,28 +154,32 @@ static void test_scalars(void **state)
     rig_stop(&b.r);
 }
 
-/* No parameters, the most that can run inline, and one more. */
+/* No parameters, the most that the usual walk takes, the most that can run inline, and one more. */
 static void test_how_many(void **state)
 {
-    enum { MOST = 16 };
+    enum { MOST = 64 };
+    static const size_t counts[] = {0, 16, 17, 32, 33, MOST, MOST + 1};
     bench b;
     tiles x;
     start_with(&b, &x, state, NULL);
     pto_param params[MOST + 1];
+    unsigned char model[TILES] = {0};
     for (int i = 0; i <= MOST; i++) {
-        params[i] = pto_inout(&x.t[i]);
+        params[i] = pto_inout(&x.t[i % TILES]);
     }
-    for (unsigned char i = 0; i < 3; i++) {
-        is_done(&b, must(&b, b.can, b.bump, NULL, 0, __LINE__));
-        is_done(&b, must(&b, b.can, b.bump, params, MOST, __LINE__));
-        finish(&b);
-        pto_task wide = must(&b, false, b.bump, params, MOST + 1, __LINE__);
-        expect_ok(pto_wait_task(b.r.rt, wide));
-        finish(&b);
-        for (int k = 0; k < MOST; k++) {
-            is_byte(x.byte[k], (unsigned char)(2 * i + 2), BYTES);
+    for (int i = 0; i < 3; i++) {
+        for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
+            const pto_task task = must(&b, b.can && counts[n] <= MOST, b.bump, params, counts[n],
+                                       __LINE__);
+            expect_ok(pto_wait_task(b.r.rt, task));
+            finish(&b);
+            for (size_t k = 0; k < counts[n]; k++) {
+                model[k % TILES]++;
+            }
+            for (int k = 0; k < TILES; k++) {
+                is_byte(x.byte[k], model[k], BYTES);
+            }
         }
-        is_byte(x.byte[MOST], (unsigned char)(i + 1), BYTES);
     }
     rig_stop(&b.r);
 }
@@ -186,8 +190,8 @@ static void test_nodep_and_after(void **state)
     tiles x;
     start_with(&b, &x, state, NULL);
     const pto_task held = RIG_SUBMIT(&b.r, b.r.hold, pto_inout(&x.t[0]));
-    const pto_task free_one = OFFLOADED(&b, b.act, pto_nodep(pto_inout(&x.t[0])),
-                                        pto_inout(&x.t[1]), pto_scalar(NOTHING));
+    const pto_task free_one = INLINE(&b, b.act, pto_nodep(pto_inout(&x.t[0])), pto_inout(&x.t[1]),
+                                     pto_scalar(NOTHING));
     expect_ok(pto_wait_task(b.r.rt, free_one)); /* although the memory it names is held */
     const pto_task later = OFFLOADED(&b, b.act, pto_after(held), pto_scalar(NOTHING));
     RIG_WAITS_FOR(&b.r, later, 1);
@@ -199,8 +203,8 @@ static void test_nodep_and_after(void **state)
             expect_ok(pto_scope_begin(b.r.rt));
         }
         const pto_task done = INLINE(&b, b.bump, pto_inout(&x.t[2]));
-        pto_task next;
-        (void)submit(&b, &next, b.bump, PARAMS(pto_after(done), pto_inout(&x.t[3])), __LINE__);
+        is_done(&b, done);
+        pto_task next = INLINE(&b, b.bump, pto_after(done), pto_inout(&x.t[3]));
         expect_ok(pto_wait_task(b.r.rt, next));
         if (scope) {
             pto_tensor t = rig_temp(&b.r, BYTES);

@@ -39,6 +39,12 @@ static pto_status kernel_mix(const pto_call *call)
     return PTO_OK;
 }
 
+static pto_status kernel_nothing(const pto_call *call)
+{
+    (void)call;
+    return PTO_OK;
+}
+
 /* Which tiles task i names: the third, which it updates, is none of the others. */
 static void choose(uint64_t i, int which[3])
 {
@@ -149,6 +155,35 @@ static void many_workers_leave_the_same(void **state)
     (void)run_with(9, -1, false);
 }
 
+/* A program that works on two levels in turn is tried, too, and does not stay in the middle of a trial. */
+static void trials_end_in_a_program_that_changes_levels(void **state)
+{
+    (void)state;
+    uint64_t word = 1;
+    pto_config config = PTO_CONFIG_INIT;
+    pto_runtime *rt = NULL;
+    pto_kernel kernel;
+    pto_tensor t;
+    uint64_t ended = 0;
+    config.workers = 2;
+    config.guard = PTO_NO_GUARD;
+    assert_int_equal(pto_runtime_create(&rt, &config), PTO_OK);
+    assert_int_equal(pto_kernel_register(rt, "nothing", PTO_AI_CPU, kernel_nothing, NULL, &kernel),
+                     PTO_OK);
+    assert_int_equal(pto_tensor_init(&t, &word, sizeof word, PTO_UINT64, 0, NULL, NULL, 0), PTO_OK);
+    for (uint32_t i = 0; i < 2 * TASKS; i++) {
+        if (i % 20 == 0) {
+            assert_int_equal(
+                i % 40 ? pto_scope_end(rt) : pto_scope_begin_ex(rt, PTO_SCOPE_BOUNDARY), PTO_OK);
+        }
+        ptoi_set32(&rt->view.times[kernel ^ rt->first_kernel].length, PTOI_LENGTH_MEDIUM);
+        assert_int_equal(pto_submit(rt, kernel, pto_inout(&t)), PTO_OK);
+        ended += rt->inlining.trial.known && !rt->inlining.trial.tries;
+    }
+    assert_true(ended > TASKS);
+    assert_int_equal(pto_runtime_destroy(&rt, PTO_WAIT), PTO_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +193,7 @@ int main(void)
         cmocka_unit_test(modes_may_change_at_any_time),
         cmocka_unit_test(trials_change_nothing_but_time),
         cmocka_unit_test(many_workers_leave_the_same),
+        cmocka_unit_test(trials_end_in_a_program_that_changes_levels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

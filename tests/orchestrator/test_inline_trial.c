@@ -20,7 +20,6 @@ typedef struct sim {
     uint64_t open[PTOI_MODES]; /* tasks that are submitted and not complete */
     uint64_t ran[PTOI_MODES];  /* tasks submitted in each mode */
     uint8_t modes[1024];       /* of the open tasks, by number */
-    uint32_t level;
 } sim;
 
 static sim make(uint64_t mixed, uint64_t all, uint64_t none)
@@ -37,8 +36,6 @@ static void run(sim *s, uint64_t tasks)
         if (s->order >= s->trial.at) {
             ptoi_trial_look(&s->trial, &(ptoi_trial_sight){.ticks = s->ticks,
                                                            .order = s->order,
-                                                           .level = s->level,
-                                                           .head = s->order,
                                                            .completed = s->completed});
             assert_true(s->trial.at > s->order);
         }
@@ -116,20 +113,6 @@ static void a_pause_of_the_program_does_not_decide(void **state)
     }
 }
 
-static void tasks_of_other_levels_start_it_anew(void **state)
-{
-    (void)state;
-    sim s = make(300, 100, 200);
-    for (int i = 0; i < 1000; i++) { /* never long enough on a level */
-        s.level = (uint32_t)i % 2;
-        run(&s, 100);
-    }
-    assert_false(s.trial.known);
-    s.level = 1;
-    run(&s, 30000);
-    assert_int_equal(s.trial.best, PTOI_MODE_ALL);
-}
-
 static void it_can_be_switched_off(void **state)
 {
     (void)state;
@@ -147,7 +130,6 @@ int main(void)
         cmocka_unit_test(equal_modes_do_not_alternate),
         cmocka_unit_test(a_program_that_changes_is_followed),
         cmocka_unit_test(a_pause_of_the_program_does_not_decide),
-        cmocka_unit_test(tasks_of_other_levels_start_it_anew),
         cmocka_unit_test(it_can_be_switched_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -482,6 +482,29 @@ static void test_a_heap_of_64_gib(void **state)
     rig_stop(&r);
 }
 
+/* Where the address space is limited, a runtime without any setting begins, with smaller heaps. */
+static void test_little_address_space(void **state)
+{
+    (void)state;
+    struct rlimit before, tight;
+    uint64_t mapped, resident;
+    pages(&mapped, &resident);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    if (before.rlim_cur != RLIM_INFINITY || mapped > 1 << 18) {
+        skip(); /* a sanitizer has reserved much more than the limits below */
+    }
+    for (unsigned gib = 1; gib <= 4; gib *= 2) {
+        pto_runtime *rt = NULL;
+        tight = before;
+        tight.rlim_cur = (rlim_t)gib << 30;
+        assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+        const pto_status status = pto_runtime_create(&rt, NULL);
+        assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+        expect_ok(status);
+        expect_ok(pto_runtime_destroy(&rt, PTO_WAIT));
+    }
+}
+
 int main(void)
 {
     const rig_case cases[] = {
@@ -497,6 +520,7 @@ int main(void)
         RIG_CASE(test_nothing_is_left_behind),
         RIG_CASE(test_a_runtime_that_cannot_begin),
         RIG_CASE(test_a_heap_of_64_gib),
+        RIG_CASE(test_little_address_space),
     };
     return rig_run("life", cases, sizeof cases / sizeof *cases);
 }

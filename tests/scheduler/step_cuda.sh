@@ -23,7 +23,7 @@ for arch in $archs; do
         exit 0
     fi
     # W2, W3 and W4 are there, in the scope of the device.
-    for word in ptoi_step_test 'fence.acq_rel.gpu' 'atom.acquire.gpu.exch.b64' 'atom.acq_rel.gpu.cas.b64' \
+    for word in ptoi_step_test 'fence.acq_rel.gpu' 'atom.acquire.gpu.exch.b64' 'atom.acquire.gpu.cas.b64' \
         'ld.acquire.gpu.u64'; do
         grep -qF "$word" "$work/$arch.ptx" || {
             echo "$arch: no $word in the code" >&2

@@ -19,13 +19,11 @@
  * runs that program again and again. Ctrl-C ends the test early, with the summary. The exit status
  * is 0 only if nothing was wrong.
  */
-#include <dirent.h>
-#include <malloc.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 #include "../runtime/program.h"
 #include "../worker/kill.h"
+#include "holdings.h"
 
 #define LANES_MAX 8
 #define PATIENCE UINT64_C(120000000000) /* nanoseconds for one program: it hangs, nothing else */
@@ -59,108 +57,6 @@ static void interrupt(int number)
 {
     (void)number;
     atomic_store(&stop, true);
-}
-
-/* ---- What the process holds ------------------------------------------------------------------ */
-
-/* X(name, text, slack): allowed growth above the peak of the warm-up. The system keeps stacks of
- * ended threads, and malloc keeps free memory: both vary a little. */
-#define HOLDING_MAP(X)                                                                             \
-    X(FILES, "file descriptors", 0)                                                                \
-    X(THREADS, "threads", 0)                                                                       \
-    X(MAPPINGS, "mappings", 32)                                                                    \
-    X(RESIDENT, "KiB resident", 8192)
-
-typedef enum holding {
-#define HOLDING_ENUM(name, text, slack) HOLD_##name,
-    HOLDING_MAP(HOLDING_ENUM)
-#undef HOLDING_ENUM
-        HOLD_COUNT
-} holding;
-
-static const char *const holding_texts[] = {
-#define HOLDING_TEXT(name, text, slack) text,
-    HOLDING_MAP(HOLDING_TEXT)
-#undef HOLDING_TEXT
-};
-
-static const uint64_t holding_slack[] = {
-#define HOLDING_SLACK(name, text, slack) slack,
-    HOLDING_MAP(HOLDING_SLACK)
-#undef HOLDING_SLACK
-};
-
-typedef struct holdings {
-    uint64_t count[HOLD_COUNT];
-} holdings;
-
-static uint64_t count_entries(const char *folder)
-{
-    uint64_t count = 0;
-    DIR *open = opendir(folder);
-    program_must(open != NULL, folder);
-    while (readdir(open)) {
-        count++;
-    }
-    closedir(open);
-    return count;
-}
-
-static uint64_t count_lines(const char *path)
-{
-    uint64_t count = 0;
-    FILE *in = fopen(path, "r");
-    program_must(in != NULL, path);
-    for (int c; (c = fgetc(in)) != EOF;) {
-        count += c == '\n';
-    }
-    fclose(in);
-    return count;
-}
-
-static uint64_t resident_kib(void)
-{
-    char line[128], *second;
-    FILE *in = fopen("/proc/self/statm", "r"); /* pages: all, resident, ... */
-    program_must(in && fgets(line, sizeof line, in) && (second = strchr(line, ' ')), "statm");
-    fclose(in);
-    return strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
-}
-
-static holdings look(void)
-{
-    holdings now;
-    malloc_trim(0);
-    now.count[HOLD_FILES] = count_entries("/proc/self/fd");
-    now.count[HOLD_MAPPINGS] = count_lines("/proc/self/maps");
-    now.count[HOLD_RESIDENT] = resident_kib();
-    /* A joined thread may still be leaving the kernel. */
-    for (int tries = 0; tries < 1000; tries++) {
-        now.count[HOLD_THREADS] = count_entries("/proc/self/task") - 2; /* . and .. */
-        if (now.count[HOLD_THREADS] == 1) {
-            break;
-        }
-        usleep(1000);
-    }
-    return now;
-}
-
-/* The resource that has grown; HOLD_COUNT if none has. */
-static holding grown(const holdings *settled, const holdings *now)
-{
-    for (int i = 0; i < HOLD_COUNT; i++) {
-        if (now->count[i] > settled->count[i] + holding_slack[i]) {
-            return (holding)i;
-        }
-    }
-    return HOLD_COUNT;
-}
-
-static void settle(holdings *settled, const holdings *now)
-{
-    for (int i = 0; i < HOLD_COUNT; i++) {
-        settled->count[i] = now->count[i] > settled->count[i] ? now->count[i] : settled->count[i];
-    }
 }
 
 /* ---- Lanes ------------------------------------------------------------------------------------ */
@@ -307,11 +203,11 @@ static int run_kills(const options *o)
     bool good = true;
     for (uint64_t i = 0; good && total.kills < o->kills && !atomic_load(&stop); i++) {
         good = kill_round(o->seed + i, EACH, &total);
-        now = look();
+        now = holdings_look(1);
         if (i < SETTLING_ROUNDS) {
-            settle(&settled, &now);
+            holdings_settle(&settled, &now);
         } else if (more == HOLD_COUNT) {
-            more = grown(&settled, &now);
+            more = holdings_grown(&settled, &now);
         }
         good &= more == HOLD_COUNT;
     }
@@ -412,11 +308,11 @@ int main(int argc, char **argv)
     }
     for (; !atomic_load(&stop) && kernel_now() < end && more == HOLD_COUNT; rounds++) {
         lanes_round(lanes, &o, o.seed + rounds * o.lanes * ROUND_PROGRAMS);
-        now = look();
+        now = holdings_look(1);
         if (rounds < SETTLING_ROUNDS) {
-            settle(&settled, &now);
+            holdings_settle(&settled, &now);
         } else {
-            more = grown(&settled, &now);
+            more = holdings_grown(&settled, &now);
         }
         if (terminal) {
             progress(lanes, &o, begin, &now);

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "blas.h"
+#include "blas_small.h"
 #include "support.h"
 
 /* ---- Matrices ------------------------------------------------------------------------------ */
@@ -159,17 +160,25 @@ static void drop_product(const product *p)
     drop(&p->want);
 }
 
+/* Several panels below each other, and more than small products take. */
+static int64_t some_depth(test_rng *rng, uint64_t i)
+{
+    return i % 16 == 0 ? 600 : i % 16 < 3 ? test_between(rng, 120, 256) : some_size(rng);
+}
+
 static void test_dgemm(void **state)
 {
     (void)state;
     test_rng rng = test_rng_make(test_seed());
     for (uint64_t i = 0; i < test_effort(150); i++) {
-        const product p = make_product(&rng, i % 16 ? some_size(&rng) : 600, false);
+        const product p = make_product(&rng, some_depth(&rng, i), false);
+        blas_small_set_lanes(i % 2 ? 4 : 8);
         blas_dgemm(p.turn_b, p.m, p.n, p.k, p.alpha, p.a.at, p.a.ld, p.b.at, p.b.ld, p.beta, p.c.at,
                    p.c.ld);
         expect_equal(&p.c, &p.want);
         drop_product(&p);
     }
+    blas_small_set_lanes(8);
 }
 
 /* Memory of exactly its size, for the address sanitizer to see what is read. */
@@ -245,8 +254,9 @@ static void test_dsyrk(void **state)
     (void)state;
     test_rng rng = test_rng_make(test_seed());
     for (uint64_t i = 0; i < test_effort(100); i++) {
-        const int64_t n = some_size(&rng), k = some_size(&rng);
+        const int64_t n = some_size(&rng), k = some_depth(&rng, i);
         const matrix a = make(&rng, n, k), c = make(&rng, n, n);
+        blas_small_set_lanes(i % 2 ? 4 : 8);
         fill(&rng, &a, 9);
         fill(&rng, &c, 9);
         const matrix want = copy(&c);
@@ -263,6 +273,7 @@ static void test_dsyrk(void **state)
         drop(&c);
         drop(&want);
     }
+    blas_small_set_lanes(8);
 }
 
 /* ---- Solving --------------------------------------------------------------------------------- */

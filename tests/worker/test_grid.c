@@ -190,6 +190,212 @@ static void cancel_ends_what_runs(void **state)
     on_grid_stop(&g);
 }
 
+/* ---- Watchers ---- */
+
+typedef struct sighting {
+    atomic_int started, ended;
+} sighting;
+
+static void see_start(void *user, pto_task task, uint32_t worker)
+{
+    (void)task;
+    (void)worker;
+    atomic_fetch_add(&((sighting *)user)->started, 1);
+}
+
+static void see_end(void *user, pto_task task, uint32_t worker, pto_status status)
+{
+    (void)task;
+    (void)worker;
+    (void)status;
+    atomic_fetch_add(&((sighting *)user)->ended, 1);
+}
+
+/* A watcher that comes while the grid is there sees its tasks, and sees none after it was removed. */
+static void watchers_see_tasks_of_a_grid(void **state)
+{
+    (void)state;
+    pto_config config = PTO_CONFIG_INIT;
+    config.gpu_idle_us = UINT32_C(1) << 31; /* it does not leave */
+    on_grid g = on_grid_start(&config, 2, 1);
+    const pto_tensor a = on_grid_cell(&g, 0);
+    for (int round = 0; round < 3; round++) {
+        sighting seen = {0, 0};
+        const pto_watcher watcher = {
+            .size = sizeof watcher, .user = &seen, .started = see_start, .ended = see_end};
+        expect_ok(pto_submit(g.rt, g.add, pto_inout(&a), pto_scalar(1)));
+        expect_ok(pto_watch(g.rt, &watcher));
+        for (int i = 0; i < 10; i++) {
+            expect_ok(pto_submit(g.rt, g.add, pto_inout(&a), pto_scalar(1)));
+        }
+        expect_ok(pto_watch(g.rt, NULL));
+        expect_ok(pto_submit(g.rt, g.add, pto_inout(&a), pto_scalar(1)));
+        expect_ok(pto_wait(g.rt));
+        assert_int_equal(atomic_load(&seen.started), 10);
+        assert_int_equal(atomic_load(&seen.ended), 10);
+    }
+    on_grid_stop(&g);
+}
+
+/* ---- Modules ---- */
+
+static const char *const module_names[] = {"mine", "other"};
+
+static const pto_gpu_module a_module = {.size = sizeof a_module,
+                                        .version = PTO_GPU_GRID_VERSION,
+                                        .n_kernels = 2,
+                                        .kernels = module_names,
+                                        .threads = 64};
+
+/* A program for a GPU runs on a simulated device, with variants in C. */
+static void kernels_of_a_module_in_c(void **state)
+{
+    (void)state;
+    for (int with_module = 0; with_module < 2; with_module++) {
+        pto_config config = PTO_CONFIG_INIT;
+        config.gpu_module = with_module ? &a_module : NULL;
+        on_grid g = on_grid_start(&config, 2, 1);
+        const pto_tensor a = on_grid_cell(&g, 0);
+        int64_t host = 3, got = 0;
+        pto_tensor on_host;
+        pto_kernel mine;
+        expect_ok(pto_tensor_init(&on_host, &host, 8, PTO_INT64, 1, DIMS(1), NULL, 0));
+        if (with_module) {
+            expect_fail(pto_gpu_kernel(g.rt, "none", PTO_VECTOR, &mine), PTO_BAD_KERNEL, "'none'",
+                        "2 kernels");
+        }
+        expect_ok(pto_gpu_kernel(g.rt, "mine", PTO_VECTOR, &mine));
+        expect_fail(pto_submit(g.rt, mine, pto_inout(&a), pto_scalar(4)), PTO_NOT_IMPLEMENTED,
+                    "'mine'", "sim");
+        expect_fail(pto_submit(g.rt, mine, pto_inout(&on_host), pto_scalar(4)), PTO_NOT_IMPLEMENTED,
+                    "'mine'", "cpu");
+        expect_fail(pto_submit(g.rt, mine, pto_scalar(4)), PTO_NOT_IMPLEMENTED, "'mine'");
+        assert_true(pto_refused(g.rt, NULL));
+        expect_ok(pto_kernel_variant(g.rt, mine, PTO_DEVICE_SIM, on_grid_add, NULL));
+        expect_ok(pto_submit(g.rt, mine, pto_inout(&a), pto_scalar(4)));
+        expect_ok(pto_read(g.rt, &a, &got, sizeof got));
+        assert_int_equal(got, 4);
+        on_grid_stop(&g);
+    }
+}
+
+/* A device that refuses a second grid, as an NVIDIA GPU does. It has no work, so none is launched. */
+static int fake_taken, fake_allocated;
+
+static pto_status fake_alloc(void *self, uint64_t bytes, void **memory)
+{
+    (void)self;
+    fake_allocated++;
+    *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    return *memory ? PTO_OK : PTO_OUT_OF_MEMORY;
+}
+
+static void fake_free(void *self, void *memory, uint64_t bytes)
+{
+    (void)self;
+    (void)bytes;
+    fake_allocated--;
+    free(memory);
+}
+
+static pto_status fake_copy(void *self, void *to, const void *from, uint64_t bytes)
+{
+    (void)self;
+    memcpy(to, from, bytes);
+    return PTO_OK;
+}
+
+static pto_status fake_share(void *self, void *memory, uint64_t bytes, void **there)
+{
+    (void)self;
+    (void)bytes;
+    *there = memory;
+    return PTO_OK;
+}
+
+static void fake_unshare(void *self, void *memory, uint64_t bytes)
+{
+    (void)self;
+    (void)memory;
+    (void)bytes;
+}
+
+static pto_status fake_prepare(void *self, const pto_gpu_module *module, uint32_t *blocks)
+{
+    (void)self;
+    (void)module;
+    if (fake_taken) {
+        assert_int_equal(fake_allocated, *(int *)self); /* nothing for the second runtime */
+        return pto_fail(PTO_BAD_DEVICE, "another runtime has it");
+    }
+    fake_taken = 1;
+    *blocks = 8;
+    return PTO_OK;
+}
+
+static pto_status fake_launch(void *self, const pto_gpu_module *module, const void *grid,
+                              uint32_t blocks)
+{
+    (void)self;
+    (void)module;
+    (void)grid;
+    (void)blocks;
+    return pto_fail(PTO_DEVICE_LOST, "no grid is expected");
+}
+
+static pto_status fake_ended(void *self, bool *ended)
+{
+    (void)self;
+    *ended = true;
+    return PTO_OK;
+}
+
+static void fake_release(void *self)
+{
+    (void)self;
+    fake_taken--;
+}
+
+static void one_grid_on_a_device(void **state)
+{
+    (void)state;
+    static int expected;
+    const pto_device device = {PTO_DEVICE_QY, 3};
+    const pto_device_ops ops = {.size = sizeof ops,
+                                .self = &expected,
+                                .alloc = fake_alloc,
+                                .free = fake_free,
+                                .copy_in = fake_copy,
+                                .copy_out = fake_copy,
+                                .share = fake_share,
+                                .unshare = fake_unshare,
+                                .grid_prepare = fake_prepare,
+                                .grid_launch = fake_launch,
+                                .grid_ended = fake_ended,
+                                .grid_release = fake_release};
+    expect_ok(pto_device_add(device, &ops));
+    for (int round = 0; round < 3; round++) {
+        pto_runtime *first = NULL, *second = NULL;
+        pto_config config = PTO_CONFIG_INIT;
+        config.place = PTO_PLACE_GPU;
+        config.device = device;
+        expect_fail(pto_runtime_create(&first, &config), PTO_BAD_CONFIG, "gpu_module");
+        config.gpu_module = &a_module;
+        config.gpu_cube_workers = 100; /* refused when the device was prepared */
+        expect_fail(pto_runtime_create(&first, &config), PTO_BAD_CONFIG, "gpu_cube_workers");
+        assert_int_equal(fake_taken, 0);
+        config.gpu_cube_workers = 0;
+        expect_ok(pto_runtime_create(&first, &config));
+        expected = fake_allocated;
+        expect_fail(pto_runtime_create(&second, &config), PTO_BAD_DEVICE, "another runtime has it");
+        assert_null(second);
+        assert_int_equal(fake_taken, 1);
+        expect_ok(pto_runtime_destroy(&first, PTO_WAIT));
+        assert_int_equal(fake_taken, 0);
+        assert_int_equal(fake_allocated, 0);
+    }
+}
+
 /* ---- Letters ---- */
 
 enum { LETTER_CELLS = 1024 }; /* twice as many bytes as a letter can have */
@@ -240,6 +446,9 @@ int main(void)
         cmocka_unit_test(failures_of_the_host_reach_the_device),
         cmocka_unit_test(a_lost_device_fails_its_tasks),
         cmocka_unit_test(cancel_ends_what_runs),
+        cmocka_unit_test(watchers_see_tasks_of_a_grid),
+        cmocka_unit_test(kernels_of_a_module_in_c),
+        cmocka_unit_test(one_grid_on_a_device),
         cmocka_unit_test(letters_read_small_tensors),
     };
     return cmocka_run_group_tests_name("grid", tests, NULL, NULL);

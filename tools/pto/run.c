@@ -90,6 +90,16 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* On several ranks the function that clears an error is that of pto/mpi.h. */
+static void print_hint(const runner *r, pto_status status)
+{
+    static const char clear[] = "pto_clear_error";
+    const char *hint = pto_status_hint(status), *at = r->o->mpi ? strstr(hint, clear) : NULL;
+    const int before = at ? (int)(at - hint) : 0;
+    fprintf(stderr, "  hint: %.*s%s%s\n", before, hint, at ? "pto_mpi_clear_error" : "",
+            at ? at + strlen(clear) : hint);
+}
+
 static int tell_failure(const runner *r, pto_status status, int answer)
 {
     const bool hopeless = status == PTO_TOO_LARGE || status == PTO_STALLED;
@@ -101,8 +111,8 @@ static int tell_failure(const runner *r, pto_status status, int answer)
         stall.scope_file = base_of(stall.scope_file);
         pto_stall_print(&stall, stderr);
     } else {
-        fprintf(stderr, "%s: %s\n  hint: %s\n", pto_status_text(status), pto_error_detail(),
-                pto_status_hint(status));
+        fprintf(stderr, "%s: %s\n", pto_status_text(status), pto_error_detail());
+        print_hint(r, status);
     }
     /* Sizes and rings are user input. If they can never work, the input is bad. */
     return hopeless ? BAD_INPUT : answer;

@@ -124,6 +124,30 @@ static pto_status run(pto_runtime *rt)
     a[0] = 1;
     /* end */
     CHECK(pto_watermark(rt, NULL) == until);
+    /* example: pto_refuse_destroy */
+    PTO_TRY(pto_refuse_destroy(rt, "is open in a studio: call studio_close"));
+    /* ... and in studio_close: */
+    PTO_TRY(pto_refuse_destroy(rt, NULL));
+    /* end */
+    /* example: pto_kernel_name */
+    printf("runs %s\n", pto_kernel_name(rt, scale));
+    /* end */
+    /* example: pto_check_kernel */
+    const pto_param params[] = {pto_inout(&ta), pto_scalar(2)};
+    PTO_TRY(pto_check_kernel(rt, scale, PTO_KERNEL_TYPE, params,
+                             2)); /* a process that does not submit it */
+    /* end */
+    /* example: pto_check_alive */
+    PTO_TRY(pto_check_alive(rt, "show", &ta));
+    /* end */
+    /* example: pto_refuse_memory */
+    static char volumes[4096]; /* an address for each volume */
+    PTO_TRY(pto_refuse_memory(rt, volumes, sizeof volumes, "is a volume: call volume_read"));
+    /* end */
+    pto_tensor none;
+    CHECK(pto_external_tensor(rt, volumes, PTO_FLOAT32, 1, (int64_t[]){4}, &none) ==
+          PTO_BAD_MEMORY);
+    CHECK(pto_refused(rt, NULL)); /* acknowledged */
     /* example: pto_detach_heaps */
     void *memory;
     size_t bytes;

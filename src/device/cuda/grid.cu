@@ -7,10 +7,13 @@
 
 #include <pto/gpu.h>
 
-/* The stream of the grid, by the number of the device. There is one grid at a time on a device. It is made
- * once, by the thread that prepares the first grid, and read by others that this thread has started. */
+/* The stream of the grid, by the number of the device. It is made once, by the thread that prepares the first
+ * grid, and read by others that this thread has started. There is one grid at a time on a device: a second one
+ * would wait until the first is idle, and neither would see its own end. */
 enum { MOST_GRIDS = 64 };
 static cudaStream_t streams[MOST_GRIDS];
+static bool taken[MOST_GRIDS]; /* by a runtime */
+static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Memory of both sides ---- */
 
@@ -69,14 +72,10 @@ static pto_status refused(const ptoi_cuda *device, const pto_gpu_module *module,
                         device->index, module->explain(e));
 }
 
-static pto_status grid_prepare(void *self, const pto_gpu_module *module, uint32_t *blocks)
+/* The same for a device that no runtime has. */
+static pto_status prepare(ptoi_cuda *device, const pto_gpu_module *module, uint32_t *blocks)
 {
-    const ptoi_cuda *device = static_cast<const ptoi_cuda *>(self);
     int cooperative = 0;
-    pto_status s = check(device, module);
-    if (s) {
-        return s;
-    }
     cudaError_t e = cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, device->index);
     if (!e && !cooperative) {
         return device->fail(PTO_BAD_DEVICE, "nvidia:%" PRId32 ": %s has no cooperative launch",
@@ -86,7 +85,7 @@ static pto_status grid_prepare(void *self, const pto_gpu_module *module, uint32_
         e = cudaStreamCreateWithFlags(&streams[device->index], cudaStreamNonBlocking);
     }
     if (e) {
-        return ptoi_cuda_report(self, e, "the stream of the grid");
+        return ptoi_cuda_report(device, e, "the stream of the grid");
     }
     const int refusal = module->prepare(blocks);
     if (refusal) {
@@ -99,6 +98,32 @@ static pto_status grid_prepare(void *self, const pto_gpu_module *module, uint32_
                             module->threads, device->facts.name);
     }
     return PTO_OK;
+}
+
+static pto_status grid_prepare(void *self, const pto_gpu_module *module, uint32_t *blocks)
+{
+    ptoi_cuda *device = static_cast<ptoi_cuda *>(self);
+    pto_status s = check(device, module);
+    if (s) {
+        return s;
+    }
+    (void)pthread_mutex_lock(&taking);
+    s = taken[device->index]
+            ? device->fail(PTO_BAD_DEVICE,
+                           "nvidia:%" PRId32 " already schedules for another runtime of this process: destroy "
+                           "that one first, or use another device",
+                           device->index)
+            : prepare(device, module, blocks);
+    taken[device->index] = taken[device->index] || !s;
+    (void)pthread_mutex_unlock(&taking);
+    return s;
+}
+
+static void grid_release(void *self)
+{
+    (void)pthread_mutex_lock(&taking);
+    taken[static_cast<const ptoi_cuda *>(self)->index] = false;
+    (void)pthread_mutex_unlock(&taking);
 }
 
 static pto_status grid_launch(void *self, const pto_gpu_module *module, const void *grid,
@@ -128,4 +153,5 @@ void ptoi_cuda_add_grid(pto_device_ops *ops)
     ops->grid_prepare = grid_prepare;
     ops->grid_launch = grid_launch;
     ops->grid_ended = grid_ended;
+    ops->grid_release = grid_release;
 }

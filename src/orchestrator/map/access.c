@@ -7,6 +7,7 @@
 #include "orchestrator/map/desc_cache.h"
 #include "orchestrator/map/grow.h"
 #include "orchestrator/map/index.h"
+#include "orchestrator/map/keep.h"
 #include "orchestrator/map/links.h"
 
 static __attribute__((noinline, cold)) pto_status refuse_task(const pto_tensormap *map,
@@ -144,7 +145,7 @@ ask_links(pto_tensormap *map, uint32_t region, pto_map_access access, ptoi_emit 
             idle = at;
         }
     }
-    if (!map->nameless || links > PTOI_LINKS_KEPT) {
+    if (!map->order || (links > PTOI_LINKS_FREE && !ptoi_keep_pay(map, links))) {
         ptoi_region_evict(map, idle);
     }
     return count;
@@ -179,6 +180,23 @@ void ptoi_access_ask(pto_tensormap *map, const ptoi_found *found, pto_map_access
     map->stats.lookups += !found->empty;
 }
 
+static void emit_nothing(void *context, uint64_t task, uint32_t l, uint32_t e,
+                         pto_map_access access, bool live)
+{
+    (void)context;
+    (void)task;
+    (void)l;
+    (void)e;
+    (void)access;
+    (void)live;
+}
+
+bool ptoi_access_waits(pto_tensormap *map, const ptoi_found *found, pto_map_access access)
+{
+    map->stats.lookups += !found->empty;
+    return ask(map, found, access, emit_nothing, NULL) != 0;
+}
+
 /* ---- Remembering ---- */
 
 /* Whether the task has accesses in the map already. Each level may number its tasks on its own. */
@@ -187,16 +205,35 @@ static inline bool is_newest(const pto_tensormap *map, pto_map_task task)
     return task.id == map->last_task && task.level == map->last_level;
 }
 
+/* Makes a place known. */
+static void enter(pto_tensormap *map, ptoi_found *found)
+{
+    found->region = ptoi_region_take(map);
+    ptoi_region_enter_index(map, found->region, &found->place);
+    if (found->tensor) {
+        ptoi_desc_cache_set(map, found->region, found->tensor);
+    }
+    ptoi_grow_entered(map, found->place.hash);
+}
+
+void ptoi_access_know(pto_tensormap *map, ptoi_found *found)
+{
+    if (found->empty || found->region != PTOI_NONE) {
+        return;
+    }
+    const bool room = map->region_free.freed != PTOI_NONE ||
+                      map->region_free.untouched < map->region_capacity;
+    if (room || ++map->passed % PTOI_KNOW_EVERY == 0) {
+        enter(map, found);
+        ptoi_map_debug_check(map);
+    }
+}
+
 void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access access,
                         pto_map_task task)
 {
     if (found->region == PTOI_NONE) {
-        found->region = ptoi_region_take(map);
-        ptoi_region_enter_index(map, found->region, &found->place);
-        if (found->tensor) {
-            ptoi_desc_cache_set(map, found->region, found->tensor);
-        }
-        ptoi_grow_entered(map, found->place.hash);
+        enter(map, found);
     }
     if (!is_newest(map, task)) {
         ptoi_entry_begin(map, task);

@@ -27,6 +27,15 @@ typedef void (*ptoi_emit)(void *context, uint64_t task, uint32_t l, uint32_t e,
 void ptoi_access_ask(pto_tensormap *map, const ptoi_found *found, pto_map_access access,
                      ptoi_emit emit, void *context);
 
+/* Whether a new access must wait for any other. */
+bool ptoi_access_waits(pto_tensormap *map, const ptoi_found *found, pto_map_access access);
+
+/* Makes a place known that is asked about, but not recorded: the next question finds it without a search. Some level
+ * must have a free entry, so there is an idle region (M3). If no region is free, only one place in PTOI_KNOW_EVERY replaces an idle region. So programs that stream through memory
+ * change the index seldom, and those that come back still make the map grow (grow.h). */
+#define PTOI_KNOW_EVERY 8
+void ptoi_access_know(pto_tensormap *map, ptoi_found *found);
+
 /* For the function that a question calls: whether the access just reported shares a byte with the
  * new one, even where the budget left that undecided. */
 static inline bool ptoi_access_is_shared(const pto_tensormap *map)

@@ -6,21 +6,27 @@
 
 #include "base/error.h"
 
+/* Insert and remove are compiled for one digit (dense memory), for two (rows), and for any number. So their loops
+ * over digits have a constant bound, and everything that they call is inlined. */
+#define PTOI_ALWAYS_INLINE __attribute__((always_inline))
+
 /* ---- Keys: low ends, then high ends ---- */
 
-static inline uint64_t key_word(const ptoi_range *box, uint32_t digits, uint32_t word)
+static inline PTOI_ALWAYS_INLINE uint64_t key_word(const ptoi_range *box, uint32_t digits,
+                                                   uint32_t word)
 {
     return word < digits ? box[word].lo : box[word - digits].hi;
 }
 
-static inline uint32_t key_bit(const ptoi_range *box, uint32_t digits, uint16_t rank)
+static inline PTOI_ALWAYS_INLINE uint32_t key_bit(const ptoi_range *box, uint32_t digits,
+                                                  uint16_t rank)
 {
     return (uint32_t)(key_word(box, digits, 15u - (rank & 15u)) >> (rank >> 4)) & 1u;
 }
 
 /* The rank of the first bit in which two boxes differ, in the order of the key. */
-static bool first_difference(const ptoi_range *a, const ptoi_range *b, uint32_t digits,
-                             uint16_t *rank)
+static inline PTOI_ALWAYS_INLINE bool first_difference(const ptoi_range *a, const ptoi_range *b,
+                                                       uint32_t digits, uint16_t *rank)
 {
     uint32_t best = 0;
     bool differ = false;
@@ -40,7 +46,8 @@ static bool first_difference(const ptoi_range *a, const ptoi_range *b, uint32_t 
 }
 
 /* The slot of a node for a key. */
-static inline uint32_t key_slot(const ptoi_node *node, const ptoi_range *box, uint32_t digits)
+static inline PTOI_ALWAYS_INLINE uint32_t key_slot(const ptoi_node *node, const ptoi_range *box,
+                                                   uint32_t digits)
 {
     if (node->rank[0] == PTOI_NO_RANK) {
         return 0;
@@ -70,19 +77,19 @@ typedef struct tree {
     uint32_t digits;
 } tree;
 
-static tree tree_of(ptoi_forest *forest, uint32_t digits)
+static inline PTOI_ALWAYS_INLINE tree tree_of(ptoi_forest *forest, uint32_t digits)
 {
     return (tree){forest, &forest->nodes[digits - 1], digits};
 }
 
-static void set_slot(const tree *t, ptoi_node *node, uint32_t slot, uint32_t child,
-                     const ptoi_range *box)
+static inline PTOI_ALWAYS_INLINE void set_slot(const tree *t, ptoi_node *node, uint32_t slot,
+                                               uint32_t child, const ptoi_range *box)
 {
     node->child[slot] = child;
     memmove(slot_box(node, slot, t->digits), box, t->digits * sizeof *box);
 }
 
-static void clear_slot(const tree *t, ptoi_node *node, uint32_t slot)
+static inline PTOI_ALWAYS_INLINE void clear_slot(const tree *t, ptoi_node *node, uint32_t slot)
 {
     node->child[slot] = PTOI_NONE;
     for (uint32_t d = 0; d < t->digits; d++) {
@@ -91,7 +98,8 @@ static void clear_slot(const tree *t, ptoi_node *node, uint32_t slot)
     }
 }
 
-static void move_slot(const tree *t, ptoi_node *node, uint32_t from, uint32_t to)
+static inline PTOI_ALWAYS_INLINE void move_slot(const tree *t, ptoi_node *node, uint32_t from,
+                                                uint32_t to)
 {
     if (from != to) {
         set_slot(t, node, to, node->child[from], ptoi_slot_box(node, from, t->digits));
@@ -99,7 +107,7 @@ static void move_slot(const tree *t, ptoi_node *node, uint32_t from, uint32_t to
     }
 }
 
-static uint32_t take_node(const tree *t, uint16_t rank)
+static inline PTOI_ALWAYS_INLINE uint32_t take_node(const tree *t, uint16_t rank)
 {
     uint32_t at = t->pool->freed;
     if (at != PTOI_NONE) {
@@ -116,7 +124,7 @@ static uint32_t take_node(const tree *t, uint16_t rank)
     return at;
 }
 
-static void give_node(const tree *t, uint32_t at)
+static inline PTOI_ALWAYS_INLINE void give_node(const tree *t, uint32_t at)
 {
     ptoi_node_at(t->pool, at)->child[0] = t->pool->freed;
     t->pool->freed = at;
@@ -140,7 +148,7 @@ static void give_cell(ptoi_cell_pool *pool, uint32_t at)
     pool->freed = at;
 }
 
-static void grow(ptoi_range *box, const ptoi_range *by, uint32_t digits)
+static inline PTOI_ALWAYS_INLINE void grow(ptoi_range *box, const ptoi_range *by, uint32_t digits)
 {
     for (uint32_t d = 0; d < digits; d++) {
         box[d].lo = by[d].lo < box[d].lo ? by[d].lo : box[d].lo;
@@ -149,7 +157,8 @@ static void grow(ptoi_range *box, const ptoi_range *by, uint32_t digits)
 }
 
 /* The smallest box around all slots of a node. */
-static void box_around(const ptoi_node *node, uint32_t digits, ptoi_range *box)
+static inline PTOI_ALWAYS_INLINE void box_around(const ptoi_node *node, uint32_t digits,
+                                                 ptoi_range *box)
 {
     memcpy(box, node->box, digits * sizeof *box); /* slot 0 is always used */
     for (uint32_t slot = 1; slot < PTOI_SLOTS; slot++) {
@@ -160,7 +169,7 @@ static void box_around(const ptoi_node *node, uint32_t digits, ptoi_range *box)
 }
 
 /* Merges the only child of a side into the node, if that child is a node with one fork. */
-static void take_in(const tree *t, ptoi_node *node, uint32_t side)
+static inline PTOI_ALWAYS_INLINE void take_in(const tree *t, ptoi_node *node, uint32_t side)
 {
     uint32_t slot = 2 * side, child = node->child[slot];
     if (node->rank[0] == PTOI_NO_RANK || node->rank[1 + side] != PTOI_NO_RANK || !is_node(child)) {
@@ -180,8 +189,9 @@ static void take_in(const tree *t, ptoi_node *node, uint32_t side)
 
 /* Makes a node with one fork: a new child and an old one, each on its side. Returns the node;
  * *around is the bounding box of both. */
-static uint32_t fork_of(const tree *t, uint16_t rank, uint32_t child, const ptoi_range *box,
-                        uint32_t old, const ptoi_range *old_box, ptoi_range *around)
+static inline PTOI_ALWAYS_INLINE uint32_t fork_of(const tree *t, uint16_t rank, uint32_t child,
+                                                  const ptoi_range *box, uint32_t old,
+                                                  const ptoi_range *old_box, ptoi_range *around)
 {
     uint32_t at = take_node(t, rank), side = key_bit(box, t->digits, rank);
     ptoi_node *node = ptoi_node_at(t->pool, at);
@@ -194,8 +204,8 @@ static uint32_t fork_of(const tree *t, uint16_t rank, uint32_t child, const ptoi
 }
 
 /* Adds a child to a side that has one child, in its first slot. */
-static void join(const tree *t, ptoi_node *node, uint32_t side, uint16_t rank, uint32_t child,
-                 const ptoi_range *box)
+static inline PTOI_ALWAYS_INLINE void join(const tree *t, ptoi_node *node, uint32_t side,
+                                           uint16_t rank, uint32_t child, const ptoi_range *box)
 {
     uint32_t bit = key_bit(box, t->digits, rank);
     node->rank[1 + side] = rank;
@@ -206,7 +216,7 @@ static void join(const tree *t, ptoi_node *node, uint32_t side, uint16_t rank, u
 }
 
 /* Whether a new fork of this rank belongs below the top fork of the child. */
-static inline bool goes_below(const tree *t, uint32_t child, uint16_t rank)
+static inline PTOI_ALWAYS_INLINE bool goes_below(const tree *t, uint32_t child, uint16_t rank)
 {
     return is_node(child) && ptoi_node_at(t->pool, child)->rank[0] > rank;
 }
@@ -214,8 +224,8 @@ static inline bool goes_below(const tree *t, uint32_t child, uint16_t rank)
 /* Tries to put the item into this node. Returns PTOI_SLOTS if that is done, otherwise the slot to
  * descend into.
  */
-static uint32_t place(const tree *t, ptoi_node *node, uint16_t rank, uint32_t item,
-                      const ptoi_range *box)
+static inline PTOI_ALWAYS_INLINE uint32_t place(const tree *t, ptoi_node *node, uint16_t rank,
+                                                uint32_t item, const ptoi_range *box)
 {
     ptoi_range around[PTOI_MAX_DIGITS];
     uint32_t side = key_bit(box, t->digits, node->rank[0]), slot = 2 * side;
@@ -247,8 +257,9 @@ static uint32_t place(const tree *t, ptoi_node *node, uint16_t rank, uint32_t it
 }
 
 /* Follows a key down to its item or twins. Returns the node and the slot. */
-static uint32_t descend(const ptoi_node_pool *pool, uint32_t root, const ptoi_range *box,
-                        uint32_t digits, uint32_t *slot)
+static inline PTOI_ALWAYS_INLINE uint32_t descend(const ptoi_node_pool *pool, uint32_t root,
+                                                  const ptoi_range *box, uint32_t digits,
+                                                  uint32_t *slot)
 {
     for (uint32_t at = root;;) {
         const ptoi_node *node = ptoi_node_at(pool, at);
@@ -260,8 +271,8 @@ static uint32_t descend(const ptoi_node_pool *pool, uint32_t root, const ptoi_ra
     }
 }
 
-void ptoi_boxtree_insert(ptoi_forest *forest, uint32_t *root, const ptoi_range *box,
-                         uint32_t digits, uint32_t item)
+static inline PTOI_ALWAYS_INLINE void insert(ptoi_forest *forest, uint32_t *root,
+                                             const ptoi_range *box, uint32_t digits, uint32_t item)
 {
     tree t = tree_of(forest, digits);
     if (*root == PTOI_NONE) {
@@ -303,11 +314,26 @@ void ptoi_boxtree_insert(ptoi_forest *forest, uint32_t *root, const ptoi_range *
     }
 }
 
+void ptoi_boxtree_insert(ptoi_forest *forest, uint32_t *root, const ptoi_range *box,
+                         uint32_t digits, uint32_t item)
+{
+    switch (digits) {
+    case 1:
+        insert(forest, root, box, 1, item);
+        break;
+    case 2:
+        insert(forest, root, box, 2, item);
+        break;
+    default:
+        insert(forest, root, box, digits, item);
+    }
+}
+
 /* ---- Removing ---- */
 
 /* Empties a slot and restores T4. Returns false if the node is left with a single child, in slot 0.
  */
-static bool empty_slot(const tree *t, ptoi_node *node, uint32_t slot)
+static inline PTOI_ALWAYS_INLINE bool empty_slot(const tree *t, ptoi_node *node, uint32_t slot)
 {
     uint32_t side = slot / 2, other = !side;
     clear_slot(t, node, slot);
@@ -347,8 +373,9 @@ static void remove_twin(ptoi_cell_pool *pool, uint32_t *child, uint32_t item)
     }
 }
 
-void ptoi_boxtree_remove(ptoi_forest *forest, uint32_t *root, const ptoi_range *box,
-                         uint32_t digits, uint32_t item)
+static inline PTOI_ALWAYS_INLINE void remove_item(ptoi_forest *forest, uint32_t *root,
+                                                  const ptoi_range *box, uint32_t digits,
+                                                  uint32_t item)
 {
     tree t = tree_of(forest, digits);
     uint32_t way[PTOI_TREE_DEPTH + 1], slots[PTOI_TREE_DEPTH + 1], depth = 0;
@@ -393,6 +420,21 @@ void ptoi_boxtree_remove(ptoi_forest *forest, uint32_t *root, const ptoi_range *
         ptoi_range *old = slot_box(ptoi_node_at(t.pool, way[last - 1]), slots[last - 1], digits);
         box_around(node, digits, around);
         memcpy(old, around, digits * sizeof *old);
+    }
+}
+
+void ptoi_boxtree_remove(ptoi_forest *forest, uint32_t *root, const ptoi_range *box,
+                         uint32_t digits, uint32_t item)
+{
+    switch (digits) {
+    case 1:
+        remove_item(forest, root, box, 1, item);
+        break;
+    case 2:
+        remove_item(forest, root, box, 2, item);
+        break;
+    default:
+        remove_item(forest, root, box, digits, item);
     }
 }
 

@@ -137,7 +137,7 @@ static pto_status check_lists(const pto_tensormap *map, uint32_t used)
     for (uint32_t at = 0; at < known; at++) {
         const ptoi_region *r = &map->regions[at];
         dead -= (r->flags & PTOI_REGION_DEAD) != 0;
-        if (clean && (r->flags & PTOI_REGION_USED) && r->kind != PTOI_SPACE_USER &&
+        if (clean && (r->flags & PTOI_REGION_USED) && ptoi_region_is_brief(map, r) &&
             ptoi_region_idle(map, r) && !(r->flags & PTOI_REGION_DEAD)) {
             return ptoi_fail(PTO_CORRUPT, "map: M3 broken, region %u is dead and not listed", at);
         }

@@ -5,11 +5,14 @@
 #include <pto/pto.h>
 
 #include "base/error.h"
+#include "orchestrator/map/keep.h"
 #include "orchestrator/map/mix.h"
 #include "tensor/overlap.h"
 
 /* An item in the tree of a memory is a region or, with this bit, a group. */
 #define GROUP_BIT 0x20000000u
+
+#define GROUP_TRIES 32 /* items to look at in the search for a group around a layout */
 
 static uint32_t take(ptoi_free *list)
 {
@@ -68,14 +71,19 @@ static void space_release(pto_tensormap *map, uint32_t at)
 
 /* ---- Groups ---- */
 
+static ptoi_range range_of(const ptoi_layout *a)
+{
+    return (ptoi_range){a->lo, a->lo + (a->len - 1)};
+}
+
 static uint32_t group_strides(const ptoi_layout *a)
 {
     return a->k < PTOI_GROUP_STRIDES ? a->k : PTOI_GROUP_STRIDES;
 }
 
-static uint32_t group_hash(uint32_t space, const ptoi_layout *a)
+static uint32_t group_hash(uint32_t space, const ptoi_layout *a, uint64_t shift)
 {
-    uint64_t h = space;
+    uint64_t h = ptoi_mix(space ^ shift << 32);
     for (uint32_t j = 0; j < group_strides(a); j++) {
         h = ptoi_mix(h ^ a->dim[j].s);
     }
@@ -155,6 +163,8 @@ static void group_widen(pto_tensormap *map, uint32_t at, const ptoi_layout *a)
 {
     ptoi_group *g = &map->groups[at];
     uint64_t lo = a->lo, hi = a->lo + (a->len - 1);
+    g->extent.lo = lo < g->extent.lo ? lo : g->extent.lo;
+    g->extent.hi = hi > g->extent.hi ? hi : g->extent.hi;
     if (g->members) {
         if (lo >= g->range.lo && hi <= g->range.hi) {
             return;
@@ -179,15 +189,43 @@ static void group_widen(pto_tensormap *map, uint32_t at, const ptoi_layout *a)
     ptoi_boxtree_insert(&map->forest, &map->spaces[g->space].root, &g->range, 1, at | GROUP_BIT);
 }
 
+/* A group that has members where this layout lies, of another matrix or of another origin in the same one. Otherwise
+ * each of many tiles that were made with origins of their own would be a group of its own. */
+static uint32_t group_around(const pto_tensormap *map, uint32_t space, const ptoi_layout *a)
+{
+    ptoi_walk w;
+    w.box[0] = range_of(a);
+    ptoi_walk_begin(&w, &map->forest, map->spaces[space].root, 1);
+    for (uint32_t tries = 0, at; tries < GROUP_TRIES && (at = ptoi_walk_next(&w)) != PTOI_NONE;
+         tries++) {
+        if (!(at & GROUP_BIT)) {
+            continue;
+        }
+        const ptoi_group *g = &map->groups[at & ~GROUP_BIT];
+        if (group_fits(g, space, a) && ptoi_boxes_meet(&g->extent, w.box, 1)) {
+            return at & ~GROUP_BIT;
+        }
+    }
+    return PTOI_NONE;
+}
+
+/* The group of a layout: one with its strides and its digits, or one around it, or a new one. Matrices with the same
+ * strides begin at different places of a row, and what is one box in the digits of one matrix crosses the end of a
+ * digit in those of another. */
 static uint32_t group_of(pto_tensormap *map, uint32_t space, const ptoi_layout *a, uint64_t origin)
 {
-    uint32_t hash = group_hash(space, a);
+    const uint64_t shift = a->dim[0].s - origin % a->dim[0].s;
+    uint32_t hash = group_hash(space, a, shift);
     ptoi_chain *bucket = &map->group_buckets[hash & map->index_mask];
     for (uint32_t known = ptoi_chain_at(*bucket); known != PTOI_NONE;
          known = ptoi_chain_at(map->groups[known].next)) {
-        if (group_fits(&map->groups[known], space, a)) {
+        if (map->groups[known].shift == shift && group_fits(&map->groups[known], space, a)) {
             return known;
         }
+    }
+    const uint32_t around = group_around(map, space, a);
+    if (around != PTOI_NONE) {
+        return around;
     }
 
     uint32_t at = take(&map->group_free);
@@ -199,7 +237,8 @@ static uint32_t group_of(pto_tensormap *map, uint32_t space, const ptoi_layout *
     for (uint32_t j = 0; j < g->count; j++) {
         g->strides[j] = a->dim[j].s;
     }
-    g->shift = a->dim[0].s - origin % a->dim[0].s;
+    g->shift = shift;
+    g->extent = range_of(a);
     g->root = PTOI_NONE;
     *bucket = ptoi_chain_to(at);
     map->groups_used++;
@@ -221,11 +260,6 @@ static void group_release(pto_tensormap *map, uint32_t at)
 }
 
 /* ---- Adding and removing regions ---- */
-
-static ptoi_range range_of(const ptoi_layout *a)
-{
-    return (ptoi_range){a->lo, a->lo + (a->len - 1)};
-}
 
 void ptoi_index_insert(pto_tensormap *map, uint32_t region, uint64_t origin)
 {
@@ -309,7 +343,9 @@ void ptoi_search_begin(ptoi_search *s, pto_tensormap *map, uint32_t space,
     s->self = self;
     s->in_group = false;
     s->exact = layout->k == 0;
+    s->idle_too = false;
     s->idle = PTOI_NONE;
+    ptoi_keep_earn(map);
     s->outer.box[0] = range_of(layout);
     ptoi_walk_begin(&s->outer, &map->forest,
                     space == PTOI_NONE ? PTOI_NONE : map->spaces[space].root, 1);
@@ -365,9 +401,13 @@ uint32_t ptoi_search_next(ptoi_search *s)
             continue;
         }
         ptoi_region *r = &map->regions[at];
-        if (ptoi_region_idle(map, r)) {
-            r->evict_next = s->idle;
-            s->idle = at;
+        if (!(s->idle_too && map->order) && ptoi_region_idle(map, r)) {
+            if (map->visits) {
+                map->visits--;
+            } else {
+                r->evict_next = s->idle;
+                s->idle = at;
+            }
             continue;
         }
         map->stats.candidates++;

@@ -10,8 +10,8 @@
  *
  * A tile becomes a box: rows d1 .. d1', bytes in the row rest .. rest'. Column tiles become
  * disjoint boxes. `shift` aligns digits with the start of the first member's storage, so that rows
- * of its matrix do not cross the end of a digit. A region that does cross it gets the box of whole
- * rows around it. So boxes may be too large, never too small. Regions whose boxes meet are compared
+ * of its matrix do not cross the end of a digit. Matrices that begin elsewhere in a row have groups
+ * of their own. A region that does cross it gets the box of whole rows around it. So boxes may be too large, never too small. Regions whose boxes meet are compared
  * exactly (ptoi_overlaps): boxes affect speed, never answers.
  *
  * A question with any other layout is converted to the digits of each group that it meets.
@@ -38,8 +38,11 @@ void ptoi_index_fill_tables(pto_tensormap *map);
  *     while ((r = ptoi_search_next(&s)) != PTOI_NONE) ...
  *     ptoi_region_evict(map, s.idle);
  *
- * The index must not change until the search has ended. Idle regions are not reported. They are
- * collected in `s.idle` to be evicted, or every later search would meet them for nothing. */
+ * The index must not change until the search has ended. Idle regions are not reported. In the map of a runtime they
+ * stay while their visits are paid for (keep.h), and with `s.idle_too` they are reported, to be linked: the question
+ * before it has paid. Otherwise they are collected in `s.idle` to be evicted, or every later search would meet them for
+ * nothing. */
+
 typedef struct ptoi_search {
     pto_tensormap *map;
     const ptoi_layout *layout;
@@ -47,6 +50,7 @@ typedef struct ptoi_search {
     bool in_group;
     bool exact;    /* the layout fills its box in the current tree */
     bool proved;   /* the region just reported does share a byte; else the budget ran out */
+    bool idle_too; /* in the map of a runtime: reports idle regions, too */
     uint32_t idle; /* list through evict_next */
     ptoi_walk outer, inner;
 } ptoi_search;

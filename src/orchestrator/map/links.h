@@ -36,11 +36,6 @@ typedef enum ptoi_covered { PTOI_COVERS_UNKNOWN, PTOI_COVERS_NO, PTOI_COVERS_YES
 #define PTOI_LINKS_NONE 0x7fffffffu
 #define PTOI_LINKS_INCOMPLETE 0x80000000u
 
-/* A program uses the same views again and again. So in the map of a runtime, a question about a known region keeps
- * idle regions that it meets, if there are few: they would have to be linked again. The fast path of submit
- * (orchestrator/fast.h) follows so many links. */
-#define PTOI_LINKS_KEPT 128
-
 static inline uint32_t ptoi_links_first(const ptoi_region *r)
 {
     return r->links & ~PTOI_LINKS_INCOMPLETE;

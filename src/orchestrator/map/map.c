@@ -109,7 +109,9 @@ static size_t lay_out(pto_tensormap *map, void *base, const uint32_t *entries, u
 static uint32_t start_of(uint32_t asked, uint32_t usual, uint32_t limit)
 {
     const uint32_t few = limit / START_PART > START_LEAST ? limit / START_PART : START_LEAST;
-    const uint32_t n = asked ? round_up(asked) : few < usual ? few : usual;
+    const uint32_t n = !asked          ? (few < usual ? few : usual)
+                       : asked < limit ? round_up(asked)
+                                       : limit;
     return n < limit ? n : limit;
 }
 
@@ -172,10 +174,12 @@ pto_status pto_tensormap_init(pto_tensormap **out, const pto_tensormap_config *c
     return PTO_OK;
 }
 
-void ptoi_map_adopt(pto_tensormap *map, char *descs)
+void ptoi_map_adopt(pto_tensormap *map, char *descs, const uint64_t *order)
 {
     map->descs.records = descs;
     map->nameless = map->exact = true;
+    map->order = order;
+    map->earned = *order;
 }
 
 pto_status pto_tensormap_init_default(pto_tensormap **map)

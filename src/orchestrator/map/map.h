@@ -151,9 +151,10 @@ typedef struct ptoi_space {
 #define PTOI_GROUP_STRIDES (PTOI_MAX_DIGITS - 1)
 typedef struct ptoi_group {
     uint64_t strides[PTOI_GROUP_STRIDES];
-    uint64_t shift;   /* added to an address before it is split into digits */
-    ptoi_range range; /* contains all members; may be larger than needed */
-    uint32_t count;   /* number of strides */
+    uint64_t shift;    /* added to an address before it is split into digits */
+    ptoi_range range;  /* contains all members; may be larger than needed */
+    ptoi_range extent; /* from the first to the last byte of all members that there were */
+    uint32_t count;    /* number of strides */
     uint32_t space;
     ptoi_chain next; /* in the bucket; in a free one: the next free one, not inverted */
     uint32_t hash;
@@ -207,6 +208,9 @@ struct pto_tensormap {
                                     out before it was proved that they share a byte; else NULL */
     bool nameless; /* the map of a runtime: nobody asks for each task once, so `first` and `named`
                       of entries, and the newest task, are not maintained */
+    /* The map of a runtime: tasks submitted. Programs come back to their views, so questions leave idle regions (keep.h),
+     * and of managed memory only whole blocks are reused first. NULL: a map on its own. */
+    const uint64_t *order;
     struct {
         uint64_t params, hits, superseded;
     } hot; /* counts of the fast paths, added to `stats` by pto_tensormap_get_stats. The runtime
@@ -218,6 +222,9 @@ struct pto_tensormap {
     uint32_t region_limit;    /* regions that are reserved */
     uint32_t dead;            /* list of regions, not in user memory, that were idle */
     uint32_t hand;            /* next region to look at in the search for an idle one */
+    uint64_t visits; /* of idle regions that tasks have earned, and nobody has used: keep.h */
+    uint64_t earned; /* order up to which tasks have earned them */
+    uint32_t passed; /* places that were asked about when no region was free: access.h */
 
     struct ptoi_link_end *link_ends;
     ptoi_free link_free; /* numbers of link ends, two for each link */
@@ -247,8 +254,9 @@ struct pto_tensormap {
 #define PTOI_MAP_ENTRIES (1u << 18) /* of a level, at most, unless something else is configured */
 
 /* Makes this the map of a runtime, before its first use: layout descriptors are stored in `descs`,
- * PTOI_DESC_BYTES of zeroes, instead of in the map's memory, and the map is `nameless`. */
-void ptoi_map_adopt(pto_tensormap *map, char *descs);
+ * PTOI_DESC_BYTES of zeroes, instead of in the map's memory, and the map is `nameless`. `order` counts the tasks
+ * submitted. */
+void ptoi_map_adopt(pto_tensormap *map, char *descs, const uint64_t *order);
 
 /* Builds with PTO_DEBUG_CHECKS check the whole map every few hundred changes and abort at the first
  * broken invariant. */

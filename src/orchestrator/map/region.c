@@ -62,8 +62,8 @@ void ptoi_region_let_go(pto_tensormap *map, uint32_t region)
 {
     ptoi_region *r = &map->regions[region];
     if ((r->flags & (PTOI_REGION_USED | PTOI_REGION_DEAD)) != PTOI_REGION_USED ||
-        r->kind == PTOI_SPACE_USER || !ptoi_region_idle(map, r)) {
-        return; /* evicted already, on the list already, in user memory, or live */
+        !ptoi_region_is_brief(map, r) || !ptoi_region_idle(map, r)) {
+        return; /* evicted already, on the list already, worth keeping, or live */
     }
     r->flags |= PTOI_REGION_DEAD;
     r->dead_next = map->dead;
@@ -146,6 +146,7 @@ void ptoi_region_enter_index(pto_tensormap *map, uint32_t region, const ptoi_pla
     if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE) {
         ptoi_search s;
         ptoi_search_begin(&s, map, space, &r->layout, PTOI_NONE);
+        s.idle_too = true;
         for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
             if (s.proved) {
                 ptoi_links_add(map, region, other);

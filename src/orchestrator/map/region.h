@@ -36,6 +36,13 @@ static inline void ptoi_region_chain(pto_tensormap *map, uint32_t region)
     *bucket = ptoi_chain_to(region);
 }
 
+/* Whether the region will hardly be used again once it is idle. A whole block mostly is a temporary. Parts of a
+ * block are views that a program comes back to, as in user memory. (A map on its own gets no unindexed regions.) */
+static inline bool ptoi_region_is_brief(const pto_tensormap *map, const ptoi_region *r)
+{
+    return map->order ? (r->flags & PTOI_REGION_UNINDEXED) != 0 : r->kind != PTOI_SPACE_USER;
+}
+
 /* The region of exactly this place; PTOI_NONE if it is not known. */
 uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place);
 
@@ -46,8 +53,7 @@ uint32_t ptoi_region_take(pto_tensormap *map);
 /* Gives an allocated region its place, links it, and adds it to hash and index. */
 void ptoi_region_enter_index(pto_tensormap *map, uint32_t region, const ptoi_place *place);
 
-/* Called when an entry of the region was recycled or dropped. Puts an idle region of a managed
- * block on the dead list. */
+/* Called when an entry of the region was recycled or dropped. Puts an idle region that is brief on the dead list. */
 void ptoi_region_let_go(pto_tensormap *map, uint32_t region);
 
 /* Drops all accesses of a region and counts those that were live. */

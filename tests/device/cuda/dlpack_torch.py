@@ -36,7 +36,7 @@ class Ops(ctypes.Structure):
         (name, ctypes.c_void_p) for name in ("stream_create", "stream_destroy", "event_create",
                                              "event_destroy", "event_record", "event_query",
                                              "event_wait", "share", "unshare", "grid_prepare",
-                                             "grid_launch", "grid_ended")]
+                                             "grid_launch", "grid_ended", "grid_release")]
 
 
 Tensor = ctypes.c_char * 192

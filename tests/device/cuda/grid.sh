@@ -7,18 +7,22 @@
 #     bench      the bars of bench_gpu_grid, with all output
 #     memcheck   the tests under compute-sanitizer, with few random programs
 #     racecheck  the same, for shared memory
-#     soak       random programs for PTO_TEST_SECONDS (default 240)
+#     soak [N]   random programs for N minutes (default 4): tests/soak/soak_grid.c
+#     all [N]    tests, bench, memcheck, racecheck, and soak for N minutes
 #
-# Without a part: tests and bench.
+# Without a part: tests and bench. The last line says whether all passed. With PTO_TEST_DEVICE=sim:0, soak
+# needs no GPU.
 set -u
 
 build=$(cd -- "$1" && pwd) || exit 1
 shift
 [ $# -gt 0 ] || set -- tests bench
+device=${PTO_TEST_DEVICE:-nvidia:0}
 tests=$build/tests/device/cuda
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 bad=0
+failed=0
 export PTO_TEST_GPU=1
 export LD_LIBRARY_PATH="$build:$build/gpu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
@@ -39,6 +43,7 @@ try() {
         echo "FAILED  $name: status $status, $(($(date +%s) - begin)) s"
         tail -n 30 "$work/log"
         bad=1
+        failed=$((failed + 1))
     fi
 }
 
@@ -71,26 +76,42 @@ part_racecheck() {
 }
 
 part_soak() {
-    end=$(($(date +%s) + ${PTO_TEST_SECONDS:-240}))
-    seed=$(date +%s)
-    programs=0
-    while [ "$(date +%s)" -lt "$end" ] && [ $bad -eq 0 ]; do
-        seed=$((seed + 1))
-        try 120 "soak, seed $seed" env PTO_TEST_ONLY=random_programs PTO_TEST_SEED=$seed PTO_TEST_EFFORT=200 \
-            "$tests/test_grid" >"$work/line"
-        [ $bad -eq 0 ] || cat "$work/line"
-        programs=$((programs + 1))
-    done
-    echo "soak: $programs runs of random programs, last seed $seed"
+    soak=$build/tests/soak/soak_grid
+    [ -x "$soak" ] || soak=$build/soak_grid
+    limit=$(($1 * 60 + 180))
+    try $limit "soak: $1 min" "$soak" --device "$device" --minutes "$1"
+    [ "$status" -ne 0 ] || cat "$work/log"
 }
 
-for part; do
+while [ $# -gt 0 ]; do
+    part=$1
+    shift
+    minutes=4
+    case $part:${1:-} in
+    soak:[1-9]* | all:[1-9]*)
+        minutes=$1
+        shift
+        ;;
+    esac
     case $part in
-    tests | bench | memcheck | racecheck | soak) "part_$part" ;;
+    tests | bench | memcheck | racecheck) "part_$part" ;;
+    soak) part_soak "$minutes" ;;
+    all)
+        part_tests
+        part_racecheck
+        part_memcheck
+        part_soak "$minutes"
+        part_bench
+        ;;
     *)
-        echo "grid.sh: no part '$part': tests, bench, memcheck, racecheck, soak" >&2
+        echo "grid.sh: no part '$part': tests, bench, memcheck, racecheck, soak, all" >&2
         exit 2
         ;;
     esac
 done
+if [ $bad -eq 0 ]; then
+    echo "grid: all passed"
+else
+    echo "grid: $failed FAILED"
+fi
 exit $bad

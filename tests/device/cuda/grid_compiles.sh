@@ -1,7 +1,8 @@
 #!/bin/sh
 # grid_compiles.sh NVCC SOURCE: a program with only the public headers and the generated pto/grid.cuh
 # compiles kernels for a GPU that schedules for itself, for the supported GPUs: without warnings, without
-# spilled registers in the grid, and the module can be found from C. The example of pto/gpu.h compiles.
+# spilled registers in the grid or reads through the read-only cache, and the module can be found from C. The
+# example of pto/cuda.cuh compiles.
 set -u
 
 nvcc=$1
@@ -36,6 +37,13 @@ for arch in sm_80 sm_90; do
     for module in grid_module grid_small_module; do
         nm -D "$work/module.so" | grep -q " [DR] $module\$" || complain "$arch: no symbol $module"
     done
+done
+
+# Nothing is read through the cache that knows nothing of what other blocks have written since the launch.
+for file in tests/device/cuda/grid_kernels.cu examples/workloads/gpu.cu examples/workloads/decode.cu; do
+    "$nvcc" -std=c++17 -O3 -arch=compute_90 -ptx -I"$work/include" -o "$work/file.ptx" "$source/$file" || exit 1
+    grep -q 'fence.acq_rel' "$work/file.ptx" || complain "$file: no grid in the PTX"
+    ! grep -m 3 'ld.global.nc' "$work/file.ptx" >&2 || complain "$file: reads through the read-only cache"
 done
 
 # The example of the header, from its first #include to its module.

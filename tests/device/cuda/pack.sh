@@ -12,6 +12,7 @@ mkdir -p "$to/tests/device/cuda" "$to/gpu/other" "$to/bench/peers"
 cp -L "$build/libpto.so" "$build/libpto-cuda.so" "$to/"
 cp "$build"/gpu/*.so "$build/gpu/bench_gpu" "$build/gpu/bench_gpu_tasks" "$to/gpu/"
 cp "$build/gpu/bench_gpu_grid" "$to/gpu/"
+cp "$build/tests/soak/soak_grid" "$to/"
 cp "$build"/gpu/other/*.so "$to/gpu/other/"
 for name in gpu gpu_lost gpu_tasks gpu_tasks_lost why grid grid_lost; do
     cp "$build/tests/device/cuda/test_$name" "$to/tests/device/cuda/"

@@ -31,5 +31,5 @@ extern int64_t n;
 extern int k, step, tiles;
 
 pto_status add_fn(const pto_call *), gemm(const pto_call *);
-pto_status gemm_cpu(const pto_call *), gemm_sim(const pto_call *);
+pto_status gemm_cpu(const pto_call *), gemm_sim(const pto_call *), scale_in_c(const pto_call *);
 extern pto_map_visitor print_hit;

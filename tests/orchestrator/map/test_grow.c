@@ -92,6 +92,25 @@ static void test_entries_grow_in_the_middle(void **state)
     }
 }
 
+/* However many it is asked to begin with: all is the most. */
+static void test_a_map_begins_with_all_at_most(void **state)
+{
+    (void)state;
+    static const uint32_t asked[] = {
+        150, 192, 300, UINT32_C(1) << 31, (UINT32_C(1) << 31) + 1, UINT32_MAX};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        pto_tensormap_config config = PTO_TENSORMAP_CONFIG_INIT;
+        config.levels = 3;
+        config.entries = 64;
+        config.start_entries = config.start_regions = asked[i];
+        pto_tensormap *map = map_of(&config);
+        assert_int_equal(map->level[0].mask, 63);
+        assert_int_equal(map->region_capacity, 192);
+        OK(pto_tensormap_check(map));
+        pto_tensormap_destroy(&map);
+    }
+}
+
 /* One task with more accesses than the ring has entries makes it large enough at once. */
 static void test_a_task_grows_its_level_at_once(void **state)
 {
@@ -294,6 +313,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_entries_grow_in_the_middle),
+        cmocka_unit_test(test_a_map_begins_with_all_at_most),
         cmocka_unit_test(test_a_task_grows_its_level_at_once),
         cmocka_unit_test(test_regions_grow_only_if_they_come_back),
         cmocka_unit_test(test_regions_are_bounded),
