@@ -1,4 +1,4 @@
-"""bench_python.py ROOT [--quick] - the Python package: what a submit costs, and peers on the same tasks.
+"""The Python package: what a submit costs, peers on the same tasks, and a blocked Cholesky.
 
 Figures are ratios in one run, in which all take turns in many short rounds. What a submit costs is processor time, and
 the fastest round counts, since all that disturbs one makes it longer: that figure is the same on a busy machine. The
@@ -7,6 +7,7 @@ Peers get one future or delayed call for each task, with the same empty Python c
 dependencies from the program, as they find none themselves.
 """
 
+import argparse
 import concurrent.futures
 import ctypes
 import os
@@ -21,8 +22,16 @@ import numpy as np
 
 import pto
 
-root = Path(sys.argv[1])
-quick = "--quick" in sys.argv
+PARTS = ("submit", "tasks", "cholesky")
+options = argparse.ArgumentParser(prog="./dev bench python", description=__doc__)
+options.add_argument("root", type=Path, help=argparse.SUPPRESS)
+options.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all of them by default")
+options.add_argument("--quick", action="store_true", help="fewer rounds, and a smaller matrix")
+options = options.parse_args()
+for part in options.parts:
+    if part not in PARTS:
+        sys.exit(f"there is no part {part!r}: the parts are {', '.join(PARTS)}")
+root, quick = options.root, options.quick
 WIDTH = 64
 short = False
 
@@ -186,7 +195,7 @@ def fastest(runs, rounds):
     return choose(runs, rounds, lambda seen: sorted(seen)[len(seen) // 50])
 
 
-def main():
+def submit():
     n = 2000
     print("a submit, in ns, on one thread (submit to complete, empty kernel, three arrays of 64)")
     with pto.Runtime(workers=0) as rt:
@@ -201,6 +210,8 @@ def main():
     bar("submit with tensors made before", f"{figures['Python, tensors made before'] / figures['C']:.1f}x C", "<= 4x",
         figures["Python, tensors made before"] <= 4 * figures["C"])
 
+
+def tasks():
     print("tasks/s, empty Python callable (and an empty C kernel), default configuration")
     try:
         import dask.threaded  # noqa: F401
@@ -223,8 +234,6 @@ def main():
             for name, (_, _, want) in peers.items():
                 ratio = figures[name] / figures["pto"]
                 bar(f"{pattern} against {name}", f"{ratio:.0f}x", f">= {want}x", ratio >= want)
-    cholesky()
-    sys.exit(int(short))
 
 
 def cholesky():
@@ -274,4 +283,6 @@ def seconds_of(text):
 
 
 if __name__ == "__main__":
-    main()
+    for part in options.parts or PARTS:
+        globals()[part]()
+    sys.exit(int(short))

@@ -18,14 +18,21 @@ _WORDS = {
     "PTO_SCOPE(rt) { ... }": "with rt.scope():", "PTO_SCOPE": "rt.scope()", "PTO_BOUNDARY": "rt.boundary()",
     "pto_clear_error": "rt.clear_error()", "pto_release": "rt.release", "pto_alloc": "rt.empty", "pto_temp": "rt.temp",
     "pto_read": "rt.read", "pto_wait": "rt.wait()", "pto_submit": "rt.submit", "pto_cancel": "rt.cancel()",
-    "pto_write": "rt.copy",
-    "destroy with PTO_CANCEL": "use rt.close(cancel=True)",
+    "pto_write": "rt.copy", "pto_copy": "rt.copy", "pto_shared_alloc": "rt.empty",
+    "pto_op_register, pto_kernel_variant": "kernel.on", "pto_kernel_variant": "kernel.on",
+    "destroy with PTO_CANCEL": "use rt.close(cancel=True)", "PTO_MAX_DIMS": "8",
+    "use 0 for the default, or a value in the range that the detail gives": "leave it out, or give what the detail permits",
 }
 _PATTERN = re.compile("|".join(re.escape(word) + (r"(?!\w)" if word[-1].isalnum() else "") for word in _WORDS))
 
 
+_CODES = re.compile(r"\bPTO_(" + "|".join(_pto._statuses) + r")\b")
+_VARIANT = re.compile(r"(no variant for (\w+):.*?)pto_kernel_variant", re.S)
+
+
 def _in_python(text):
-    return _PATTERN.sub(lambda match: _WORDS[match.group()], text)
+    text = _VARIANT.sub(r'\1kernel.on("\2", other)', text)
+    return _CODES.sub(r"\1", _PATTERN.sub(lambda match: _WORDS[match.group()], text))
 
 
 class Error(RuntimeError):

@@ -3,6 +3,8 @@
 import ctypes
 import functools
 import inspect
+import itertools
+import os
 import re
 from typing import Annotated, TypeVar, get_args, get_origin
 
@@ -34,14 +36,22 @@ def _worker_type(name):
 
 # ---- Python functions ----
 
-def _access(annotation):
-    if annotation in (In, Out, InOut):  # without [np.ndarray]
-        return annotation.__metadata__[0]
-    if get_origin(annotation) is Annotated:
-        for item in get_args(annotation)[1:]:
-            if isinstance(item, _Access):
-                return str(item)
-    return "s"
+def _find(annotation):
+    """What is said about access, at any depth of an annotation."""
+    if isinstance(annotation, _Access):
+        yield str(annotation)
+    for inner in get_args(annotation):
+        yield from _find(inner)
+
+
+def _access(annotation, where):
+    """The access that pto.In[...] says, or 's': a parameter that is no array."""
+    said = set(_find(annotation))
+    plain = get_origin(annotation) is Annotated and any(isinstance(item, _Access) for item in annotation.__metadata__)
+    if len(said) > 1 or (said and not plain):
+        raise TypeError(f"{where}: write pto.In[...], pto.Out[...] or pto.InOut[...] itself, and not inside of another "
+                        f"type: {annotation!r}")
+    return said.pop() if said else "s"
 
 
 def _parameters(function):
@@ -51,22 +61,50 @@ def _parameters(function):
         raise TypeError(f"{_name(function)}: an annotation cannot be resolved: {error}. The name must be "
                         "known where the function is defined") from error
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{function!r} cannot be a kernel: {error}") from error
+        raise TypeError(f"{function!r} cannot be a kernel, because nothing says what it does with its arguments: write "
+                        "a function that calls it, as in def f(x: pto.In[np.ndarray], y: pto.Out[np.ndarray]): "
+                        "np.sqrt(x, out=y)") from error
+    _refuse_bound_outputs(function)
     parameters, least, variadic = [], 0, False
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY:
             if parameter.default is parameter.empty:
                 raise TypeError(f"{_name(function)}: parameter {parameter.name} must be given by name, but "
                                 "arguments of a kernel are given by position")
+            if parameter.default is not None and _is_output(function, parameter):
+                raise _unseen(function, parameter, "its array cannot be given by position")
             continue
         if parameter.kind is parameter.VAR_KEYWORD:
             continue
-        parameters.append((_access(parameter.annotation), None, -1, False))
+        parameters.append((_parameter_access(function, parameter), None, -1, False))
         if parameter.kind is parameter.VAR_POSITIONAL:
             variadic = True
-        elif parameter.default is parameter.empty:
+        elif parameter.default is parameter.empty or (parameter.default is not None and _is_output(function, parameter)):
             least = len(parameters)
     return parameters, least, variadic
+
+
+def _parameter_access(function, parameter):
+    return _access(parameter.annotation, f"{_name(function)}: parameter {parameter.name}")
+
+
+def _is_output(function, parameter):
+    return _parameter_access(function, parameter) in ("o", "u")
+
+
+def _unseen(function, parameter, why):
+    return TypeError(f"{_name(function)}: parameter {parameter.name} is written, and {why}, so nothing would order the tasks "
+                     "that use it: pass it to rt.submit")
+
+
+def _refuse_bound_outputs(function):
+    """functools.partial takes what it binds by position out of the signature."""
+    if isinstance(function, functools.partial):
+        whole = inspect.signature(function.func, eval_str=True)
+        unbound = (None, getattr(functools, "Placeholder", None))  # CPython 3.14
+        for name, value in whole.bind_partial(*function.args).arguments.items():
+            if not any(value is one for one in unbound) and _is_output(function, whole.parameters[name]):
+                raise _unseen(function, whole.parameters[name], "functools.partial binds its array")
 
 
 def _name(function):
@@ -76,7 +114,7 @@ def _name(function):
 
 
 def _python_kernel(function, name=None, type="vector"):
-    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+    if any(asks(function) for asks in (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)):
         raise TypeError(f"{_name(function)}: a kernel must be a plain function, not a coroutine or a generator")
     parameters, least, variadic = _parameters(function)
     name = name or _name(function).replace("<locals>.", "").rpartition("<locals>.")[2]
@@ -143,16 +181,43 @@ _C_TYPES = {
     "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64", "size_t": "uint64",
     "ssize_t": "int64", "ptrdiff_t": "int64", "intptr_t": "int64", "uintptr_t": "uint64",
 }
+_ACCESS = {"in": "i", "out": "o", "inout": "u"}
+_QUALIFIERS = {"const", "volatile", "restrict", "__restrict"}
+# Words of a type. None of them can be the name of a parameter.
+_TYPE_WORDS = {"char", "short", "int", "long", "float", "double", "signed", "unsigned", "void", "bool", "_Bool", "_Complex",
+               "complex", "_Imaginary", "struct", "union", "enum", "_Float16", "__int128", "_Atomic", "register", "static"}
 _BRIEF = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "f64": "float64", "i8": "int8", "i16": "int16",
           "i32": "int32", "i64": "int64", "u8": "uint8", "u64": "uint64", "bool": "bool", "any": None}
 _PROTO = re.compile(r"^\s*(?P<result>void|int|int32_t|pto_status)\s+(?P<name>[A-Za-z_]\w*)\s*\((?P<list>.*)\)\s*;?\s*$",
                     re.S)
+_RESULT = re.compile(r"^\s*(?P<result>[\w\s*]*?)\s*(?P<name>[A-Za-z_]\w*)\s*\(")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def _bad(text, why):
     return ValueError(f"the declaration {text!r} cannot be read: {why}. Examples: 'void f(const float[:,:], out "
                       "float[:,:], double)', or 'in f32[2] a, out f32[2] b, f64 w' for a kernel of pto/kernel.h")
+
+
+def _bad_prototype(text):
+    """Says why it is none."""
+    head = _RESULT.match(text)
+    if not head:
+        return _bad(text, "it names no function: a prototype is like 'void name(...)' or 'int name(...)', and for a kernel "
+                          "of pto/kernel.h give name=")
+    if head.group("result") not in ("void", "int", "int32_t", "pto_status"):
+        return _bad(text, f"its result is {head.group('result')!r}, and must be void or int, where 0 is success: results "
+                          "are written into the arrays" if head.group("result") else "its result, void or int, is missing")
+    if text.count("(") > text.count(")"):
+        return _bad(text, "the closing parenthesis is missing")
+    return _bad(text, "it does not end with the closing parenthesis of its parameters")
+
+
+def _spelling(words):
+    """'long unsigned int' -> 'unsigned long': C allows any order, and needs neither int nor signed."""
+    if {"short", "long", "unsigned", "signed"} & {*words}:
+        words = [w for w in words if w not in ("int", "signed")] or ["int"]
+    return " ".join(sorted(words, key=lambda word: word != "unsigned"))
 
 
 def _c_parameter(text, whole):
@@ -164,14 +229,14 @@ def _c_parameter(text, whole):
     if re.search(r"[^\w\s*]", head):
         raise _bad(whole, f"{given!r} is not an array or a number")
     words = _WORD.findall(head.replace("*", " "))
-    access = [w for w in words if w in ("in", "out", "inout")]
-    const = "const" in words
-    words = [w for w in words if w not in ("in", "out", "inout", "const", "volatile", "restrict", "__restrict")]
-    for n in range(len(words), 0, -1):  # the type; what follows is the name
-        if " ".join(words[:n]) in _C_TYPES and len(words) - n <= 1:
-            dtype = _C_TYPES[" ".join(words[:n])]
-            break
-    else:
+    before = list(itertools.takewhile(lambda word: word in _ACCESS or word in _QUALIFIERS, words))
+    access = [w for w in before if w in _ACCESS]  # after the type it is a name
+    const = "const" in _WORD.findall(head.partition("*")[0])  # in `T *const x` the pointer is const, not what it points to
+    words = [w for w in words[len(before):] if w not in _QUALIFIERS]
+    if len(words) > 1 and words[-1] not in _TYPE_WORDS:
+        words.pop()  # the name
+    dtype = _C_TYPES.get(_spelling(words))
+    if not dtype:
         raise _bad(whole, f"the type of {given!r} is unknown")
     if len(access) > 1 or pointer > 1 or (pointer and dims):
         raise _bad(whole, f"{given!r} is not an array or a number")
@@ -183,7 +248,7 @@ def _c_parameter(text, whole):
         return "s", dtype, -1, False
     if const and access and access[0] != "in":
         raise _bad(whole, f"{given!r} is const and {access[0]!r}")
-    kind = {"in": "i", "out": "o", "inout": "u"}[access[0]] if access else "i" if const else "u"
+    kind = _ACCESS[access[0]] if access else "i" if const else "u"
     if pointer:
         return kind, dtype, -1, True
     sizes = dims.group(1).replace(" ", "").split(",")
@@ -219,8 +284,7 @@ def _declared(text):
         if not match or match.group(2) not in _BRIEF or (not match.group(1) and match.group(3)):
             raise _bad(text, f"{part!r} is not a parameter")
         access, dtype, ndim = match.groups()
-        parameters.append(({"in": "i", "out": "o", "inout": "u"}[access] if access else "s", _BRIEF[dtype],
-                           int(ndim) if ndim else -1, False))
+        parameters.append((_ACCESS[access] if access else "s", _BRIEF[dtype], int(ndim) if ndim else -1, False))
     return parameters, len(parameters) - variadic, variadic
 
 
@@ -268,7 +332,7 @@ def cfunc(function, declaration, *, name=None, type="vector"):
                       least=least, variadic=variadic, type=_worker_type(type))
     match = _PROTO.match(declaration)
     if not match:
-        raise _bad(declaration, "it is not like 'void name(...)' or 'int name(...)'")
+        raise _bad_prototype(declaration)
     inner = match.group("list").strip()
     parts = [] if inner in ("", "void") else _split(inner)
     stream = bool(parts) and re.fullmatch(r"\s*(void\s*\*\s*stream|cudaStream_t(\s+\w+)?)\s*", parts[-1]) is not None
@@ -290,14 +354,21 @@ class Library:
 
     def __init__(self, path):
         self.path = str(path)
-        self._library = ctypes.CDLL(self.path)
+        try:
+            self._library = ctypes.CDLL(self.path)
+        except OSError as error:
+            if "/" not in self.path and os.path.exists(self.path):  # the loader looks in its own folders alone
+                raise OSError(f"{error}; for the file in this folder write pto.Library('./{self.path}')") from error
+            raise
 
     def kernel(self, declaration, *, name=None, type="vector"):
         """A kernel: the function that the declaration names."""
-        match = _PROTO.match(declaration) if isinstance(declaration, str) else None
+        if not isinstance(declaration, str):
+            raise TypeError("kernel: the declaration is a string")
+        match = _PROTO.match(declaration)
         symbol = match.group("name") if match else name
         if not symbol:
-            raise _bad(declaration, "it names no function")
+            raise _bad_prototype(declaration)
         try:
             function = getattr(self._library, symbol)
         except AttributeError:

@@ -6,6 +6,12 @@ from . import _pto
 from ._show import Timeline, stats_html
 
 
+def _absolute(path):
+    """The file that is meant now: it is written at the end, perhaps from another folder."""
+    path = os.fspath(path)
+    return os.path.abspath(path) if path else path
+
+
 class Stats(dict):
     """Statistics of a runtime. A notebook shows them as a table."""
 
@@ -21,7 +27,7 @@ class Runtime(_pto.Runtime):
             rt.sync(y)                  # before Python itself touches y
 
     The thread that creates a runtime is the one that submits and waits. The end of the block waits for all
-    tasks; an exception in the block cancels them. Options, all by name:
+    tasks; an exception in the block cancels them, and so does the end of the program. Options, all by name:
 
         workers     threads besides this one; 0: none (default: one less than there are cores)
         trace       file to record the run in: .html, .json, .dot or .ptrace; see trace()
@@ -37,11 +43,10 @@ class Runtime(_pto.Runtime):
     """
 
     def __init__(self, **options):
-        trace = options.get("trace")
-        if trace is not None:
-            options["trace"] = os.fspath(trace)
+        if options.get("trace") is not None:
+            options["trace"] = _absolute(options["trace"])
         self._options = options
-        self._timeline = Timeline(options["trace"]) if trace is not None else None
+        self._timeline = Timeline(options["trace"]) if options.get("trace") is not None else None
         super().__init__(**options)
 
     def trace(self, path):
@@ -50,11 +55,10 @@ class Runtime(_pto.Runtime):
         Call it before the first task. The file is written when the runtime is closed. Returns a
         pto.Timeline, which a notebook shows.
         """
-        options = {"explain": True, **self._options, "trace": os.fspath(path)}
-        self._reset()
+        options = {"explain": True, **self._options, "trace": _absolute(path)}
+        self._restart(**options)
         self._options = options
-        super().__init__(**options)
-        self._timeline = Timeline(self._options["trace"])
+        self._timeline = Timeline(options["trace"])
         return self._timeline
 
     def stats(self):

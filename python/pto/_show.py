@@ -76,17 +76,22 @@ def explain(first, second):
 
     Works for tasks of a runtime that was created with explain=True, or after rt.trace(...). The text names
     each pair of arguments that share a byte, with the reason and how the overlap was decided. (A task may also
-    wait for another through a task in between; give that one, too.)
+    wait for another through a task in between; give that one, too.) A task that was given as after= is named, too.
     """
     for task in (first, second):
         if not isinstance(task, _pto.Task):
             raise TypeError(f"explain: two tasks are needed, not {type(task).__name__}: rt.submit returns them")
+    if first._runtime != second._runtime:
+        raise ValueError("explain: the tasks belong to different runtimes, which know nothing of each other's tasks")
     if first.order > second.order:
         first, second = second, first
     if first._accesses is None or second._accesses is None:
         raise ValueError("explain: the tasks do not remember their arrays: create the runtime with "
                          "pto.Runtime(explain=True), or call rt.trace(...) first")
-    lines = []
+    head = f"task {second.order} ({_place(second)})"
+    if first.order == second.order:
+        return f"{head} does not wait for itself."
+    lines = ["  after=: it was told to wait for it"] if first.order in second._after else []
     for i, one, a in first._accesses:
         for j, other, b in second._accesses:
             yes, how = _pto._overlaps(a, b)
@@ -94,10 +99,9 @@ def explain(first, second):
             if yes and reason:
                 lines.append(f"  {reason}: argument {j} ({_WORDS[other]} {b.dtype}{list(b.shape)}) shares bytes with "
                              f"argument {i} of the first ({_WORDS[one]} {a.dtype}{list(a.shape)}) [{how}]")
-    head = f"task {second.order} ({_place(second)})"
     tail = f"task {first.order} ({_place(first)})"
     if not lines:
-        return f"{head} does not wait for {tail}: they share no byte that one of them writes."
+        return f"{head} does not wait for {tail}: they share no byte that one of them writes, and no after= says so."
     return f"{head} waits for {tail}:\n" + "\n".join(lines)
 
 

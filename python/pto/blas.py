@@ -5,9 +5,10 @@
     rt.submit(blas.trsm, l, b)                    b = b inv(l).T, with l lower triangular
     rt.submit(blas.potrf, a)                      Cholesky factor of a, in its lower triangle
 
-A matrix needs rows without gaps, or columns; so slices of a matrix and their transposes are fine. The BLAS is
-that of the environment variable PTO_PYTHON_BLAS, or OpenBLAS. It runs with one thread: tasks are the
-parallelism.
+A matrix needs rows without gaps, or columns; so slices of a matrix and their transposes are fine. What is
+written shares no memory with the inputs. The BLAS is that of the environment variable PTO_PYTHON_BLAS, or
+OpenBLAS. Tasks are the parallelism: importing this sets its number of threads to 1, in the whole process, and so for
+NumPy if that uses the same library.
 """
 
 import ctypes.util

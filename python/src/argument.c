@@ -22,25 +22,39 @@ static void memory_dealloc(PyObject *self)
 {
     Memory *m = (Memory *)(void *)self;
     PyTypeObject *type = Py_TYPE(self);
+    PyObject *error, *value, *trace;
+    PyObject_GC_UnTrack(self);
+    PyErr_Fetch(&error, &value, &trace); /* the owner may run Python here, which would lose it */
     PyBuffer_Release(&m->buffer);
     pto_dlpack_release(&m->dl);
     pto_dlpack_release_versioned(&m->versioned);
+    PyErr_Restore(error, value, trace);
     arrival_free(m->arrival);
-    PyObject_Free(self);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
+}
+
+/* There is no tp_clear: what refers to the memory may use it. A pto.Tensor lets go of it, and with that ends a cycle. */
+static int memory_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((Memory *)(void *)self)->buffer.obj);
+    return 0;
 }
 
 static PyType_Slot memory_slots[] = {
     {Py_tp_dealloc, (void *)memory_dealloc},
+    {Py_tp_traverse, (void *)memory_traverse},
     {Py_tp_doc, "Memory of another object, for as long as a task needs it."},
     {0, NULL},
 };
-PyType_Spec memory_spec = {"pto._pto.Memory", sizeof(Memory), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, memory_slots};
+PyType_Spec memory_spec = {
+    "pto._pto.Memory", sizeof(Memory), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, memory_slots};
 
 static Memory *memory_new(void)
 {
-    Memory *m = PyObject_New(Memory, memory_type);
+    Memory *m = PyObject_GC_New(Memory, memory_type);
     if (m) {
         memset(&m->buffer, 0, sizeof m->buffer);
         m->dl = NULL;
@@ -145,7 +159,9 @@ static __attribute__((noinline)) const char *span_any(Argument *out, char *data,
     }
     int64_t span;
     if (s.odd) {
-        return "has strides that are no multiple of its elements; copy it first";
+        return "has strides that are no multiple of its elements, like a field of a packed record: "
+               "pass the array of records and take the field in the kernel, or make its dtype with "
+               "align=True";
     }
     if (__builtin_sub_overflow(s.high, s.low, &span) || s.beyond) {
         return "spans more than 2^63 bytes";
@@ -197,6 +213,46 @@ static bool owns_memory(PyObject *object)
     return yes;
 }
 
+PyObject *memory_whole(PyObject *memory)
+{
+    PyObject *view = ((Memory *)(void *)memory)->buffer.obj;
+    PyObject *owner = view && PyMemoryView_Check(view) ? PyObject_GetAttrString(view, "obj") : NULL;
+    Memory *whole = owner && owns_memory(owner) ? memory_new() : NULL;
+    if (whole && PyObject_GetBuffer(owner, &whole->buffer, PyBUF_SIMPLE) < 0) {
+        Py_DECREF(OBJECT(whole));
+        whole = NULL;
+    }
+    PyErr_Clear();
+    Py_XDECREF(owner);
+    return whole ? OBJECT(whole) : Py_NewRef(memory);
+}
+
+void *memory_address(PyObject *memory)
+{
+    const Memory *m = (const Memory *)(const void *)memory;
+    return m->versioned ? m->versioned->tensor.data : m->dl ? m->dl->tensor.data : m->buffer.buf;
+}
+
+const Py_buffer *memory_owned(PyObject *memory)
+{
+    const Py_buffer *b = &((const Memory *)(const void *)memory)->buffer;
+    return b->obj && owns_memory(b->obj) ? b : NULL;
+}
+
+/* An exporter may leave out what follows from the rest, as ctypes does: strides, if the elements are dense, and
+ * the shape of one dim. */
+static const char *span_buffer(const Py_buffer *b, Argument *out)
+{
+    Py_ssize_t shape[PTO_MAX_DIMS], strides[PTO_MAX_DIMS];
+    Py_ssize_t dense = b->itemsize;
+    for (int d = b->ndim - 1; d >= 0; d--) {
+        shape[d] = b->shape ? b->shape[d] : b->len / b->itemsize;
+        strides[d] = b->strides ? b->strides[d] : dense;
+        dense *= shape[d];
+    }
+    return argument_span(out, b->buf, b->ndim, shape, strides, b->itemsize);
+}
+
 static bool from_buffer(PyObject *object, Argument *out, const char *who, Py_ssize_t index)
 {
     out->lost = argument_is_temporary(object) && owns_memory(object);
@@ -212,18 +268,23 @@ static bool from_buffer(PyObject *object, Argument *out, const char *who, Py_ssi
     bool good = false;
     out->dtype = dtype_of_format(b->format, b->itemsize);
     if (!out->dtype) {
-        PyErr_Format(PyExc_TypeError,
-                     "%s: argument %zd has elements of format '%s', which no task can work on", who,
-                     index, b->format ? b->format : "B");
+        PyErr_Format(
+            PyExc_TypeError,
+            "%s: argument %zd has elements of format '%s', which a buffer of a task cannot "
+            "have: pass it as an array of NumPy, numpy.asarray(x)",
+            who, index, b->format ? b->format : "B");
     } else if (b->ndim > PTO_MAX_DIMS) {
         PyErr_Format(PyExc_ValueError, "%s: argument %zd has %d dims: at most %d are possible", who,
                      index, b->ndim, PTO_MAX_DIMS);
     } else {
-        const char *wrong = argument_span(out, b->buf, b->ndim, b->shape, b->strides, b->itemsize);
+        const char *wrong = span_buffer(b, out);
         good = !wrong || argument_refuse(wrong, who, index);
         out->readonly = b->readonly;
         out->keep = OBJECT(m);
         out->keep_is_new = true;
+        if (PyType_IS_GC(Py_TYPE(object))) {
+            PyObject_GC_Track(m);
+        }
     }
     if (!good) {
         Py_DECREF(m);
@@ -234,35 +295,60 @@ static bool from_buffer(PyObject *object, Argument *out, const char *who, Py_ssi
 /* ---- DLPack ---- */
 
 enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3 };
+enum { DL_INT = 0, DL_UINT = 1, DL_COMPLEX = 5 };
 
-static bool import_capsule(PyObject *capsule, Memory *m, Argument *out)
+/* Element types that the library does not have are imported as integers of their size, as those of arrays are. Returns
+ * such a type, and changes *dl to what the library knows; NULL: it is none. */
+static const Dtype *replace_dtype(pto_dl_dtype *dl)
+{
+    const char *name = dl->code == DL_UINT && dl->bits == 16      ? "uint16"
+                       : dl->code == DL_UINT && dl->bits == 32    ? "uint32"
+                       : dl->code == DL_COMPLEX && dl->bits == 64 ? "complex64"
+                                                                  : NULL;
+    dl->code = name ? DL_INT : dl->code;
+    return name ? dtype_of_name(name) : NULL;
+}
+
+static bool import_capsule(PyObject *capsule, Memory *m, Argument *out, const char *who,
+                           Py_ssize_t index)
 {
     bool readonly = false;
+    const Dtype *dtype;
     pto_status s;
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
         pto_dl_versioned *v = PyCapsule_GetPointer(capsule, "dltensor_versioned");
-        s = pto_dlpack_import_versioned(v, &out->own, &readonly);
+        pto_dl_versioned known = *v;
+        dtype = replace_dtype(&known.tensor.dtype);
+        s = pto_dlpack_import_versioned(&known, &out->own, &readonly);
         if (s == PTO_OK) {
             PyCapsule_SetName(capsule, "used_dltensor_versioned");
             m->versioned = v;
             out->lost = (v->flags & PTO_DL_FLAG_IS_COPIED) != 0;
         }
+    } else if (!PyCapsule_IsValid(capsule, "dltensor")) {
+        PyErr_Format(
+            PyExc_ValueError,
+            "%s: __dlpack__ of argument %zd did not return a new capsule of DLPack, but %R", who,
+            index, capsule);
+        return false;
     } else {
         pto_dl_managed *d = PyCapsule_GetPointer(capsule, "dltensor");
-        if (!d) {
-            return false;
-        }
-        s = pto_dlpack_import(d, &out->own);
+        pto_dl_managed known = *d;
+        dtype = replace_dtype(&known.tensor.dtype);
+        s = pto_dlpack_import(&known, &out->own);
         if (s == PTO_OK) {
             PyCapsule_SetName(capsule, "used_dltensor");
             m->dl = d;
         }
     }
     if (s != PTO_OK) {
-        error_raise(NULL, s, NULL, 0);
+        char detail[512] = "";
+        strncpy(detail, pto_error_detail(), sizeof detail - 1);
+        error_raise(NULL, pto_fail(s, "%s: argument %zd: %s", who, index, detail), NULL, 0);
         return false;
     }
     out->readonly = readonly;
+    out->dtype = dtype ? dtype : dtype_of_pto(out->own.dtype);
     return true;
 }
 
@@ -350,14 +436,13 @@ static bool from_dlpack(PyObject *object, Argument *out, const char *who, Py_ssi
         return false;
     }
     PyObject *capsule = export_capsule(object, m->arrival);
-    const bool good = capsule && import_capsule(capsule, m, out) &&
+    const bool good = capsule && import_capsule(capsule, m, out, who, index) &&
                       check_device(&out->own, on_gpu, number, who, index);
     Py_XDECREF(capsule);
     if (!good) {
         Py_DECREF(OBJECT(m));
         return false;
     }
-    out->dtype = dtype_of_pto(out->own.dtype);
     out->tensor = &out->own;
     out->keep = OBJECT(m);
     out->keep_is_new = true;
@@ -365,6 +450,12 @@ static bool from_dlpack(PyObject *object, Argument *out, const char *who, Py_ssi
 }
 
 /* ---- Any object ---- */
+
+/* A class has the attributes of its objects, but is none. */
+static bool has_dlpack(PyObject *object)
+{
+    return !PyType_Check(object) && PyObject_HasAttrString(object, "__dlpack__");
+}
 
 bool argument_of_other(PyObject *object, Argument *out, const char *who, Py_ssize_t index)
 {
@@ -377,17 +468,19 @@ bool argument_of_other(PyObject *object, Argument *out, const char *who, Py_ssiz
         /* falls through to the error: a scalar has no memory of its own */
     } else if (PyObject_CheckBuffer(object)) {
         return from_buffer(object, out, who, index);
-    } else if (PyObject_HasAttrString(object, "__dlpack__")) {
+    } else if (has_dlpack(object)) {
         return from_dlpack(object, out, who, index);
     }
     PyErr_Format(PyExc_TypeError,
-                 "%s: argument %zd is declared as an array, but %R is none: pass a NumPy array, a "
+                 "%s: argument %zd must be an array, but %R is none: pass a NumPy array, a "
                  "pto.Tensor, or an object with the buffer protocol or __dlpack__",
-                 who, index, (PyObject *)Py_TYPE(object));
+                 who, index, PyType_Check(object) ? object : (PyObject *)Py_TYPE(object));
     return false;
 }
 
-bool argument_is_array(PyObject *object)
+#define NESTED 3 /* lists inside of each other that are searched. A list may contain itself. */
+
+static bool is_array(PyObject *object, int depth)
 {
     if (PyFloat_CheckExact(object) || PyLong_CheckExact(object) || PyBool_Check(object) ||
         PyUnicode_Check(object) || PyBytes_Check(object) || object == Py_None) {
@@ -397,17 +490,23 @@ bool argument_is_array(PyObject *object)
         (!numpy_loaded() && numpy_load() && numpy_is_array(object))) {
         return true;
     }
-    if (PyList_CheckExact(object) || PyTuple_CheckExact(object)) {
-        const Py_ssize_t n = PySequence_Size(object);
-        for (Py_ssize_t i = 0; i < n; i++) {
-            PyObject *item = PyList_CheckExact(object) ? PyList_GetItem(object, i)
-                                                       : PyTuple_GetItem(object, i);
-            if (!PyList_Check(item) && !PyTuple_Check(item) && argument_is_array(item)) {
+    if (PyList_Check(object) || PyTuple_Check(object)) {
+        /* What an item is asked may run code of the program, which changes the list. */
+        for (Py_ssize_t i = 0; depth < NESTED && i < PySequence_Size(object); i++) {
+            PyObject *item = PySequence_GetItem(object, i);
+            const bool found = item && is_array(item, depth + 1);
+            Py_XDECREF(item);
+            if (found) {
                 return true;
             }
         }
+        PyErr_Clear();
         return false;
     }
-    return !numpy_is_scalar(object) &&
-           (PyObject_CheckBuffer(object) || PyObject_HasAttrString(object, "__dlpack__"));
+    return !numpy_is_scalar(object) && (PyObject_CheckBuffer(object) || has_dlpack(object));
+}
+
+bool argument_is_array(PyObject *object)
+{
+    return is_array(object, 0);
 }

@@ -6,6 +6,7 @@
  *     core.c       what is behind it: who may call, the GIL and signals during waits, life
  *     submit.c     rt.submit
  *     job.c        what a task keeps alive until it is complete
+ *     poison.c      memory that failed tasks were to write, until a new array may have it
  *     task.c       pto.Task
  *     site.c       file and line of a call
  *     wait.c       rt.wait, rt.sync, rt.read
@@ -14,7 +15,8 @@
  *     argument.c   an array, a buffer or a DLPack tensor becomes a pto_tensor
  *     arrival.c    memory of other libraries on a GPU: their work comes before ours
  *     tensor.c     pto.Tensor: tensors that were made before, managed ones among them
- *     kernel.c     pto.Kernel, and registering it
+ *     kernel.c     pto.Kernel
+ *     registry.c   the kernels of a runtime
  *     prototype.c  calling C functions by their prototype
  *     call.c       Python kernels: the GIL on workers, arguments as arrays, exceptions
  *     builtin.c    rearrange, fill and work requests as methods of a runtime
@@ -60,28 +62,48 @@ typedef struct Dtype {
     char numpy;        /* number of the type in NumPy; -1: NumPy does not have it */
     uint8_t bytes;
     pto_dtype as;
+    bool foreign; /* `as` is another type of that size: the library has none */
 } Dtype;
 
 const Dtype *dtype_of_name(const char *name);                       /* NULL: unknown */
 const Dtype *dtype_of_format(const char *format, Py_ssize_t bytes); /* NULL: unsupported */
 const Dtype *dtype_of_numpy(int number);                            /* NULL: unsupported */
 const Dtype *dtype_of_pto(pto_dtype dtype);
-const Dtype *
-dtype_of_object(PyObject *object); /* "f4", numpy.float32, float ...; sets an exception */
+
+/* Reads what a program gives as a dtype: "f4", numpy.float32, float ... If the table does not have it, *dtype is NULL,
+ * and *descr a NumPy dtype (a new reference) with elements of *bytes. false with an exception. */
+bool dtype_read(PyObject *object, const Dtype **dtype, PyObject **descr, int64_t *bytes);
 
 /* ---- A runtime ---- */
 
 typedef struct Job Job;
 
+/* Where an object that was submitted is in the registry. */
+typedef struct Recent {
+    PyObject *object; /* the registry has a reference; NULL: empty */
+    size_t place;
+} Recent;
+
+/* A kernel without work: its tasks only depend on others. */
+typedef struct Idle {
+    bool registered;
+    pto_kernel kernel;
+} Idle;
+
+#define RECENT 16
+
 /* The part of a runtime that kernels on workers see. It outlives the Python object if the object dies
  * inside of a kernel. */
 typedef struct Core {
     pto_runtime *rt; /* NULL: closed */
+    uint64_t number; /* of the runtimes of this process, from 1 on */
     unsigned long thread;
     atomic_bool
-        away;     /* the orchestrating thread does not hold the GIL: read by workers without it */
-    bool busy;    /* the orchestrating thread is in a call of the library */
-    bool closing; /* the runtime is being destroyed: no other thread may use it */
+        away;  /* the orchestrating thread does not hold the GIL: read by workers without it */
+    bool busy; /* the orchestrating thread is in a call of the library */
+    bool
+        closing; /* core_close is running: no other thread may use it, and only that call frees it */
+    bool orphan;          /* the Runtime died meanwhile: who called core_close frees the core */
     PyThreadState *saved; /* its state, while it does not hold the GIL; NULL: it does */
     bool released;        /* by begin_wait: end_wait takes it again */
     bool interrupted;     /* the hook has left an exception in the orchestrating thread */
@@ -92,11 +114,12 @@ typedef struct Core {
     pto_kernel arrival;   /* arrival.c */
     uint64_t asked_ms;    /* when signals were last checked */
     int process;
-    PyObject *kernels; /* dict: what was submitted -> registered, an index */
+    /* Kernels: registry.c */
     struct Registered *registered;
     size_t n_registered, room_registered;
-    PyObject *last_key; /* borrowed from the dict */
-    struct Registered *last;
+    PyObject *places;  /* dict: what was submitted -> its place in `registered` */
+    PyObject *handles; /* dict: identity of a kernel -> its handle, and the first such kernel */
+    Recent recent[RECENT];
     /* The failure that waits report is that of the task that was submitted first. So is the exception that
      * is kept: with any number of failures, in any order of execution. */
     PyObject *exception; /* NULL: none */
@@ -110,6 +133,14 @@ typedef struct Core {
     uint64_t job_mask;
     Job *spare; /* a list: small ones to use again */
     uint32_t n_spare;
+    /* Memory of failed tasks: poison.c */
+    unsigned c_failures; /* of C functions, in all runtimes, that this one knows of: prototype.c */
+    bool damaged;        /* a task has failed, as far as this side knows */
+    PyObject
+        *poisoned; /* dict: address -> what keeps memory that a bad task was to write; NULL: none */
+    Py_ssize_t sweep_in; /* submits until the next look at them */
+    Idle healer;
+    Idle joiner;       /* builtin.c */
     struct Core *next; /* list of all that are open: module.c */
 } Core;
 
@@ -160,6 +191,10 @@ static inline void core_back(Core *core)
 
 Core *core_new(const pto_config *config, bool explains); /* NULL with an exception */
 
+/* Submits a task without work that accesses one tensor. Its kernel is registered when it is first needed. */
+RARE pto_status core_submit_idle(Core *core, Idle *idle, const char *name, pto_param param,
+                                 pto_task *task, const char *file, int line);
+
 /* The status of a call that may have run kernels: PTO_INTERRUPTED if a signal handler raised
  * an exception in one of them. */
 static inline pto_status core_status(const Core *core, pto_status s)
@@ -177,7 +212,8 @@ static inline bool core_is_open(const Core *core)
  * code of the program stands between core_begin and core_end: that code could close the runtime. */
 bool core_enter(Core *core, const char *what);
 
-/* Destroys the runtime of a core, with all that its tasks hold. Returns the status. */
+/* Destroys the runtime of a core, with all that its tasks hold. Returns the status. Other threads run meanwhile, and so
+ * does what the end of an array runs: a caller that does not hold the Runtime looks at `orphan` afterwards. */
 pto_status core_close(Core *core, pto_ending ending);
 void core_free(Core *core);
 void core_free_later(Core *core); /* when no kernel of it runs on this thread any more */
@@ -206,6 +242,7 @@ typedef struct Kernel {
     PyObject_HEAD Style style;
     pto_worker_type type;
     char *name;
+    PyObject *text;     /* the name as a string, for tasks */
     PyObject *callable; /* of a Python function; keeps a library loaded else */
     void (*address)(void);
     char *declaration; /* for pto_kernel_declare; NULL: none */
@@ -222,7 +259,7 @@ typedef struct Kernel {
 /* A kernel as registered with one runtime. */
 typedef struct Registered {
     Kernel *kernel;
-    PyObject *key; /* what was submitted first; the dict of kernels has a reference */
+    PyObject *object; /* what was submitted */
     pto_kernel handle;
 } Registered;
 
@@ -231,13 +268,19 @@ extern PyTypeObject *kernel_type, *tensor_type, *task_type, *memory_type, *heap_
 
 PyObject *kernel_new(PyObject *module, PyObject *args, PyObject *kwargs);
 
-/* Finds what is submitted, and registers it if it is new; NULL with an exception. */
+/* Finds what is submitted, and registers it if it is new; NULL with an exception. The result is good until the
+ * next call. registry.c */
 Registered *kernel_find(Core *core, PyObject *object);
+int registry_visit(const Core *core, visitproc visit, void *arg);
+void registry_free(Core *core);
+extern PyObject *method_type; /* of bound methods: types.MethodType */
 
 /* Counts the registers that its arguments need; false with an exception if they are too many. */
 bool prototype_check(Kernel *kernel);
 
-/* The kernel function of prototypes; `user` is the Kernel. */
+/* The kernel function of prototypes; `user` is the Kernel. Counts failures: any thread writes, without order, because
+ * the library tells who has failed. */
+extern atomic_uint prototype_failures;
 pto_status kernel_call_prototype(const pto_call *call);
 
 /* ---- Arguments: argument.c ---- */
@@ -255,6 +298,12 @@ typedef struct Argument {
     bool lost; /* nobody else refers to the memory: a write to it would be lost */
 } Argument;
 
+/* Whether the tensor says what the elements are: C code that looks at its dtype then sees the right one. */
+static inline bool argument_tells_dtype(const Argument *argument)
+{
+    return argument->dtype && !argument->dtype->foreign;
+}
+
 /* Sets the tensor from a shape, and strides in bytes. Its storage is what the elements span. Elements of a
  * type that is not known become a dim of `bytes` more. Returns NULL, or what is wrong, for argument_refuse. */
 const char *argument_span(Argument *argument, char *data, int ndim, const Py_ssize_t *shape,
@@ -268,7 +317,7 @@ static inline bool argument_is_temporary(PyObject *object)
     return Py_REFCNT(object) == 1 && Py_Version < 0x030e0000;
 }
 
-/* Whether the object is an array of any kind, so that it needs an annotation. */
+/* Whether the object is an array of any kind, or a list with one, so that it needs an annotation. */
 bool argument_is_array(PyObject *object);
 
 /* ---- Tensors: tensor.c ---- */
@@ -363,7 +412,9 @@ struct Job {
         Job *next;      /* in the list of spare ones */
     };
     Core *core;
-    Kernel *kernel; /* the runtime has a reference */
+    Kernel *kernel; /* NULL: none. Borrowed until the job is held */
+    bool held;      /* the task was not complete when submit returned: the job has references */
+    pto_task task;  /* 0: of no use to poisoned_keep */
     uint64_t order; /* of a Python kernel: tasks submitted before it */
     uint32_t count; /* slots in use: all their fields are set */
     uint32_t room;
@@ -376,7 +427,19 @@ void jobs_free_spare(Core *core);
 bool job_reserve(Core *core);                    /* room for one more; sets an exception */
 void job_commit(Core *core, Job *job, bool one); /* after the submit. one: of one task */
 void jobs_release(Core *core);                   /* drops those that are complete */
-void slot_hold(Slot *slot);                      /* takes references to what is borrowed */
+int jobs_visit(const Core *core, visitproc visit, void *arg);
+void slot_hold(Slot *slot); /* takes references to what is borrowed */
+
+/* ---- Memory of failed tasks: poison.c ---- */
+
+/* What is known of Memory, which stands for memory of other libraries: argument.c */
+PyObject *
+memory_whole(PyObject *memory); /* of the owner, if it is of a memoryview: a new reference */
+void *memory_address(PyObject *memory);
+const Py_buffer *memory_owned(PyObject *memory); /* of an owner that nobody can use unseen; NULL */
+
+void poisoned_keep(Core *core, const Job *job); /* of a complete task, if that was bad */
+bool poisoned_sweep(Core *core);                /* before a submit; false with an exception */
 
 /* ---- Methods of pto.Runtime ---- */
 
@@ -405,17 +468,27 @@ PyObject *builtin_scatter(PyObject *self, PyObject *const *args, Py_ssize_t n);
 
 typedef struct Task {
     PyObject_HEAD pto_task task;
-    uint64_t order;   /* tasks submitted before it */
-    PyObject *kernel; /* a Kernel, or NULL */
+    uint64_t runtime;    /* number of its runtime */
+    uint64_t order;      /* tasks submitted before it */
+    PyObject *kernel;    /* its name. Not the Kernel: it may refer to what has the task */
+    const char *builtin; /* its name if `kernel` is NULL */
     const char *file;
     int line;
-    PyObject *accesses; /* for pto.explain: a tuple of (kind, Tensor); NULL: none */
+    PyObject *accesses; /* for pto.explain: a tuple of (index, kind, Tensor); NULL: none */
+    PyObject *after;    /* for pto.explain: a list of the orders of its after=; NULL: none */
 } Task;
 
-PyObject *task_new(pto_task task, uint64_t order, Kernel *kernel, const char *file, int line);
+PyObject *task_new(const Core *core, pto_task task, uint64_t order, Kernel *kernel,
+                   const char *file, int line);
+
+/* Adds an access to a list of them: for Task.accesses. false with an exception. */
+bool task_list_access(PyObject *list, Py_ssize_t index, char kind, const Argument *a);
+
+void task_forget(void); /* lets go of the task that would be used again */
 
 /* The file and line of the Python code that called (site.c). The name of the file lives for ever. */
 const char *where(int *line);
+const char *core_where(Core *core, int *line); /* after core_enter, which stays true */
 
 /* ---- Python kernels: call.c ---- */
 
@@ -424,12 +497,23 @@ bool call_is_inside(void);          /* this thread runs a kernel */
 bool call_prepare_heap(Core *core); /* before a Python kernel with managed arguments is submitted */
 int call_setup(void);
 
+/* A memoryview, for programs without NumPy, of memory that `base` keeps alive. Strides count elements; NULL: dense. */
+PyObject *view_make(const Dtype *dtype, int ndim, const int64_t *shape, const int64_t *strides,
+                    void *data, bool writable, PyObject *base);
+
 /* ---- NumPy: numpy_abi.c ---- */
 
 bool numpy_load(void);   /* whether NumPy is loaded and usable; cheap once it is known */
 bool numpy_loaded(void); /* the same, without a new attempt */
 bool numpy_is_array(PyObject *object);
+PyObject *
+numpy_owner(PyObject *object); /* the array that has the memory, borrowed; NULL: no array has */
 bool numpy_is_scalar(PyObject *object);
+bool numpy_is_bool(PyObject *object);    /* a scalar */
+bool numpy_is_swapped(PyObject *object); /* a dtype, with the bytes in the other order */
+
+/* The size of the elements of a dtype; false with an exception: they are none for a task. `who` has it. */
+bool numpy_size(PyObject *descr, const char *who, int64_t *bytes);
 
 /* Makes an array over memory that `base` keeps alive (a reference of the array's own), or with memory
  * of its own if `data` is NULL. Strides count elements. */
@@ -443,6 +527,9 @@ void *numpy_data(PyObject *array);
  * refused call. Returns NULL. */
 RARE PyObject *error_raise(Core *core, pto_status status, const char *file, int line);
 PyObject *error_setup(PyObject *module, PyObject *args);
+
+/* The text of a string, for as long as the object lives. `what` names it in messages. NULL with an exception. */
+const char *text_of(PyObject *object, const char *what);
 
 /* ---- BLAS ---- */
 PyObject *blas_kernel(PyObject *module, PyObject *args);

@@ -1,5 +1,6 @@
 /* builtin.c - operators that are built into the library, as methods of a runtime: rearrange, and the work
  * requests copy, fill, gather and scatter. */
+#include <math.h>
 #include <string.h>
 
 #include <pto/op.h>
@@ -9,12 +10,15 @@
 #include "binding.h"
 
 #define MOST 3
+#define PART_BYTES (1 << 20) /* a rearrange of no more is one task: pto/rearrange.h */
 
 /* The arrays of one call. The first is written. */
 typedef struct Arrays {
     Core *core;
     Job *job;
     Argument a[MOST];
+    Py_ssize_t n;
+    char kind; /* of the first: 'o' or 'u', as in Parameter */
     const char *who, *file;
     int line;
 } Arrays;
@@ -39,7 +43,7 @@ static bool check_dtypes(const Argument *a, const Argument *b, const char *who)
 static bool check_index(const Argument *a, const char *who)
 {
     const pto_dtype dtype = a->tensor->dtype;
-    if (dtype != PTO_INT32 && dtype != PTO_INT64) {
+    if (!argument_tells_dtype(a) || (dtype != PTO_INT32 && dtype != PTO_INT64)) {
         PyErr_Format(PyExc_TypeError, "%s: argument 2 is the index: it must be int32 or int64",
                      who);
         return false;
@@ -52,7 +56,13 @@ static bool begin(PyObject *self, Arrays *x, const char *who, PyObject *const *a
 {
     x->core = ((Runtime *)(void *)self)->core;
     x->who = who;
-    if (!core_enter(x->core, who)) {
+    x->n = arrays;
+    x->kind = 'o';
+    if (!core_enter(x->core, who) || (x->core->poisoned && !poisoned_sweep(x->core))) {
+        return false;
+    }
+    jobs_release(x->core);
+    if (!core_enter(x->core, who)) { /* letting go of arrays may have closed it */
         return false;
     }
     if (n != arrays + values) {
@@ -60,7 +70,6 @@ static bool begin(PyObject *self, Arrays *x, const char *who, PyObject *const *a
                      arrays + values, n);
         return false;
     }
-    jobs_release(x->core);
     if (!job_reserve(x->core) || !(x->job = job_new(x->core, NULL, arrays))) {
         return false;
     }
@@ -71,7 +80,10 @@ static bool begin(PyObject *self, Arrays *x, const char *who, PyObject *const *a
             job_free(x->job);
             return false;
         }
-        x->job->slots[i] = (Slot){.object = x->a[i].keep, .borrowed = !x->a[i].keep_is_new};
+        x->job->slots[i] = (Slot){.object = x->a[i].keep,
+                                  .kind = i == 0 ? 'o' : 'i',
+                                  .managed = x->a[i].tensor->owner != 0,
+                                  .borrowed = !x->a[i].keep_is_new};
         x->job->count++;
     }
     core_end(x->core);
@@ -87,7 +99,7 @@ static bool begin(PyObject *self, Arrays *x, const char *who, PyObject *const *a
         job_free(x->job);
         return false;
     }
-    x->file = where(&x->line);
+    x->file = core_where(x->core, &x->line);
     for (Py_ssize_t i = 0; i < arrays; i++) {
         pto_task task;
         if (!argument_arrives(&x->a[i])) {
@@ -97,22 +109,46 @@ static bool begin(PyObject *self, Arrays *x, const char *who, PyObject *const *a
         const pto_status s = arrival_submit(x->core, &x->a[i], true, &task, x->file, x->line);
         core_end(x->core);
         if (s != PTO_OK) {
-            job_commit(x->core, x->job, false); /* others may have been submitted */
             (void)error_raise(x->core, s, x->file, x->line);
+            job_commit(x->core, x->job, false); /* others may have been submitted */
             return false;
         }
     }
     return true;
 }
 
+/* For pto.explain: what the call accesses. */
+RARE static PyObject *accesses_of(const Arrays *x)
+{
+    PyObject *list = PyList_New(0);
+    for (Py_ssize_t i = 0; list && i < x->n; i++) {
+        if (!task_list_access(list, i, i == 0 ? x->kind : 'i', &x->a[i])) {
+            Py_CLEAR(list);
+        }
+    }
+    PyObject *tuple = list ? PyList_AsTuple(list) : NULL;
+    Py_XDECREF(list);
+    return tuple;
+}
+
+/* The task that was submitted last is the one that the program gets. core->submitted counts those before it. */
 static PyObject *finish(Arrays *x, pto_status s)
 {
-    core_end(x->core);
+    PyObject *made = NULL;
     s = core_status(x->core, s);
+    if (s == PTO_OK) {
+        x->job->task = pto_last_task(x->core->rt);
+        made = task_new(x->core, x->job->task, x->core->submitted, NULL, x->file, x->line);
+    } else {
+        (void)error_raise(x->core, s, x->file, x->line);
+    }
+    if (made) {
+        ((Task *)(void *)made)->builtin = x->who;
+        ((Task *)(void *)made)->accesses = x->core->explains ? accesses_of(x) : NULL;
+    }
+    core_end(x->core);
     job_commit(x->core, x->job, false); /* even if it failed: some parts may have been submitted */
-    return s == PTO_OK ? task_new(pto_last_task(x->core->rt), x->core->submitted - 1, NULL, x->file,
-                                  x->line)
-                       : error_raise(x->core, s, x->file, x->line);
+    return made;
 }
 
 static PyObject *submit_work(Arrays *x, pto_work *work)
@@ -121,15 +157,48 @@ static PyObject *submit_work(Arrays *x, pto_work *work)
     return finish(x, pto_submit_work_at(x->core->rt, work, NULL, x->file, x->line));
 }
 
+/* A large copy is several tasks. One more stands for all of them: it reads the whole destination, so it is
+ * complete when they are, and skipped if one of them is bad. */
 PyObject *builtin_rearrange(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     Arrays x;
     if (!begin(self, &x, "rearrange", args, n, 2, 0)) {
         return NULL;
     }
-    core_begin(x.core);
-    return finish(&x, pto_submit_rearrange_at(x.core->rt, x.a[0].tensor, x.a[1].tensor, PTO_VECTOR,
-                                              x.file, x.line));
+    Core *core = x.core;
+    uint64_t submitted = core->submitted;
+    core_begin(core);
+    pto_status s = pto_submit_rearrange_at(core->rt, x.a[0].tensor, x.a[1].tensor, PTO_VECTOR,
+                                           x.file, x.line);
+    if (x.a[0].tensor->storage_bytes > PART_BYTES) {
+        (void)pto_watermark(core->rt, &submitted);
+    }
+    if (s == PTO_OK && submitted - core->submitted > 1) {
+        pto_task task;
+        core->submitted = submitted;
+        s = core_submit_idle(core, &core->joiner, "all parts", pto_input(x.a[0].tensor), &task,
+                             x.file, x.line);
+    }
+    return finish(&x, s);
+}
+
+/* The task would fail. A copy of elements to where they are does nothing. */
+static pto_status check_apart(const pto_tensor *out, const pto_tensor *in)
+{
+    const uint64_t steps = (uint64_t)pto_tensor_numel(in);
+    pto_overlap_result result;
+    bool same = out->storage == in->storage && out->owner == in->owner && out->offset == in->offset;
+    for (int d = 0; same && d < out->ndim; d++) {
+        same = out->strides[d] == in->strides[d] || out->shape[d] == 1;
+    }
+    if (same) {
+        return PTO_OK;
+    }
+    const pto_status s = pto_tensor_overlaps_ex(
+        out, in, steps > PTO_OVERLAP_BUDGET ? steps : PTO_OVERLAP_BUDGET, &result);
+    return s == PTO_OK && result.yes
+               ? pto_fail(PTO_OVERLAP, "copy: the source shares bytes with the destination")
+               : PTO_OK; /* of what is wrong otherwise the library says more */
 }
 
 PyObject *builtin_copy(PyObject *self, PyObject *const *args, Py_ssize_t n)
@@ -155,7 +224,20 @@ PyObject *builtin_copy(PyObject *self, PyObject *const *args, Py_ssize_t n)
                                            .n_outputs = 1});
     }
     core_begin(x.core);
-    return finish(&x, pto_copy_at(x.core->rt, &out, &in, x.file, x.line));
+    pto_status s = alike ? check_apart(&out, &in) : PTO_OK;
+    s = s == PTO_OK ? pto_copy_at(x.core->rt, &out, &in, x.file, x.line) : s;
+    return finish(&x, s);
+}
+
+/* Whether a finite number has become infinite, as an element of few bits. */
+static bool became_infinite(const Dtype *d, double number, uint64_t bits)
+{
+    const uint64_t infinite = d->format == 'f'   ? 0x7f800000
+                              : d->format == 'e' ? 0x7c00
+                              : d->format == 'E' ? 0x7f80
+                                                 : 0x7ff0000000000000;
+    const uint64_t sign = 1ULL << (8 * d->bytes - 1);
+    return isfinite(number) && (bits & ~sign) == infinite;
 }
 
 /* The bits of a number as an element. */
@@ -164,8 +246,8 @@ static bool bits_of(const Argument *a, PyObject *value, uint64_t *bits)
     const Dtype *d = a->dtype;
     *bits = 0;
     if (!d || d->format == 'F') {
-        PyErr_SetString(PyExc_TypeError,
-                        "fill: elements of this dtype cannot be filled with a number");
+        PyErr_SetString(PyExc_TypeError, "fill: the elements are no integers or floats: submit a "
+                                         "kernel that does x[...] = value");
         return false;
     }
     if (d->format == '?') {
@@ -185,10 +267,18 @@ static bool bits_of(const Argument *a, PyObject *value, uint64_t *bits)
         }
         pto_status s = pto_tensor_init(&one, bits, sizeof *bits, d->as, 0, NULL, NULL, 0);
         s = s == PTO_OK ? pto_fill(&one, number) : s;
+        if (s == PTO_OK && became_infinite(d, number, *bits)) {
+            PyErr_Format(PyExc_OverflowError, "fill: %R does not fit into %s", value, d->name);
+            return false;
+        }
         return s == PTO_OK || (error_raise(NULL, s, NULL, 0), false);
     }
     PyObject *index = PyNumber_Index(value);
     if (!index) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError)) {
+            PyErr_Format(PyExc_TypeError, "fill: %R is no integer for elements of %s", value,
+                         d->name);
+        }
         return false;
     }
     const bool is_signed = strchr("bhiq", d->format) != NULL;
@@ -254,6 +344,7 @@ PyObject *builtin_scatter(PyObject *self, PyObject *const *args, Py_ssize_t n)
     if (!begin(self, &x, "scatter", args, n, 3, 0)) {
         return NULL;
     }
+    x.kind = 'u';
     const pto_tensor out = *x.a[0].tensor, in[] = {*x.a[1].tensor, *x.a[2].tensor};
     return submit_work(&x, &(pto_work){.opcode = PTO_WORK_SCATTER,
                                        .inputs = in,

@@ -19,12 +19,17 @@
 
 static _Thread_local PyThreadState *own_state; /* of a worker, while it does not hold the GIL */
 static _Thread_local int depth;                /* Python kernels that this thread runs now */
-static pthread_key_t leaving;
 
 /* ---- The GIL ---- */
 
-/* Runs on a worker that ends. (PyGILState_Release would not find the state: the C library has cleared
- * the thread-specific data of Python before.) */
+/* For destructors of thread-local variables in C++: the C library calls `end` when this thread ends, and before it
+ * clears the thread-specific data of pthread keys. Python's own is among that data. Without it Python does not
+ * know the state as that of this thread, and its debug allocators take the GIL for not held. */
+int __cxa_thread_atexit_impl(void (*end)(void *), void *argument, void *library);
+__attribute__((visibility("hidden"))) extern void *__dso_handle;
+
+/* Runs on a worker that ends. What is cleared may run code of the program, and that may call PyGILState_Ensure. Inside
+ * of the last PyGILState_Release it must not: so the state is ended by hand. */
 static void give_up_state(void *state)
 {
     own_state = NULL;
@@ -34,17 +39,25 @@ static void give_up_state(void *state)
     PyThreadState_Delete(state);
 }
 
+static PyObject *gc_collect; /* gc.collect: unlike PyGC_Collect it works after gc.disable(), too */
+
 static unsigned forks; /* that this process came from, since the module was loaded */
 
+static atomic_flag turn = ATOMIC_FLAG_INIT; /* take_turn */
+
+/* In a child there is one thread: nobody else has the turn. */
 static void count_fork(void)
 {
     forks++;
+    atomic_flag_clear_explicit(&turn, memory_order_relaxed);
 }
 
 int call_setup(void)
 {
-    const int bad = pthread_atfork(NULL, NULL, count_fork);
-    return bad ? bad : pthread_key_create(&leaving, give_up_state);
+    PyObject *module = PyImport_ImportModule("gc");
+    gc_collect = module ? PyObject_GetAttrString(module, "collect") : NULL;
+    Py_XDECREF(module);
+    return gc_collect ? pthread_atfork(NULL, NULL, count_fork) : -1;
 }
 
 /* A process that was forked inside of a kernel has a copy of this thread alone, and shares the memory in which
@@ -63,10 +76,9 @@ bool call_is_inside(void)
     return depth > 0;
 }
 
-/* Short kernels of several threads take turns here, spinning, before they take the GIL: a thread that waits
+/* Short kernels of several threads take turns, spinning, before they take the GIL: a thread that waits
  * for the GIL sleeps, and waking it takes longer than such a kernel. A kernel that is not short keeps the
  * turn for as long as it runs, and the others do not wait for it. */
-static atomic_flag turn = ATOMIC_FLAG_INIT;
 #define PROBES 200 /* before a thread goes to the GIL without its turn: about 25 microseconds */
 #define PAUSES 8   /* between two probes of the orchestrating thread */
 #define PAUSES_WORKER                                                                              \
@@ -139,7 +151,8 @@ static void drop_gil(Gil gil, bool has_turn)
     }
     if (gil == GIL_WORKER) {
         if (!own_state) {
-            pthread_setspecific(leaving, state);
+            /* Without memory for it the state is not freed. */
+            (void)__cxa_thread_atexit_impl(give_up_state, state, &__dso_handle);
         }
         own_state = state;
     }
@@ -196,7 +209,7 @@ typedef struct View {
     bool writable;
     Py_ssize_t bytes;
     Py_ssize_t shape[PTO_MAX_DIMS], strides[PTO_MAX_DIMS];
-    char format[2];
+    char format[3];
 } View;
 
 static int view_getbuffer(PyObject *self, Py_buffer *buffer, int flags)
@@ -237,26 +250,32 @@ static PyType_Slot view_slots[] = {
 PyType_Spec view_spec = {"pto._pto.View", sizeof(View), 0,
                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, view_slots};
 
-static PyObject *make_memoryview(const pto_arg *arg, const Dtype *dtype, bool writable,
-                                 PyObject *base)
+/* As the struct module writes it, and PEP 3118. bfloat16: its bits. */
+static void set_format(View *v)
+{
+    const char letter = v->dtype->format;
+    const char *format = letter == 'E' ? "H" : letter == 'F' ? "Zf" : (const char[]){letter, 0};
+    strcpy(v->format, format);
+}
+
+PyObject *view_make(const Dtype *dtype, int ndim, const int64_t *shape, const int64_t *strides,
+                    void *data, bool writable, PyObject *base)
 {
     View *v = PyObject_New(View, view_type);
     if (!v) {
         return NULL;
     }
-    v->base = base;
-    Py_XINCREF(base);
-    v->data = arg->data;
+    v->base = Py_NewRef(base);
+    v->data = data;
     v->dtype = dtype;
-    v->ndim = arg->ndim;
+    v->ndim = ndim;
     v->writable = writable;
     v->bytes = dtype->bytes;
-    v->format[0] = dtype->format == 'E' ? 'H' : dtype->format;
-    v->format[1] = 0;
-    for (int d = 0; d < arg->ndim; d++) {
-        v->shape[d] = arg->shape[d];
-        v->strides[d] = arg->strides[d] * dtype->bytes;
-        v->bytes *= arg->shape[d];
+    set_format(v);
+    for (int d = ndim - 1; d >= 0; d--) {
+        v->shape[d] = shape[d];
+        v->strides[d] = strides ? strides[d] * dtype->bytes : v->bytes;
+        v->bytes *= shape[d];
     }
     PyObject *made = PyMemoryView_FromObject((PyObject *)(void *)v);
     Py_DECREF(v);
@@ -272,7 +291,7 @@ static PyObject *make_array(const pto_arg *arg, const Slot *slot, PyObject *base
         return numpy_make(slot->dtype, slot->descr, arg->ndim - (slot->descr ? 1 : 0), arg->shape,
                           arg->strides, arg->data, writable, base);
     }
-    return make_memoryview(arg, slot->dtype, writable, base);
+    return view_make(slot->dtype, arg->ndim, arg->shape, arg->strides, arg->data, writable, base);
 }
 
 /* A tuple of all arguments; NULL with an exception. */
@@ -296,12 +315,31 @@ static PyObject *make_values(const pto_call *call, Job *job)
     return values;
 }
 
-/* The number of a managed argument that something still refers to; -1: there is none. */
-static int64_t find_kept(const Job *job, PyObject *values)
+static bool is_managed_array(const Job *job, uint32_t i)
+{
+    return job->slots[i].kind != 's' && job->slots[i].managed;
+}
+
+/* A part of a memoryview refers to what the memoryview was made of, and not to the memoryview. So that stands in
+ * for it. The tuple is ours alone, or else what has it keeps all arguments. */
+static void strip_memoryviews(const Job *job, PyObject *values)
+{
+    for (uint32_t i = 0; i < job->count && Py_REFCNT(values) == 1; i++) {
+        PyObject *value = PyTuple_GetItem(values, i);
+        if (is_managed_array(job, i) && PyMemoryView_Check(value)) {
+            PyObject *view = PyObject_GetAttrString(value, "obj");
+            if (!view || PyTuple_SetItem(values, i, view) < 0) {
+                PyErr_Clear();
+            }
+        }
+    }
+}
+
+static int64_t find_referred(const Job *job, PyObject *values)
 {
     for (uint32_t i = 0; i < job->count; i++) {
-        if (job->slots[i].kind != 's' && job->slots[i].managed &&
-            Py_REFCNT(PyTuple_GetItem(values, i)) > 1) {
+        if (is_managed_array(job, i) &&
+            (Py_REFCNT(PyTuple_GetItem(values, i)) > 1 || Py_REFCNT(values) > 1)) {
             return i;
         }
     }
@@ -310,16 +348,70 @@ static int64_t find_kept(const Job *job, PyObject *values)
 
 /* ---- Failures ---- */
 
-/* Whether the handler of a signal raised the exception, while this thread ran a kernel. */
-static bool is_from_signal(PyObject *error)
+/* An exception for the program: the call that waits raises it. Takes the reference. */
+static void keep_for_program(Core *core, PyObject *error)
+{
+    if (core->caught) {
+        Py_DECREF(error);
+    } else {
+        core->caught = error;
+    }
+}
+
+/* The exception that is set, which is set no more; NULL: none. */
+static PyObject *fetch(void)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace) {
+        PyException_SetTraceback(value, trace);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return value;
+}
+
+/* Whether the handler of a signal raised the exception, while this thread, the orchestrating one, ran a kernel. A
+ * handler may also raise while that is found out. */
+static bool is_from_signal(Core *core, PyObject *error)
 {
     PyObject *module = PyImport_ImportModule("pto._errors");
-    PyObject *answer = module ? PyObject_CallMethod(module, "_from_signal", "O", error) : NULL;
+    PyObject *answer = module ? PyObject_CallMethod(module, "_from_signal", "(O)", error) : NULL;
     const bool yes = answer == Py_True;
     Py_XDECREF(module);
     Py_XDECREF(answer);
-    PyErr_Clear();
+    PyObject *raised = fetch();
+    if (raised) {
+        keep_for_program(core, raised);
+    }
     return yes;
+}
+
+/* What describing an exception has raised: nothing, an error in its __str__, or Ctrl-C. */
+static void sort_out(Core *core, bool orchestrates)
+{
+    PyObject *raised = fetch();
+    if (!raised) {
+        return;
+    }
+    if (orchestrates &&
+        (!PyErr_GivenExceptionMatches(raised, PyExc_Exception) || is_from_signal(core, raised))) {
+        keep_for_program(core, raised);
+    } else {
+        Py_DECREF(raised);
+    }
+}
+
+/* An attribute that is text, or str(object) without a name; NULL without an exception. */
+static PyObject *text_for(Core *core, bool orchestrates, PyObject *object, const char *name)
+{
+    PyObject *text = name ? PyObject_GetAttrString(object, name) : PyObject_Str(object);
+    if (text && !PyUnicode_AsUTF8AndSize(text, NULL)) {
+        Py_CLEAR(text);
+    }
+    sort_out(core, orchestrates);
+    return text;
 }
 
 /* The exception that is set becomes the failure of the task. */
@@ -327,35 +419,68 @@ static pto_status fail_with_exception(const Job *job, pto_task task)
 {
     Core *core = job->core;
     const bool orchestrates = PyThread_get_thread_ident() == core->thread;
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    if (trace) {
-        PyException_SetTraceback(value, trace);
+    if (!PyErr_Occurred()) {
+        PyErr_SetString(PyExc_SystemError, "the kernel failed without an exception");
     }
-    if (orchestrates && !core->caught && value && is_from_signal(value)) {
-        core->caught = Py_NewRef(value); /* it is for the program: the call that waits raises it */
+    PyObject *error = fetch();
+    if (orchestrates && !core->caught && is_from_signal(core, error)) {
+        keep_for_program(core, Py_NewRef(error));
     }
-    if (value && (!core->exception || job->order < core->exception_order)) {
+    core->damaged = true;
+    if (!core->exception || job->order < core->exception_order) {
         PyObject *later = core->exception;
-        core->exception = Py_NewRef(value);
+        core->exception = Py_NewRef(error);
         core->exception_task = task;
         core->exception_order = job->order;
         Py_XDECREF(later);
     }
-    PyObject *name = type ? PyObject_GetAttrString(type, "__name__") : NULL;
-    PyObject *text = value ? PyObject_Str(value) : NULL;
-    const char *a = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    const char *b = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-    const pto_status s = pto_fail(PTO_KERNEL_FAILED, "%.60s: %.180s", a ? a : "exception",
-                                  b ? b : "?");
+    PyObject *name = text_for(core, orchestrates, OBJECT(Py_TYPE(error)), "__name__");
+    PyObject *text = text_for(core, orchestrates, error, NULL);
+    const char *a = name ? PyUnicode_AsUTF8AndSize(name, NULL) : "exception";
+    const char *b = text ? PyUnicode_AsUTF8AndSize(text, NULL) : "?";
+    const pto_status s = pto_fail(PTO_KERNEL_FAILED, "%.60s: %.180s", a, b);
     Py_XDECREF(name);
     Py_XDECREF(text);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
-    PyErr_Clear();
+    Py_DECREF(error);
     return s;
+}
+
+/* ---- Views that a kernel keeps ---- */
+
+/* Collects garbage, unless another thread does so now. A list that refers to itself tells the two apart: it is garbage,
+ * so a collection finds at least one object. */
+static bool collect(void)
+{
+    PyObject *probe = PyList_New(0);
+    const bool good = probe && PyList_Append(probe, probe) == 0;
+    Py_XDECREF(probe);
+    PyObject *found = good ? PyObject_CallNoArgs(gc_collect) : NULL;
+    const bool done = found && PyObject_IsTrue(found) > 0;
+    Py_XDECREF(found);
+    PyErr_Clear(); /* without memory it tries again */
+    return done;
+}
+
+#define COLLECT_MOST 50 /* attempts, a millisecond apart, while another thread collects */
+
+/* The number of a managed argument that something still refers to; -1: there is none. What refers to it may be
+ * garbage that refers to itself. */
+static int64_t find_kept(const Job *job, PyObject *values)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    bool collected = false;
+    for (int i = 0;; i++) {
+        strip_memoryviews(job, values);
+        const int64_t kept = find_referred(job, values);
+        if (kept < 0 || collected || i == COLLECT_MOST) {
+            return kept;
+        }
+        collected = collect();
+        if (!collected) {
+            Py_BEGIN_ALLOW_THREADS nanosleep(&moment, NULL);
+            Py_END_ALLOW_THREADS
+        }
+    }
 }
 
 static pto_status run(Job *job, pto_task task, PyObject *values)
@@ -373,11 +498,7 @@ static pto_status run(Job *job, pto_task task, PyObject *values)
         return fail_with_exception(job, task);
     }
     Py_DECREF(result);
-    int64_t kept = find_kept(job, values);
-    if (kept >= 0) {
-        (void)PyGC_Collect(); /* it may be garbage that refers to itself */
-        kept = find_kept(job, values);
-    }
+    const int64_t kept = find_kept(job, values);
     if (kept >= 0) {
         PyErr_Format(
             PyExc_RuntimeError,
@@ -397,9 +518,15 @@ pto_status call_python(const pto_call *call)
     const Gil gil = take_gil(core, &has_turn);
     const unsigned before = forks;
     PyObject *values = make_values(call, job);
+    if (values) { /* nobody is to find it with gc.get_objects: that would look like a kept argument */
+        PyObject_GC_UnTrack(values);
+    }
     const pto_status s = run(job, call->task, values);
     if (forks != before) {
         end_child();
+    }
+    if (values && Py_REFCNT(values) > 1 && !PyObject_GC_IsTracked(values)) { /* C code keeps it */
+        PyObject_GC_Track(values);
     }
     Py_XDECREF(values);
     drop_gil(gil, has_turn);

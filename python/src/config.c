@@ -42,19 +42,23 @@ static const Option options[] = {
 
 static bool set_number(pto_config *config, const Option *o, PyObject *value)
 {
+    int overflow = 0;
     PyObject *index = PyNumber_Index(value);
-    const unsigned long long number = index ? PyLong_AsUnsignedLongLong(index) : 0;
+    const long long given = index ? PyLong_AsLongLongAndOverflow(index, &overflow) : -1;
     Py_XDECREF(index);
-    if (PyErr_Occurred()) {
-        PyErr_Clear();
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) {
+        return false; /* of the program */
+    }
+    if (overflow > 0 || (o->size == 4 && given > UINT32_MAX)) {
+        PyErr_Format(PyExc_OverflowError, "Runtime: %s=%R is too large", o->name, value);
+        return false;
+    }
+    if (given < 0) {
         PyErr_Format(PyExc_TypeError, "Runtime: %s must be a number that is not negative, not %R",
                      o->name, value);
         return false;
     }
-    if (o->size == 4 && number > UINT32_MAX) {
-        PyErr_Format(PyExc_OverflowError, "Runtime: %s=%R is too large", o->name, value);
-        return false;
-    }
+    const uint64_t number = (uint64_t)given;
     const uint32_t narrow = number == 0 && o->none ? UINT32_MAX : (uint32_t)number;
     const uint64_t wide = number == 0 && o->none ? UINT32_MAX : number;
     memcpy((char *)config + o->at, o->size == 4 ? (const void *)&narrow : (const void *)&wide,
@@ -64,7 +68,7 @@ static bool set_number(pto_config *config, const Option *o, PyObject *value)
 
 static bool set_place(pto_config *config, PyObject *value)
 {
-    const char *place = PyUnicode_AsUTF8AndSize(value, NULL);
+    const char *place = text_of(value, "Runtime: place");
     if (!place) {
         return false;
     }
@@ -89,15 +93,19 @@ static bool set_option(pto_config *config, bool *explains, PyObject *key, PyObje
         }
     }
     if (PyUnicode_CompareWithASCIIString(key, "trace") == 0) {
-        config->trace = PyUnicode_AsUTF8AndSize(value, NULL);
+        config->trace = text_of(value, "Runtime: trace");
         return config->trace != NULL;
     }
     if (PyUnicode_CompareWithASCIIString(key, "device") == 0) {
-        const char *name = PyUnicode_AsUTF8AndSize(value, NULL);
+        const char *name = text_of(value, "Runtime: device");
         const pto_status s = name ? pto_device_parse(name, &config->device) : PTO_OK;
         return name && (s == PTO_OK || (error_raise(NULL, s, NULL, 0), false));
     }
     if (PyUnicode_CompareWithASCIIString(key, "explain") == 0) {
+        if (!PyLong_Check(value) && !(numpy_load() && numpy_is_bool(value))) {
+            PyErr_Format(PyExc_TypeError, "Runtime: explain must be True or False, not %R", value);
+            return false;
+        }
         *explains = PyObject_IsTrue(value) > 0;
         return !PyErr_Occurred();
     }
@@ -116,6 +124,14 @@ bool config_read(PyObject *given, pto_config *config, bool *explains)
         if (!set_option(config, explains, key, value)) {
             return false;
         }
+    }
+    const char *place = config->place ? NULL : getenv("PTO_SCHEDULER");
+    if (place && strcmp(place, "process") == 0) {
+        PyErr_SetString(
+            PyExc_ValueError,
+            "Runtime: PTO_SCHEDULER=process: kernels of Python programs run in threads of "
+            "this process; unset the variable, or give place='inline'");
+        return false;
     }
     if (!config->inline_ns && !getenv("PTO_INLINE_NS")) {
         config->inline_ns = INLINE_NS;

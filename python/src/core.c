@@ -29,6 +29,14 @@ bool core_enter(Core *core, const char *what)
     return false;
 }
 
+const char *core_where(Core *core, int *line)
+{
+    core_begin(core); /* a frame is made: collecting garbage may run code of the program */
+    const char *file = where(line);
+    core_end(core);
+    return file;
+}
+
 /* Asked by the library during a wait, on the orchestrating thread, without the GIL. */
 static bool interrupt(void *user)
 {
@@ -77,12 +85,14 @@ Core *core_new(const pto_config *config, bool explains)
         return NULL;
     }
     Core *core = PyMem_Calloc(1, sizeof *core);
-    if (!core || !(core->kernels = PyDict_New()) ||
+    if (!core || !(core->places = PyDict_New()) || !(core->handles = PyDict_New()) ||
         !(core->jobs = PyMem_Malloc(64 * sizeof *core->jobs))) {
         core_free(core);
         PyErr_NoMemory();
         return NULL;
     }
+    static uint64_t number;
+    core->number = ++number;
     core->job_mask = 63;
     core->thread = PyThread_get_thread_ident();
     core->process = getpid();
@@ -103,39 +113,62 @@ Core *core_new(const pto_config *config, bool explains)
     return core;
 }
 
+static pto_status do_nothing(const pto_call *call)
+{
+    (void)call;
+    return PTO_OK;
+}
+
+pto_status core_submit_idle(Core *core, Idle *idle, const char *name, pto_param param,
+                            pto_task *task, const char *file, int line)
+{
+    if (!idle->registered) {
+        const pto_status s = pto_kernel_register(core->rt, name, PTO_VECTOR, do_nothing, NULL,
+                                                 &idle->kernel);
+        if (s != PTO_OK) {
+            return s;
+        }
+        idle->registered = true;
+    }
+    return pto_submit_task_at(core->rt, idle->kernel, PTO_KERNEL_TYPE, &param, 1, task, file, line);
+}
+
 pto_status core_close(Core *core, pto_ending ending)
 {
     pto_status s = PTO_OK;
+    char detail[1024] = "";
+    core->closing = true; /* before the GIL is released: rt.cancel and rt.stats see it */
     if (core->rt && core->process == getpid()) {
         /* A collector may close on any thread. No call is running then. */
         core->thread = PyThread_get_thread_ident();
-        core->closing = true; /* before the GIL is released: rt.cancel and rt.stats see it */
         core_leave(core);
         s = pto_runtime_destroy(&core->rt, ending);
+        strncpy(detail, pto_error_detail(), sizeof detail - 1);
         core_back(core);
         if (core->rt) {
             core->closing = false;
             return s;
         }
     }
+    task_forget();
     core->rt = NULL; /* a child of a fork leaves it alone: it has none of the threads */
     core_list_remove(core);
     while (core->job_tail != core->job_head) {
         job_free(core->jobs[core->job_tail++ & core->job_mask]);
     }
-    return s;
+    registry_free(core);
+    Py_CLEAR(core->poisoned);
+    core->closing = false;
+    return s == PTO_OK ? s : pto_fail(s, "%s", detail); /* what was freed may have failed, too */
 }
 
 void core_free(Core *core)
 {
     if (core) {
-        for (size_t i = 0; i < core->n_registered; i++) {
-            Py_DECREF(core->registered[i].kernel);
-        }
-        PyMem_Free(core->registered);
-        Py_XDECREF(core->kernels);
+        registry_free(core);
         Py_XDECREF(core->exception);
         Py_XDECREF(core->heap);
+        Py_XDECREF(core->poisoned);
         Py_XDECREF(core->caught);
         jobs_free_spare(core);
         PyMem_Free(core->jobs);
@@ -143,8 +176,13 @@ void core_free(Core *core)
     }
 }
 
-static int destroy_pending(void *core)
+static int destroy_pending(void *pending)
 {
+    Core *core = pending;
+    if (core->closing) { /* at exit */
+        core->orphan = true;
+        return 0;
+    }
     (void)core_close(core, PTO_CANCEL);
     core_free(core);
     return 0;
@@ -152,6 +190,10 @@ static int destroy_pending(void *core)
 
 void core_free_later(Core *core)
 {
+    if (core->closing) {
+        core->orphan = true;
+        return;
+    }
     if (call_is_inside() && core->rt) { /* a worker cannot wait for its own end */
         if (Py_AddPendingCall(destroy_pending, core) == 0) {
             return;

@@ -6,20 +6,20 @@
 /* Numbers of NumPy: its type enumeration, which belongs to its binary interface. long and long long
  * are both int64 here. */
 static const Dtype table[] = {
-    {"float32", "f4", "float", 'f', 11, 4, PTO_FLOAT32},
-    {"float64", "f8", "double", 'd', 12, 8, PTO_FLOAT64},
-    {"int32", "i4", "int32_t", 'i', 5, 4, PTO_INT32},
-    {"int64", "i8", "int64_t", 'q', 7, 8, PTO_INT64},
-    {"uint8", "u1", "uint8_t", 'B', 2, 1, PTO_UINT8},
-    {"bool", "b1", "bool", '?', 0, 1, PTO_BOOL},
-    {"float16", "f2", "_Float16", 'e', 23, 2, PTO_FLOAT16},
-    {"int16", "i2", "int16_t", 'h', 3, 2, PTO_INT16},
-    {"int8", "i1", "int8_t", 'b', 1, 1, PTO_INT8},
-    {"uint64", "u8", "uint64_t", 'Q', 8, 8, PTO_UINT64},
-    {"uint16", "u2", "uint16_t", 'H', 4, 2, PTO_INT16},
-    {"uint32", "u4", "uint32_t", 'I', 6, 4, PTO_INT32},
-    {"complex64", "c8", "float _Complex", 'F', 14, 8, PTO_INT64},
-    {"bfloat16", "bf16", "__bf16", 'E', -1, 2, PTO_BFLOAT16},
+    {"float32", "f4", "float", 'f', 11, 4, PTO_FLOAT32, false},
+    {"float64", "f8", "double", 'd', 12, 8, PTO_FLOAT64, false},
+    {"int32", "i4", "int32_t", 'i', 5, 4, PTO_INT32, false},
+    {"int64", "i8", "int64_t", 'q', 7, 8, PTO_INT64, false},
+    {"uint8", "u1", "uint8_t", 'B', 2, 1, PTO_UINT8, false},
+    {"bool", "b1", "bool", '?', 0, 1, PTO_BOOL, false},
+    {"float16", "f2", "_Float16", 'e', 23, 2, PTO_FLOAT16, false},
+    {"int16", "i2", "int16_t", 'h', 3, 2, PTO_INT16, false},
+    {"int8", "i1", "int8_t", 'b', 1, 1, PTO_INT8, false},
+    {"uint64", "u8", "uint64_t", 'Q', 8, 8, PTO_UINT64, false},
+    {"uint16", "u2", "uint16_t", 'H', 4, 2, PTO_INT16, true},
+    {"uint32", "u4", "uint32_t", 'I', 6, 4, PTO_INT32, true},
+    {"complex64", "c8", "float _Complex", 'F', 14, 8, PTO_INT64, true},
+    {"bfloat16", "bf16", "__bf16", 'E', -1, 2, PTO_BFLOAT16, false},
 };
 #define COUNT (sizeof table / sizeof *table)
 
@@ -110,7 +110,8 @@ static bool is_no_text(PyObject **text)
     return missing;
 }
 
-const Dtype *dtype_of_object(PyObject *object)
+/* An element type of the table: "f4", numpy.float32, float ... NULL, perhaps with an exception: none of them. */
+static const Dtype *find(PyObject *object)
 {
     PyObject *text = NULL;
     const Dtype *found = NULL;
@@ -131,12 +132,45 @@ const Dtype *dtype_of_object(PyObject *object)
     if (name && strlen(name) == (size_t)length) {
         found = dtype_of_name(strncmp(name, "torch.", 6) == 0 ? name + 6 : name);
     }
-    if (!found && !PyErr_Occurred()) {
-        PyErr_Format(
-            PyExc_TypeError,
-            "unknown dtype %R: use a name such as 'f4', 'float32' or 'i8', or a NumPy dtype",
-            object);
-    }
     Py_XDECREF(text);
     return found;
+}
+
+static PyObject *refuse(PyObject *object)
+{
+    return PyErr_Format(
+        PyExc_TypeError,
+        "unknown dtype %R: use a name such as 'f4', 'float32' or 'i8', or a NumPy dtype", object);
+}
+
+/* What NumPy takes an object for: a new reference. */
+static PyObject *ask_numpy(PyObject *object)
+{
+    PyObject *numpy = object == Py_None || !numpy_load()
+                          ? NULL
+                          : PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
+    PyObject *descr = numpy ? PyObject_CallMethod(numpy, "dtype", "(O)", object) : NULL;
+    PyObject *inner = descr ? PyObject_GetAttrString(descr, "subdtype") : NULL;
+    const bool good = inner == Py_None; /* else it stands for an array of its elements */
+    Py_XDECREF(inner);
+    if (good) {
+        return descr;
+    }
+    Py_XDECREF(descr);
+    if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception)) {
+        PyErr_Clear();
+        refuse(object);
+    }
+    return NULL;
+}
+
+bool dtype_read(PyObject *object, const Dtype **dtype, PyObject **descr, int64_t *bytes)
+{
+    *descr = NULL;
+    *dtype = numpy_is_swapped(object) ? NULL : find(object);
+    if (!*dtype && !PyErr_Occurred() && (*descr = ask_numpy(object)) &&
+        !numpy_size(*descr, "a managed tensor", bytes)) {
+        Py_CLEAR(*descr);
+    }
+    return *dtype || *descr;
 }

@@ -30,6 +30,8 @@ Job *job_new(Core *core, Kernel *kernel, Py_ssize_t most)
     }
     job->core = core;
     job->kernel = kernel;
+    job->held = false;
+    job->task = 0;
     job->count = 0;
     return job;
 }
@@ -37,6 +39,9 @@ Job *job_new(Core *core, Kernel *kernel, Py_ssize_t most)
 void job_free(Job *job)
 {
     Core *core = job->core;
+    if (job->held) {
+        Py_XDECREF(OBJECT(job->kernel));
+    }
     for (uint32_t i = 0; i < job->count; i++) {
         if (!job->slots[i].borrowed) {
             Py_XDECREF(job->slots[i].object);
@@ -84,17 +89,60 @@ bool job_reserve(Core *core)
     return core->job_head - core->job_tail <= core->job_mask || grow(core);
 }
 
+/* Whether any task has failed. Workers may know of it first. */
+static bool has_failed(Core *core)
+{
+    bool failed = false;
+    pto_failure failure;
+    return pto_get_failure(core->rt, &failed, &failure) == PTO_OK && failed;
+}
+
+/* The task is complete as its submit returns. A Python kernel that failed has said so (call.c), and a C function of
+ * a prototype is counted; of others only the library knows. */
+static void see_failure(Core *core, const Job *job)
+{
+    const unsigned failures = atomic_load_explicit(&prototype_failures, memory_order_relaxed);
+    if (failures != core->c_failures || !job->kernel || job->kernel->style == STYLE_CALL) {
+        core->c_failures = failures;
+        core->damaged = core->damaged || has_failed(core);
+    }
+}
+
+/* The task is complete. */
+static void end(Core *core, Job *job)
+{
+    if (core->damaged) {
+        poisoned_keep(core, job);
+    }
+    job_free(job);
+}
+
 void jobs_release(Core *core)
 {
     const uint64_t complete = pto_watermark(core->rt, &core->submitted);
+    core->damaged = core->damaged || (core->job_tail != core->job_head && has_failed(core));
     while (core->job_tail != core->job_head) {
         Job *oldest = core->jobs[core->job_tail & core->job_mask];
         if (oldest->until > complete) {
             break;
         }
         core->job_tail++; /* first: what is dropped may run code of the program */
-        job_free(oldest);
+        end(core, oldest);
     }
+}
+
+/* For the collector of garbage: the references of tasks that may not be complete. */
+int jobs_visit(const Core *core, visitproc visit, void *arg)
+{
+    for (uint64_t i = core->job_tail; i != core->job_head; i++) {
+        const Job *job = core->jobs[i & core->job_mask];
+        Py_VISIT(job->kernel);
+        for (uint32_t slot = 0; slot < job->count; slot++) {
+            Py_VISIT(job->slots[slot].object);
+            Py_VISIT(job->slots[slot].descr);
+        }
+    }
+    return 0;
 }
 
 void slot_hold(Slot *slot)
@@ -112,11 +160,14 @@ void job_commit(Core *core, Job *job, bool one)
     if (!one || core->job_tail == core->job_head) {
         const uint64_t complete = pto_watermark(core->rt, &core->submitted);
         if (complete == core->submitted) {
-            job_free(job);
+            see_failure(core, job);
+            end(core, job);
             return;
         }
     }
     job->until = core->submitted;
+    job->held = true;
+    Py_XINCREF(OBJECT(job->kernel));
     for (uint32_t i = 0; i < job->count; i++) {
         slot_hold(&job->slots[i]);
     }

@@ -1,4 +1,4 @@
-/* kernel.c - pto.Kernel: what can be submitted, and registering it with a runtime. */
+/* kernel.c - pto.Kernel: what can be submitted. */
 #include <string.h>
 
 #include "binding.h"
@@ -62,6 +62,7 @@ PyObject *kernel_new(PyObject *module, PyObject *args, PyObject *kwargs)
     k->style = (Style)style;
     k->type = (pto_worker_type)worker;
     k->name = copy_text(name);
+    k->text = PyUnicode_FromString(name);
     k->declaration = declaration ? copy_text(declaration) : NULL;
     k->callable = callable;
     Py_XINCREF(callable);
@@ -75,7 +76,7 @@ PyObject *kernel_new(PyObject *module, PyObject *args, PyObject *kwargs)
     k->count = (uint16_t)count;
     k->least = (uint16_t)(least < 0 ? count : least);
     k->parameters = PyMem_Calloc((size_t)count + 1, sizeof *k->parameters);
-    bool good = k->name && k->parameters;
+    bool good = k->name && k->text && k->parameters;
     for (Py_ssize_t i = 0; good && i < count; i++) {
         good = read_parameter(PyList_GetItem(parameters, i), &k->parameters[i]);
     }
@@ -109,6 +110,7 @@ static void kernel_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     (void)kernel_clear(self);
     PyMem_Free(k->name);
+    Py_XDECREF(k->text);
     PyMem_Free(k->declaration);
     PyMem_Free(k->parameters);
     PyObject_GC_Del(self);
@@ -125,7 +127,7 @@ static PyObject *kernel_repr(PyObject *self)
 static PyObject *get_name(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyUnicode_FromString(((Kernel *)(void *)self)->name);
+    return Py_NewRef(((Kernel *)(void *)self)->text);
 }
 
 static PyObject *get_function(PyObject *self, void *unused)
@@ -215,152 +217,3 @@ static PyType_Slot kernel_slots[] = {
 PyType_Spec kernel_spec = {
     "pto.Kernel", sizeof(Kernel), 0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, kernel_slots};
-
-/* ---- Registering ---- */
-
-/* Asks pto._kernel what is meant by a function. */
-static PyObject *resolve(PyObject *object)
-{
-    if (Py_TYPE(object) == kernel_type) {
-        Py_INCREF(object);
-        return object;
-    }
-    PyObject *module = PyImport_ImportModule("pto._kernel");
-    PyObject *kernel = module ? PyObject_CallMethod(module, "resolve", "O", object) : NULL;
-    Py_XDECREF(module);
-    if (kernel && Py_TYPE(kernel) != kernel_type) {
-        Py_DECREF(kernel);
-        PyErr_SetString(PyExc_TypeError, "pto._kernel.resolve did not return a kernel");
-        return NULL;
-    }
-    return kernel;
-}
-
-static pto_kernel_fn function_of(const Kernel *kernel)
-{
-    pto_kernel_fn fn = kernel->style == STYLE_PYTHON ? call_python : kernel_call_prototype;
-    if (kernel->style == STYLE_CALL) {
-        memcpy(&fn, &kernel->address, sizeof fn);
-    }
-    return fn;
-}
-
-static pto_status add_variants(Core *core, const Kernel *kernel, pto_kernel handle)
-{
-    PyObject *type, *variant;
-    Py_ssize_t at = 0;
-    pto_status s = PTO_OK;
-    while (s == PTO_OK && kernel->variants && PyDict_Next(kernel->variants, &at, &type, &variant)) {
-        s = pto_kernel_variant(core->rt, handle, (pto_device_type)PyLong_AsLong(type),
-                               function_of((Kernel *)(void *)variant), variant);
-    }
-    return s;
-}
-
-/* Python kernels of one name and type share a handle, since a task names its function itself (call_python). So a
- * program can make a function for every task. Returns the place where that handle is; NULL: it needs one of its own. */
-static PyObject *shared_key(const Kernel *kernel)
-{
-    return kernel->style == STYLE_PYTHON && !kernel->variants
-               ? Py_BuildValue("(is)", (int)kernel->type, kernel->name)
-               : NULL;
-}
-
-static bool find_shared(const Core *core, PyObject *key, pto_kernel *handle)
-{
-    PyObject *index = key ? PyDict_GetItemWithError(core->kernels, key) : NULL;
-    if (index) {
-        *handle = core->registered[PyLong_AsSize_t(index)].handle;
-    }
-    return index != NULL;
-}
-
-static pto_status register_kernel(Core *core, const Kernel *kernel, pto_kernel *handle)
-{
-    pto_status s = pto_kernel_register(core->rt, kernel->name, kernel->type, function_of(kernel),
-                                       (void *)(uintptr_t)kernel, handle);
-    if (s == PTO_OK) {
-        s = add_variants(core, kernel, *handle);
-    }
-    if (s == PTO_OK && kernel->declaration) {
-        s = pto_kernel_declare(core->rt, *handle, kernel->declaration);
-    }
-    return s;
-}
-
-static bool grow(Core *core)
-{
-    const size_t room = 2 * core->room_registered + 16;
-    Registered *all = PyMem_Realloc(core->registered, room * sizeof *all);
-    if (!all) {
-        PyErr_NoMemory();
-        return false;
-    }
-    core->registered = all;
-    core->room_registered = room;
-    core->last = NULL; /* may have moved */
-    core->last_key = NULL;
-    return true;
-}
-
-static Registered *add(Core *core, PyObject *object, Kernel *kernel)
-{
-    if (core->n_registered == core->room_registered && !grow(core)) {
-        return NULL;
-    }
-    Registered *made = &core->registered[core->n_registered];
-    kernel->registered = true;
-    PyObject *shared = shared_key(kernel);
-    const bool known = find_shared(core, shared, &made->handle);
-    const pto_status s = known ? PTO_OK : register_kernel(core, kernel, &made->handle);
-    PyObject *index = s == PTO_OK ? PyLong_FromSize_t(core->n_registered) : NULL;
-    const bool good = index && PyDict_SetItem(core->kernels, object, index) == 0 &&
-                      (known || !shared || PyDict_SetItem(core->kernels, shared, index) == 0);
-    Py_XDECREF(index);
-    Py_XDECREF(shared);
-    if (s != PTO_OK) {
-        error_raise(core, s, NULL, 0);
-    }
-    if (!good) {
-        return NULL;
-    }
-    made->kernel = kernel;
-    made->key = object;
-    Py_INCREF(OBJECT(kernel));
-    core->n_registered++;
-    return made;
-}
-
-Registered *kernel_find(Core *core, PyObject *object)
-{
-    if (core->last_key == object) {
-        return core->last;
-    }
-    core_begin(core); /* the hash and the signature of an object may be code of the program */
-    PyObject *index = PyDict_GetItemWithError(core->kernels, object);
-    Registered *found = NULL;
-    if (index) {
-        found = &core->registered[PyLong_AsSize_t(index)];
-    } else if (PyErr_Occurred()) {
-        PyObject *kernel = PyErr_ExceptionMatches(PyExc_TypeError)
-                               ? (PyErr_Clear(), resolve(object))
-                               : NULL;
-        if (kernel) { /* it has no hash */
-            Py_DECREF(kernel);
-            PyErr_Format(PyExc_TypeError,
-                         "submit: %R has no hash: submit what pto.kernel(it) returns",
-                         (PyObject *)Py_TYPE(object));
-        }
-    } else {
-        PyObject *kernel = resolve(object);
-        found = kernel ? add(core, object, (Kernel *)(void *)kernel) : NULL;
-        Py_XDECREF(kernel);
-    }
-    core_end(core);
-    /* An object that is only equal, such as a bound method, may die, and another one get its address. */
-    if (found && found->key == object) {
-        core->last = found;
-        core->last_key = object;
-    }
-    return found;
-}

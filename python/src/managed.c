@@ -3,6 +3,18 @@
 
 /* ---- Managed memory ---- */
 
+/* Elements of a type that is not in the table are a dim of bytes (Argument). */
+static bool add_bytes(int64_t *shape, int32_t *ndim, int64_t bytes)
+{
+    if (*ndim == PTO_MAX_DIMS) {
+        PyErr_Format(PyExc_ValueError, "%d dims of such a dtype: at most %d are possible", *ndim,
+                     PTO_MAX_DIMS - 1);
+        return false;
+    }
+    shape[(*ndim)++] = bytes;
+    return true;
+}
+
 static PyObject *make_tensor(PyObject *self, PyObject *args, PyObject *kwargs, bool now)
 {
     static char *words[] = {"shape", "dtype", "device", NULL};
@@ -19,27 +31,35 @@ static PyObject *make_tensor(PyObject *self, PyObject *args, PyObject *kwargs, b
         return NULL;
     }
     core_begin(core); /* numbers and dtypes may be objects of the program */
-    const Dtype *type = !tensor_read_shape(shape, sizes, &ndim) ? NULL
-                        : dtype                                 ? dtype_of_object(dtype)
-                                                                : dtype_of_name("f8");
+    const Dtype *type = dtype_of_name("f8");
+    PyObject *descr = NULL;
+    int64_t bytes = 0;
+    const bool good = tensor_read_shape(shape, sizes, &ndim) &&
+                      (!dtype || dtype_read(dtype, &type, &descr, &bytes)) &&
+                      (!descr || add_bytes(sizes, &ndim, bytes));
+    const char *file = good ? where(&line) : NULL;
     core_end(core);
-    if (!type) {
+    if (!good) {
+        Py_XDECREF(descr);
         return NULL;
     }
-    const char *file = where(&line);
+    const pto_dtype as = type ? type->as : PTO_UINT8;
     pto_status s = where_to ? pto_device_parse(where_to, &device) : PTO_OK;
     if (s == PTO_OK && now) {
         core_leave(core);
-        s = where_to ? pto_alloc_on_at(core->rt, device, type->as, ndim, sizes, &t, file, line)
-                     : pto_alloc_at(core->rt, type->as, ndim, sizes, &t, file, line);
+        s = where_to ? pto_alloc_on_at(core->rt, device, as, ndim, sizes, &t, file, line)
+                     : pto_alloc_at(core->rt, as, ndim, sizes, &t, file, line);
         core_back(core);
         s = core_status(core, s);
         (void)pto_watermark(core->rt, &core->submitted);
     } else if (s == PTO_OK) {
-        s = where_to ? pto_temp_on_at(core->rt, device, type->as, ndim, sizes, &t, file, line)
-                     : pto_temp_at(core->rt, type->as, ndim, sizes, &t, file, line);
+        s = where_to ? pto_temp_on_at(core->rt, device, as, ndim, sizes, &t, file, line)
+                     : pto_temp_at(core->rt, as, ndim, sizes, &t, file, line);
     }
-    return s == PTO_OK ? tensor_new(&t, type, NULL, NULL, false) : error_raise(core, s, file, line);
+    PyObject *made = s == PTO_OK ? tensor_new(&t, type, descr, NULL, false)
+                                 : error_raise(core, s, file, line);
+    Py_XDECREF(descr);
+    return made;
 }
 
 PyObject *runtime_temp(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -63,7 +83,7 @@ PyObject *runtime_release(PyObject *self, PyObject *object)
         PyErr_SetString(PyExc_TypeError, "release: a managed tensor is needed (rt.temp, rt.empty)");
         return NULL;
     }
-    const char *file = where(&line);
+    const char *file = core_where(core, &line);
     const pto_status s = pto_release_at(core->rt, &((Tensor *)(void *)object)->t, file, line);
     return s == PTO_OK ? Py_NewRef(Py_None) : error_raise(core, s, file, line);
 }
@@ -79,12 +99,13 @@ typedef struct Scope {
 
 static PyObject *scope_new(PyObject *runtime, uint32_t flags, PyObject *name)
 {
-    Scope *scope = PyObject_New(Scope, scope_type);
+    Scope *scope = PyObject_GC_New(Scope, scope_type);
     if (scope) {
         scope->runtime = Py_NewRef(runtime);
         scope->name = Py_XNewRef(name);
         scope->flags = flags;
         scope->depth = 0;
+        PyObject_GC_Track(scope);
     }
     return (PyObject *)(void *)scope;
 }
@@ -104,7 +125,7 @@ static PyObject *scope_enter(PyObject *self, PyObject *unused)
     if (!core_enter(core, "scope")) {
         return NULL;
     }
-    const char *file = where(&line);
+    const char *file = core_where(core, &line);
     const char *name = scope->name ? PyUnicode_AsUTF8AndSize(scope->name, NULL) : NULL;
     if (scope->name && !name) {
         return NULL;
@@ -136,7 +157,7 @@ static PyObject *scope_exit(PyObject *self, PyObject *args)
     if (!core_enter(core, "end of a scope")) {
         return NULL;
     }
-    const char *file = where(&line);
+    const char *file = core_where(core, &line);
     if (scope->depth == 0 ||
         scope->depth != depth_of(scope, core)) { /* the library would end the innermost one */
         return error_raise(
@@ -154,12 +175,21 @@ static PyObject *scope_exit(PyObject *self, PyObject *args)
     return s == PTO_OK ? Py_NewRef(Py_False) : error_raise(core, s, file, line);
 }
 
+/* There is no tp_clear: the runtime lets go of what it refers to, and with that ends a cycle. */
+static int scope_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((Scope *)(void *)self)->runtime);
+    return 0;
+}
+
 static void scope_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
     Py_XDECREF(((Scope *)(void *)self)->runtime);
     Py_XDECREF(((Scope *)(void *)self)->name);
-    PyObject_Free(self);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -170,12 +200,14 @@ static PyMethodDef scope_methods[] = {
 };
 static PyType_Slot scope_slots[] = {
     {Py_tp_dealloc, (void *)scope_dealloc},
+    {Py_tp_traverse, (void *)scope_traverse},
     {Py_tp_methods, scope_methods},
     {Py_tp_doc, "A scope, a boundary or a range of a runtime, for `with`."},
     {0, NULL},
 };
-PyType_Spec scope_spec = {"pto._pto.Scope", sizeof(Scope), 0,
-                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, scope_slots};
+PyType_Spec scope_spec = {
+    "pto._pto.Scope", sizeof(Scope), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, scope_slots};
 
 PyObject *runtime_scope(PyObject *self, PyObject *unused)
 {
@@ -191,9 +223,5 @@ PyObject *runtime_boundary(PyObject *self, PyObject *unused)
 
 PyObject *runtime_range(PyObject *self, PyObject *name)
 {
-    if (!PyUnicode_Check(name)) {
-        PyErr_SetString(PyExc_TypeError, "range: the name of a range is a string");
-        return NULL;
-    }
-    return scope_new(self, 0, name);
+    return text_of(name, "range: name") ? scope_new(self, 0, name) : NULL;
 }

@@ -7,6 +7,7 @@
 
 PyTypeObject *kernel_type, *tensor_type, *task_type, *memory_type, *heap_type, *scope_type,
     *runtime_type, *view_type;
+PyObject *method_type;
 extern PyType_Spec kernel_spec, tensor_spec, task_spec, memory_spec, heap_spec, scope_spec,
     runtime_spec, view_spec;
 
@@ -43,6 +44,17 @@ static void let_it_return(const Core *core)
     Py_END_ALLOW_THREADS
 }
 
+/* As runtimes that are collected do. Whatever it runs may let go of the Runtime, but not of the core. */
+static void warn_open(Core *core)
+{
+    core->closing = true;
+    if (PyErr_ResourceWarning(NULL, 1,
+                              "a pto.Runtime was open at exit: its tasks are cancelled; use `with "
+                              "pto.Runtime() as rt`, or rt.close()") < 0) {
+        PyErr_WriteUnraisable(NULL);
+    }
+}
+
 /* Called at exit, before the interpreter ends: workers must not run Python after that. */
 static PyObject *close_all(PyObject *module, PyObject *unused)
 {
@@ -57,7 +69,13 @@ static PyObject *close_all(PyObject *module, PyObject *unused)
         }
         core_list_remove(core);
         if (!ours || !core->busy) {
+            if (ours) {
+                warn_open(core);
+            }
             (void)core_close(core, PTO_CANCEL);
+            if (core->orphan) {
+                core_free(core);
+            }
         }
     }
     Py_RETURN_NONE;
@@ -93,11 +111,12 @@ static PyObject *overlaps(PyObject *module, PyObject *args)
     }
     pto_overlap_result result;
     const pto_status s = pto_tensor_overlaps_ex(a.tensor, b.tensor, 0, &result);
+    PyObject *answer = s == PTO_OK ? Py_BuildValue("(Os)", result.yes ? Py_True : Py_False,
+                                                   pto_overlap_stage_name(result.stage))
+                                   : error_raise(NULL, s, NULL, 0);
     argument_drop(&a);
     argument_drop(&b);
-    return s == PTO_OK ? Py_BuildValue("(Os)", result.yes ? Py_True : Py_False,
-                                       pto_overlap_stage_name(result.stage))
-                       : error_raise(NULL, s, NULL, 0);
+    return answer;
 }
 
 static PyObject *convert_trace(PyObject *module, PyObject *args)
@@ -153,6 +172,14 @@ static bool add_type(PyObject *module, PyTypeObject **type, PyType_Spec *spec, c
     return *type && PyModule_AddObjectRef(module, name, (PyObject *)*type) == 0;
 }
 
+static PyObject *find_method_type(void)
+{
+    PyObject *types = PyImport_ImportModule("types");
+    PyObject *type = types ? PyObject_GetAttrString(types, "MethodType") : NULL;
+    Py_XDECREF(types);
+    return type;
+}
+
 static int execute(PyObject *module)
 {
     if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
@@ -169,7 +196,8 @@ static int execute(PyObject *module)
         return -1;
     }
     PyObject *codes = statuses();
-    const bool good = codes && (runtime_type || call_setup() == 0) &&
+    const bool good = codes && (method_type || (method_type = find_method_type())) &&
+                      (runtime_type || call_setup() == 0) &&
                       add_type(module, &runtime_type, &runtime_spec, "Runtime") &&
                       add_type(module, &kernel_type, &kernel_spec, "Kernel") &&
                       add_type(module, &tensor_type, &tensor_spec, "Tensor") &&

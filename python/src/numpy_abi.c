@@ -13,6 +13,8 @@
 enum {
     API_VERSION = 0,
     API_ARRAY_TYPE = 2,
+    API_DESCR_TYPE = 3,
+    API_BOOL_TYPE = 8,
     API_GENERIC_TYPE = 10,
     API_DESCR_FROM_TYPE = 45,
     API_NEW_FROM_DESCR = 94,
@@ -44,7 +46,7 @@ typedef PyObject *(*new_fn)(PyTypeObject *type, PyObject *descr, int ndim, const
 
 static struct {
     bool usable, useless; /* useless: loaded, but with another layout */
-    PyTypeObject *array, *generic;
+    PyTypeObject *array, *descr_type, *generic, *truth;
     new_fn make;
     int (*set_base)(PyObject *array, PyObject *base);
     PyObject *descr[NUMBERS];
@@ -92,6 +94,20 @@ static bool is_as_expected(PyObject *modules)
     return good;
 }
 
+/* Whether another thread is in the middle of importing it, so that the functions that is_as_expected needs may be
+ * missing. */
+static bool is_importing(PyObject *modules)
+{
+    PyObject *module = PyDict_GetItemString(modules, "numpy");
+    PyObject *spec = module ? PyObject_GetAttrString(module, "__spec__") : NULL;
+    PyObject *flag = spec ? PyObject_GetAttrString(spec, "_initializing") : NULL;
+    const bool yes = flag && PyObject_IsTrue(flag) > 0;
+    Py_XDECREF(flag);
+    Py_XDECREF(spec);
+    PyErr_Clear();
+    return yes;
+}
+
 bool numpy_loaded(void)
 {
     return numpy.usable;
@@ -112,13 +128,15 @@ bool numpy_load(void)
         memcpy(&ask, &api[API_VERSION], sizeof ask);
         version = ask() >> 24;
         numpy.array = api[API_ARRAY_TYPE];
+        numpy.descr_type = api[API_DESCR_TYPE];
         numpy.generic = api[API_GENERIC_TYPE];
+        numpy.truth = api[API_BOOL_TYPE];
         memcpy(&numpy.make, &api[API_NEW_FROM_DESCR], sizeof numpy.make);
         memcpy(&numpy.set_base, &api[API_SET_BASE], sizeof numpy.set_base);
         PyObject *(*descr_of)(int);
         memcpy(&descr_of, &api[API_DESCR_FROM_TYPE], sizeof descr_of);
         numpy.usable = (version == 1 || version == 2) && is_as_expected(modules);
-        numpy.useless = !numpy.usable;
+        numpy.useless = !numpy.usable && !is_importing(modules);
         numpy_array = numpy.usable ? numpy.array : NULL;
         for (int i = 0; numpy.usable && i < NUMBERS; i++) {
             numpy.dtypes[i] = dtype_of_numpy(i);
@@ -134,9 +152,26 @@ bool numpy_is_array(PyObject *object)
     return numpy.usable && PyType_IsSubtype(Py_TYPE(object), numpy.array);
 }
 
+PyObject *numpy_owner(PyObject *object)
+{
+    while (object && numpy_is_array(object)) {
+        const ArrayLayout *a = (const ArrayLayout *)(void *)object;
+        if (a->flags & ARRAY_OWNS_DATA) {
+            return object;
+        }
+        object = a->base;
+    }
+    return NULL;
+}
+
 bool numpy_is_scalar(PyObject *object)
 {
     return numpy.usable && PyType_IsSubtype(Py_TYPE(object), numpy.generic);
+}
+
+bool numpy_is_bool(PyObject *object)
+{
+    return numpy.usable && Py_TYPE(object) == numpy.truth;
 }
 
 void *numpy_data(PyObject *array)
@@ -144,12 +179,19 @@ void *numpy_data(PyObject *array)
     return ((ArrayLayout *)(void *)array)->data;
 }
 
-/* A type that is not in the table: its elements become one more dim, of bytes. */
-static bool resolve_other(const ArrayLayout *a, Argument *out, const char *who, Py_ssize_t index,
-                          int64_t *bytes)
+bool numpy_is_swapped(PyObject *object)
 {
-    PyObject *size = PyObject_GetAttrString(a->descr, "itemsize");
-    PyObject *objects = PyObject_GetAttrString(a->descr, "hasobject");
+    if (!numpy_load() || !PyType_IsSubtype(Py_TYPE(object), numpy.descr_type)) {
+        return false;
+    }
+    const char order = ((const DescrLayout *)(void *)object)->byte_order;
+    return order != '=' && order != '|';
+}
+
+bool numpy_size(PyObject *descr, const char *who, int64_t *bytes)
+{
+    PyObject *size = PyObject_GetAttrString(descr, "itemsize");
+    PyObject *objects = PyObject_GetAttrString(descr, "hasobject");
     const bool bad = !size || !objects;
     *bytes = size ? PyLong_AsLongLong(size) : -1;
     const bool has = objects && PyObject_IsTrue(objects);
@@ -160,14 +202,25 @@ static bool resolve_other(const ArrayLayout *a, Argument *out, const char *who, 
     }
     if (has) {
         PyErr_Format(PyExc_TypeError,
-                     "%s: argument %zd has dtype object: tasks work on plain memory, not on Python "
-                     "objects; convert it, for example with .astype('f8')",
-                     who, index);
+                     "%s has dtype object: tasks work on plain memory, not on Python objects; "
+                     "convert it, for example with .astype('f8')",
+                     who);
         return false;
     }
     if (*bytes <= 0) {
-        PyErr_Format(PyExc_TypeError, "%s: argument %zd has dtype %R, whose elements have no bytes",
-                     who, index, a->descr);
+        PyErr_Format(PyExc_TypeError, "%s has dtype %R, whose elements have no bytes", who, descr);
+        return false;
+    }
+    return true;
+}
+
+/* A type that is not in the table: its elements become one more dim, of bytes. */
+static bool resolve_other(const ArrayLayout *a, Argument *out, const char *who, Py_ssize_t index,
+                          int64_t *bytes)
+{
+    char name[256];
+    PyOS_snprintf(name, sizeof name, "%s: argument %zd", who, index);
+    if (!numpy_size(a->descr, name, bytes)) {
         return false;
     }
     if (a->ndim >= PTO_MAX_DIMS) {
@@ -180,11 +233,14 @@ static bool resolve_other(const ArrayLayout *a, Argument *out, const char *who, 
     return true;
 }
 
-/* Whether an array of another type than ndarray can be used: a subclass may have a mask. */
+/* Whether an array of another type than ndarray can be used: a subclass may have a mask. Asked past __getattribute__:
+ * that of numpy.recarray finds fields. */
 static bool check_subclass(PyObject *array, const char *who, Py_ssize_t index)
 {
-    PyObject *mask = PyObject_GetAttrString(array, "mask");
+    PyObject *name = PyUnicode_FromString("mask");
+    PyObject *mask = name ? PyObject_GenericGetAttr(array, name) : NULL;
     PyErr_Clear();
+    Py_XDECREF(name);
     if (mask) {
         Py_DECREF(mask);
         PyErr_Format(PyExc_TypeError,

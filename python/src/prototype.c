@@ -59,6 +59,8 @@ static int64_t call_many(const Kernel *k, const int64_t *w, const double *f)
               f[1], f[2], f[3], f[4], f[5], f[6], f[7]);
 }
 
+atomic_uint prototype_failures;
+
 pto_status kernel_call_prototype(const pto_call *call)
 {
     const Kernel *k = call->user;
@@ -96,9 +98,11 @@ pto_status kernel_call_prototype(const pto_call *call)
     const int64_t result = few && !k->numbers ? call_words(k, w)
                            : few              ? call_few(k, w, f)
                                               : call_many(k, w, f);
-    return k->result == 'i' && (int32_t)result != 0
-               ? pto_fail(PTO_KERNEL_FAILED, "%s returned %d", k->name, (int)(int32_t)result)
-               : PTO_OK;
+    if (k->result != 'i' || (int32_t)result == 0) {
+        return PTO_OK;
+    }
+    atomic_fetch_add_explicit(&prototype_failures, 1, memory_order_relaxed);
+    return pto_fail(PTO_KERNEL_FAILED, "%s returned %d", k->name, (int)(int32_t)result);
 }
 
 bool prototype_check(Kernel *k)

@@ -28,7 +28,9 @@ static int runtime_init(PyObject *self, PyObject *args, PyObject *kwargs)
     return r->core ? 0 : -1;
 }
 
-/* Closes, if it is not closed. An exception that is set stays set. */
+/* Closes, if it is not closed. An exception that is set stays set. A collector of garbage calls this before it takes
+ * anything apart. If the runtime is closed later (core_free_later), what its tasks use is no garbage any more: the core
+ * refers to it, and the collector looks again. */
 static void runtime_finalize(PyObject *self)
 {
     Runtime *r = (Runtime *)(void *)self;
@@ -38,7 +40,7 @@ static void runtime_finalize(PyObject *self)
     }
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    if (core->process == getpid()) {
+    if (core->process == getpid() && !core->closing) {
         if (PyErr_ResourceWarning(
                 self, 1,
                 "a pto.Runtime was not closed: its tasks are cancelled; use `with "
@@ -55,14 +57,14 @@ static int runtime_traverse(PyObject *self, visitproc visit, void *arg)
 {
     const Core *core = ((Runtime *)(void *)self)->core;
     Py_VISIT(Py_TYPE(self));
-    if (core) {
-        Py_VISIT(core->kernels);
-        Py_VISIT(core->exception);
-        for (size_t i = 0; i < core->n_registered; i++) {
-            Py_VISIT(core->registered[i].kernel);
-        }
+    if (!core) {
+        return 0;
     }
-    return 0;
+    Py_VISIT(core->exception);
+    Py_VISIT(core->caught);
+    Py_VISIT(core->poisoned);
+    const int found = jobs_visit(core, visit, arg);
+    return found ? found : registry_visit(core, visit, arg);
 }
 
 static int runtime_clear(PyObject *self)
@@ -87,14 +89,32 @@ static void runtime_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* Waits, then destroys. A wait can be interrupted; then the rest is cancelled. */
-static PyObject *close_waiting(Core *core)
+/* Destroys after a failure; the exception that is set stays set. */
+static PyObject *close_failed(Core *core)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    (void)core_close(core, PTO_CANCEL);
+    PyErr_Restore(type, value, trace);
+    return NULL;
+}
+
+/* Raises the error that scopes are open, with the place of one. */
+static PyObject *refuse_scopes(Core *core, const char *file, int line)
+{
+    const pto_status s = pto_runtime_destroy(&core->rt, PTO_WAIT); /* does nothing but say so */
+    return error_raise(core, s, file, line);
+}
+
+/* Waits, then destroys. A wait can be interrupted; then the rest is cancelled. With open scopes it refuses, or, if
+ * `always`, reports them in the end. */
+static PyObject *close_waiting(Core *core, bool always)
 {
     int line;
-    const char *file = where(&line);
-    if (pto_get_scope_depth(core->rt) > 0) {
-        const pto_status s = pto_runtime_destroy(&core->rt, PTO_WAIT); /* says which */
-        return error_raise(core, s, file, line);
+    const char *file = core_where(core, &line);
+    const bool scopes = pto_get_scope_depth(core->rt) > 0;
+    if (scopes && !always) {
+        return refuse_scopes(core, file, line);
     }
     core_leave(core);
     pto_status s = pto_wait(core->rt);
@@ -102,11 +122,11 @@ static PyObject *close_waiting(Core *core)
     s = core_status(core, s);
     if (s != PTO_OK) {
         error_raise(core, s, file, line);
-        PyObject *type, *value, *trace;
-        PyErr_Fetch(&type, &value, &trace);
-        (void)core_close(core, PTO_CANCEL);
-        PyErr_Restore(type, value, trace);
-        return NULL;
+        return close_failed(core);
+    }
+    if (scopes) {
+        (void)refuse_scopes(core, file, line);
+        return close_failed(core);
     }
     s = core_close(core, PTO_WAIT);
     if (s != PTO_OK) {
@@ -134,7 +154,7 @@ static PyObject *runtime_close(PyObject *self, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     if (!cancel) {
-        return close_waiting(core);
+        return close_waiting(core, false);
     }
     const pto_status s = core_close(core, PTO_CANCEL);
     return s == PTO_OK ? Py_NewRef(Py_None) : error_raise(NULL, s, NULL, 0);
@@ -166,7 +186,7 @@ static PyObject *runtime_exit(PyObject *self, PyObject *args)
         (void)core_close(core, PTO_CANCEL);
         Py_RETURN_FALSE;
     }
-    PyObject *done = core->process == getpid() ? close_waiting(core) : Py_NewRef(Py_None);
+    PyObject *done = core->process == getpid() ? close_waiting(core, true) : Py_NewRef(Py_None);
     if (!done) {
         return NULL;
     }
@@ -174,29 +194,37 @@ static PyObject *runtime_exit(PyObject *self, PyObject *args)
     Py_RETURN_FALSE;
 }
 
-/* For rt.trace: as before __init__, if nothing was submitted. */
-static PyObject *runtime_reset(PyObject *self, PyObject *unused)
+/* For rt.trace: as a new runtime with these options, if nothing was submitted. If there can be none, it stays as it
+ * is. */
+static PyObject *runtime_restart(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     Runtime *r = (Runtime *)(void *)self;
+    Core *old = r->core;
+    pto_config config = PTO_CONFIG_INIT;
+    bool explains = false;
     uint64_t submitted;
-    (void)unused;
-    if (!core_enter(r->core, "trace")) {
+    (void)args;
+    if (!core_enter(old, "trace")) {
         return NULL;
     }
-    (void)pto_watermark(r->core->rt, &submitted);
-    if (submitted || pto_get_scope_depth(r->core->rt)) {
+    (void)pto_watermark(old->rt, &submitted);
+    if (submitted || pto_get_scope_depth(old->rt) || old->ranges) {
         PyErr_SetString(
             PyExc_RuntimeError,
-            "trace: the runtime has tasks or open scopes already: call trace() right after it is "
-            "created, or create it with pto.Runtime(trace=...)");
+            "trace: the runtime has tasks, open scopes or ranges already: call trace() right after "
+            "it is created, or create it with pto.Runtime(trace=...)");
         return NULL;
     }
-    const pto_status s = core_close(r->core, PTO_CANCEL);
-    if (s != PTO_OK) {
-        return error_raise(NULL, s, NULL, 0);
+    core_begin(old); /* options may be objects of the program */
+    Core *new = config_read(kwargs, &config, &explains) ? core_new(&config, explains) : NULL;
+    core_end(old);
+    if (!new) {
+        return NULL;
     }
-    core_free(r->core);
-    r->core = NULL;
+    r->core = new;
+    (void)core_close(old,
+                     PTO_CANCEL); /* fails if it cannot write a trace of its own, which is empty */
+    core_free(old);
     Py_RETURN_NONE;
 }
 /* ---- Failures and checks ---- */
@@ -298,7 +326,7 @@ static PyMethodDef runtime_methods[] = {
     {"close", METHOD(runtime_close), METH_VARARGS | METH_KEYWORDS,
      "close($self, /, cancel=False)\n--\n\nWaits for all tasks, or cancels them, and ends the "
      "runtime."},
-    {"_reset", runtime_reset, METH_NOARGS, NULL},
+    {"_restart", METHOD(runtime_restart), METH_VARARGS | METH_KEYWORDS, NULL},
     {"__enter__", runtime_enter, METH_NOARGS, NULL},
     {"__exit__", runtime_exit, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -1,5 +1,6 @@
 /* submit.c - rt.submit: arguments become parameters, and these a task. */
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,14 +18,24 @@ static bool fits(long long value, const Dtype *d)
     return value <= high && value >= (bits == 8 * d->bytes || d->format == '?' ? 0 : -high - 1);
 }
 
+static bool put_float(double value, const Parameter *p, pto_param *out, const char *who,
+                      Py_ssize_t index)
+{
+    *out = pto_scalar_f64(value);
+    if (p->dtype && p->dtype->as == PTO_FLOAT32 && isfinite(value) && !isfinite((float)value)) {
+        PyErr_Format(PyExc_OverflowError, "%s: argument %zd does not fit into float32", who, index);
+        return false;
+    }
+    return true;
+}
+
 static bool read_scalar(PyObject *object, const Parameter *p, pto_param *out, const char *who,
                         Py_ssize_t index)
 {
     const bool wants_float = p->dtype &&
                              (p->dtype->as == PTO_FLOAT64 || p->dtype->as == PTO_FLOAT32);
     if (PyFloat_Check(object) && (wants_float || !p->dtype)) {
-        *out = pto_scalar_f64(PyFloat_AsDouble(object));
-        return true;
+        return put_float(PyFloat_AsDouble(object), p, out, who, index);
     }
     if (!wants_float &&
         (PyLong_Check(object) || (PyIndex_Check(object) && !argument_is_array(object)))) {
@@ -48,8 +59,7 @@ static bool read_scalar(PyObject *object, const Parameter *p, pto_param *out, co
     }
     if (!argument_is_array(object) && (wants_float || !p->dtype) && PyNumber_Check(object)) {
         const double value = PyFloat_AsDouble(object);
-        *out = pto_scalar_f64(value);
-        return !(value == -1 && PyErr_Occurred());
+        return !(value == -1 && PyErr_Occurred()) && put_float(value, p, out, who, index);
     }
     PyErr_Format(PyExc_TypeError, "%s: argument %zd must be %s, not %R", who, index,
                  wants_float ? "a number"
@@ -64,6 +74,12 @@ static int32_t dims_of(const Argument *a)
     return a->tensor->ndim - (a->descr ? 1 : 0);
 }
 
+/* A C function with the signature of pto/kernel.h that takes any dtype sees that of the tensor. */
+static bool takes_dtype(const Argument *a, const Parameter *p, const Kernel *k)
+{
+    return p->dtype ? p->dtype == a->dtype : k->style == STYLE_PYTHON || argument_tells_dtype(a);
+}
+
 RARE static bool refuse(const Argument *a, const Parameter *p, const Kernel *k, Py_ssize_t index)
 {
     if (p->kind != 'i' && a->readonly) {
@@ -75,9 +91,20 @@ RARE static bool refuse(const Argument *a, const Parameter *p, const Kernel *k, 
             "%s: argument %zd is a temporary copy, so nobody could ever see what the kernel "
             "writes to it: y[mask] and y.reshape(...) copy, slices such as y[1:5] do not",
             k->name, index);
-    } else if (p->dtype && p->dtype != a->dtype) {
-        PyErr_Format(PyExc_TypeError, "%s: argument %zd has dtype %s, but the kernel takes %s",
-                     k->name, index, a->dtype ? a->dtype->name : "other", p->dtype->name);
+    } else if (!takes_dtype(a, p, k)) {
+        PyObject *given = a->descr ? Py_NewRef(a->descr) : PyUnicode_FromString(a->dtype->name);
+        if (given && p->dtype) {
+            PyErr_Format(PyExc_TypeError,
+                         "%s: argument %zd has dtype %S, but the kernel takes %s: make the array "
+                         "with that dtype",
+                         k->name, index, given, p->dtype->name);
+        } else if (given) {
+            PyErr_Format(PyExc_TypeError,
+                         "%s: argument %zd has dtype %S, which pto/tensor.h does not have: the "
+                         "kernel would take it for another one; pass a view, such as x.view('u1')",
+                         k->name, index, given);
+        }
+        Py_XDECREF(given);
     } else if (p->ndim >= 0 && p->ndim != dims_of(a)) {
         PyErr_Format(PyExc_ValueError, "%s: argument %zd has %d dims, but the kernel takes %d",
                      k->name, index, dims_of(a), p->ndim);
@@ -93,8 +120,7 @@ RARE static bool refuse(const Argument *a, const Parameter *p, const Kernel *k, 
 
 static bool check_array(const Argument *a, const Parameter *p, const Kernel *k, Py_ssize_t index)
 {
-    const bool good = (p->kind == 'i' || (!a->readonly && !a->lost)) &&
-                      (!p->dtype || p->dtype == a->dtype) &&
+    const bool good = (p->kind == 'i' || (!a->readonly && !a->lost)) && takes_dtype(a, p, k) &&
                       (p->ndim < 0 || p->ndim == dims_of(a)) &&
                       (!p->dense || pto_tensor_is_contiguous(a->tensor));
     return good || refuse(a, p, k, index);
@@ -210,8 +236,24 @@ static bool check_count(const Kernel *k, Py_ssize_t n, PyObject *names)
     return (n >= k->least && (n <= k->count || k->variadic)) || refuse_count(k, n, names);
 }
 
+/* The keyword arguments of submit. */
+typedef struct Options {
+    pto_param *after;
+    size_t n_after;
+    PyObject *orders; /* a list of the orders of those tasks; NULL: nobody asks */
+    const char *label;
+} Options;
+
+static bool add_order(PyObject *orders, uint64_t order)
+{
+    PyObject *number = PyLong_FromUnsignedLongLong(order);
+    const bool good = number && PyList_Append(orders, number) == 0;
+    Py_XDECREF(number);
+    return good;
+}
+
 /* after=: a task, or a sequence of tasks. */
-static bool read_after(PyObject *after, pto_param **params, size_t *count)
+static bool read_after(PyObject *after, Options *o)
 {
     PyObject *list = PyObject_TypeCheck(after, task_type) ? PyList_New(1) : PySequence_List(after);
     if (!list) {
@@ -224,26 +266,22 @@ static bool read_after(PyObject *after, pto_param **params, size_t *count)
         Py_INCREF(after);
         PyList_SetItem(list, 0, after);
     }
-    *count = (size_t)PyList_Size(list);
-    *params = PyMem_Calloc(*count + 1, sizeof **params);
-    for (size_t i = 0; *params && i < *count; i++) {
+    o->n_after = (size_t)PyList_Size(list);
+    o->after = PyMem_Calloc(o->n_after + 1, sizeof *o->after);
+    for (size_t i = 0; o->after && i < o->n_after; i++) {
         PyObject *task = PyList_GetItem(list, (Py_ssize_t)i);
         if (!PyObject_TypeCheck(task, task_type)) {
             PyErr_SetString(PyExc_TypeError, "submit: after= takes a task, or a list of tasks");
             break;
         }
-        (*params)[i] = pto_after(((Task *)(void *)task)->task);
+        o->after[i] = pto_after(((Task *)(void *)task)->task);
+        if (o->orders && !add_order(o->orders, ((Task *)(void *)task)->order)) {
+            break;
+        }
     }
     Py_DECREF(list);
-    return *params ? !PyErr_Occurred() : (PyErr_NoMemory(), false);
+    return o->after ? !PyErr_Occurred() : (PyErr_NoMemory(), false);
 }
-
-/* The keyword arguments of submit. */
-typedef struct Options {
-    pto_param *after;
-    size_t n_after;
-    const char *label;
-} Options;
 
 RARE static bool read_options(PyObject *const *values, PyObject *names, Options *o)
 {
@@ -251,16 +289,11 @@ RARE static bool read_options(PyObject *const *values, PyObject *names, Options 
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *name = PyTuple_GetItem(names, i);
         if (PyUnicode_CompareWithASCIIString(name, "after") == 0) {
-            if (values[i] != Py_None && !read_after(values[i], &o->after, &o->n_after)) {
+            if (values[i] != Py_None && !read_after(values[i], o)) {
                 return false;
             }
         } else if (PyUnicode_CompareWithASCIIString(name, "label") == 0) {
-            if (values[i] != Py_None && !PyUnicode_Check(values[i])) {
-                PyErr_Format(PyExc_TypeError, "submit: label= takes a string, not %R",
-                             (PyObject *)Py_TYPE(values[i]));
-                return false;
-            }
-            if (values[i] != Py_None && !(o->label = PyUnicode_AsUTF8AndSize(values[i], NULL))) {
+            if (values[i] != Py_None && !(o->label = text_of(values[i], "submit: label="))) {
                 return false;
             }
         } else {
@@ -280,12 +313,9 @@ RARE static PyObject *accesses_of(const Request *q, const Kernel *k, Py_ssize_t 
         if (p->kind == 's') {
             continue;
         }
-        PyObject *tensor = tensor_new(a->tensor, a->dtype, a->descr, NULL, a->readonly);
-        PyObject *access = tensor ? Py_BuildValue("(nCN)", i, (int)p->kind, tensor) : NULL;
-        if (!access || PyList_Append(list, access) < 0) {
+        if (!task_list_access(list, i, p->kind, a)) {
             Py_CLEAR(list);
         }
-        Py_XDECREF(access);
     }
     PyObject *tuple = list ? PyList_AsTuple(list) : NULL;
     Py_XDECREF(list);
@@ -343,7 +373,7 @@ static pto_status submit(Core *core, pto_kernel kernel, Request *q, const Option
 PyObject *runtime_submit(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     Core *core = ((Runtime *)(void *)self)->core;
-    if (!core_enter(core, "submit")) {
+    if (!core_enter(core, "submit") || (core->poisoned && !poisoned_sweep(core))) {
         return NULL;
     }
     if (n < 1) {
@@ -357,7 +387,7 @@ PyObject *runtime_submit(PyObject *self, PyObject *const *args, Py_ssize_t n, Py
     Kernel *k = found->kernel;
     const pto_kernel handle = found->handle;
     Request q;
-    Options o = {NULL, 0, NULL};
+    Options o = {NULL, 0, NULL, NULL};
     n--;
     q.n_params = 0;
     q.arrivals = false;
@@ -377,7 +407,8 @@ PyObject *runtime_submit(PyObject *self, PyObject *const *args, Py_ssize_t n, Py
     if (!q.params || !q.arguments) {
         PyErr_NoMemory();
     } else if (read_arguments(&q, k, args + 1, n) &&
-               (!names || read_options(args + 1 + n, names, &o))) {
+               (!names || ((!core->explains || (o.orders = PyList_New(0))) &&
+                           read_options(args + 1 + n, names, &o)))) {
         const char *file = where(&line);
         Py_INCREF(self); /* code of the program may run while the GIL is released */
         pto_status s = q.arrivals ? submit_arrivals(core, &q, k, n, &o, file, line) : PTO_OK;
@@ -385,11 +416,13 @@ PyObject *runtime_submit(PyObject *self, PyObject *const *args, Py_ssize_t n, Py
             s = submit(core, handle, &q, &o, &task, file, line);
         }
         if (s == PTO_OK) {
-            made = task_new(task, core->submitted, k, file, line);
+            made = task_new(core, task, core->submitted, k, file, line);
             if (made && core->explains) {
                 ((Task *)(void *)made)->accesses = accesses_of(&q, k, n);
+                ((Task *)(void *)made)->after = Py_XNewRef(o.orders);
             }
             core_end(core); /* now: collecting garbage may have run code of the program */
+            q.job->task = task;
             job_commit(core, q.job, true);
             q.job = NULL;
             if (core->caught) {
@@ -414,8 +447,11 @@ PyObject *runtime_submit(PyObject *self, PyObject *const *args, Py_ssize_t n, Py
         free(q.arguments);
         PyMem_Free(q.params);
     }
-    if (o.after) {
+    if (names) {
         PyMem_Free(o.after);
+        Py_XDECREF(o.orders);
+    } else if (o.after) {
+        PyMem_Free(o.after); /* of arrivals */
     }
     return made;
 }

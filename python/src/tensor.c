@@ -14,10 +14,22 @@ static int32_t ndim_of(const Tensor *tensor)
     return tensor->t.ndim - (tensor_is_bytes(tensor) ? 1 : 0);
 }
 
+/* Memory of one that has died, for the next. Most slices are dropped at once. */
+static Tensor *spare;
+
+static Tensor *allocate(void)
+{
+    Tensor *made = spare;
+    spare = NULL;
+    return made ? (Tensor *)(void *)PyObject_Init(OBJECT(made), tensor_type)
+                : PyObject_GC_New(Tensor, tensor_type);
+}
+
+/* A collector looks at it only if its memory may lead back to it. A plain array does not. */
 PyObject *tensor_new(const pto_tensor *t, const Dtype *dtype, PyObject *descr, PyObject *keep,
                      bool readonly)
 {
-    Tensor *made = PyObject_New(Tensor, tensor_type);
+    Tensor *made = allocate();
     if (made) {
         made->t = *t;
         made->dtype = dtype;
@@ -26,17 +38,41 @@ PyObject *tensor_new(const pto_tensor *t, const Dtype *dtype, PyObject *descr, P
         made->readonly = readonly;
         Py_XINCREF(descr);
         Py_XINCREF(keep);
+        if (keep && Py_TYPE(keep) != numpy_array && PyObject_GC_IsTracked(keep)) {
+            PyObject_GC_Track(made);
+        }
     }
     return (PyObject *)(void *)made;
+}
+
+static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((Tensor *)(void *)self)->keep);
+    return 0;
+}
+
+static int tensor_clear(PyObject *self)
+{
+    Tensor *tensor = (Tensor *)(void *)self;
+    tensor->t.storage = NULL; /* any use of it is refused from now on */
+    tensor->t.storage_bytes = 0;
+    Py_CLEAR(tensor->keep);
+    return 0;
 }
 
 static void tensor_dealloc(PyObject *self)
 {
     Tensor *tensor = (Tensor *)(void *)self;
     PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
     Py_XDECREF(tensor->descr);
     Py_XDECREF(tensor->keep);
-    PyObject_Free(self);
+    if (spare) {
+        PyObject_GC_Del(self);
+    } else {
+        spare = tensor;
+    }
     Py_DECREF(type);
 }
 
@@ -61,23 +97,24 @@ bool tensor_read_shape(PyObject *object, int64_t *shape, int32_t *ndim)
         *ndim = 1;
         return !PyErr_Occurred();
     }
-    PyObject *list = PyUnicode_Check(object) ? NULL : PySequence_List(object);
-    if (!list) {
+    const bool is_text = PyUnicode_Check(object) || PyBytes_Check(object);
+    const Py_ssize_t n = is_text || !PySequence_Check(object) ? -1 : PySequence_Size(object);
+    if (n < 0) {
         PyErr_Format(PyExc_TypeError, "a shape is a number or a sequence of numbers, not %R",
                      (PyObject *)Py_TYPE(object));
         return false;
     }
-    const Py_ssize_t n = PyList_Size(list);
     if (n > PTO_MAX_DIMS) {
         PyErr_Format(PyExc_ValueError, "a shape of %zd dims: at most %d are possible", n,
                      PTO_MAX_DIMS);
     }
     for (Py_ssize_t i = 0; i < n && !PyErr_Occurred(); i++) {
-        PyObject *index = PyNumber_Index(PyList_GetItem(list, i));
+        PyObject *item = PySequence_GetItem(object, i);
+        PyObject *index = item ? PyNumber_Index(item) : NULL;
         shape[i] = index ? PyLong_AsLongLong(index) : -1;
+        Py_XDECREF(item);
         Py_XDECREF(index);
     }
-    Py_DECREF(list);
     *ndim = (int32_t)n;
     return !PyErr_Occurred();
 }
@@ -105,13 +142,20 @@ static bool index_one(const Tensor *tensor, pto_tensor *t, int32_t *dim, PyObjec
         pto_tensor view = *t;
         view.shape[*dim] = n;
         view.strides[*dim] *= n > 1 ? step : 1; /* a step beyond the end may be any number */
-        view.offset += n ? start * t->strides[*dim] : 0;
+        /* An empty tensor may have no memory to point to. */
+        if (n && pto_tensor_numel(&tensor->t)) {
+            view.offset += start * t->strides[*dim];
+        }
         view.kind = PTO_SHALLOW_VIEW;
         *t = view;
         (*dim)++;
         return true;
     }
-    PyObject *index = PyNumber_Index(key);
+    const bool is_mask = PyBool_Check(key) || numpy_is_bool(key);
+    PyObject *index = is_mask ? NULL : PyNumber_Index(key);
+    if (!index && PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) {
+        return false;
+    }
     if (!index) {
         PyErr_Format(PyExc_TypeError, "an index of a tensor is an integer, a slice or ..., not %R",
                      (PyObject *)Py_TYPE(key));
@@ -128,7 +172,6 @@ static bool index_one(const Tensor *tensor, pto_tensor *t, int32_t *dim, PyObjec
                      (long long)n);
         return false;
     }
-    (void)tensor;
     const pto_status s = pto_tensor_select(t, *dim, i < 0 ? i + n : i, t);
     if (s != PTO_OK) {
         PyErr_SetString(PyExc_IndexError, pto_error_detail());
@@ -154,8 +197,11 @@ static PyObject *tensor_getitem(PyObject *self, PyObject *key)
         given -= PyTuple_GetItem(keys, i) == Py_Ellipsis;
     }
     const int32_t ndim = ndim_of(tensor);
-    if (given > ndim || given < n - 1) {
+    if (given > ndim) {
         PyErr_Format(PyExc_IndexError, "%zd indices for a tensor of %d dims", given, ndim);
+        good = false;
+    } else if (given < n - 1) {
+        PyErr_SetString(PyExc_IndexError, "an index of a tensor has one ... at most");
         good = false;
     }
     for (Py_ssize_t i = 0; good && i < n; i++) {
@@ -227,10 +273,13 @@ static PyObject *tensor_reshape(PyObject *self, PyObject *args)
     if (!tensor_read_shape(given, shape, &ndim)) {
         return NULL;
     }
-    if (tensor_is_bytes(tensor)) {
-        PyErr_SetString(PyExc_TypeError,
-                        "a tensor of this dtype cannot be reshaped; reshape the array");
-        return NULL;
+    if (tensor_is_bytes(tensor)) { /* the dim of bytes stays */
+        if (ndim == PTO_MAX_DIMS) {
+            PyErr_Format(PyExc_ValueError, "%d dims of this dtype: at most %d are possible", ndim,
+                         PTO_MAX_DIMS - 1);
+            return NULL;
+        }
+        shape[ndim++] = tensor->t.shape[tensor->t.ndim - 1];
     }
     pto_tensor t;
     const pto_status s = pto_tensor_reshape(&tensor->t, ndim, shape, &t);
@@ -348,6 +397,8 @@ static PyMethodDef tensor_methods[] = {
 
 static PyType_Slot tensor_slots[] = {
     {Py_tp_dealloc, (void *)tensor_dealloc},
+    {Py_tp_traverse, (void *)tensor_traverse},
+    {Py_tp_clear, (void *)tensor_clear},
     {Py_tp_repr, (void *)tensor_repr},
     {Py_tp_getset, tensor_getset},
     {Py_tp_methods, tensor_methods},
@@ -359,5 +410,6 @@ static PyType_Slot tensor_slots[] = {
      "array."},
     {0, NULL},
 };
-PyType_Spec tensor_spec = {"pto.Tensor", sizeof(Tensor), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, tensor_slots};
+PyType_Spec tensor_spec = {
+    "pto.Tensor", sizeof(Tensor), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, tensor_slots};

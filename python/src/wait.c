@@ -1,13 +1,22 @@
 /* wait.c - waiting for tasks and for arrays, copies of results, and going on after a failure. */
 #include "binding.h"
 
-/* After a call that waited: what is complete is let go. */
+/* After a call that waited: what is complete is let go. The error comes first: what is let go may run code of the
+ * program, and what fails there has a detail, too. */
 static PyObject *waited(Core *core, pto_status s, const char *file, int line)
 {
+    PyObject *type, *value, *trace;
     core_back(core);
     s = core_status(core, s);
+    if (s != PTO_OK) {
+        core_begin(core);
+        (void)error_raise(core, s, file, line);
+        core_end(core);
+    }
+    PyErr_Fetch(&type, &value, &trace);
     jobs_release(core);
-    return s == PTO_OK ? Py_NewRef(Py_None) : error_raise(core, s, file, line);
+    PyErr_Restore(type, value, trace);
+    return s == PTO_OK ? Py_NewRef(Py_None) : NULL;
 }
 
 PyObject *runtime_wait(PyObject *self, PyObject *args)
@@ -27,7 +36,7 @@ PyObject *runtime_wait(PyObject *self, PyObject *args)
             (PyObject *)Py_TYPE(task));
         return NULL;
     }
-    const char *file = where(&line);
+    const char *file = core_where(core, &line);
     const pto_task handle = task ? ((Task *)(void *)task)->task : 0;
     core_leave(core);
     return waited(core, task ? pto_wait_task_at(core->rt, handle, file, line) : pto_wait(core->rt),
@@ -42,13 +51,16 @@ PyObject *runtime_sync(PyObject *self, PyObject *args)
     if (!core_enter(core, "sync")) {
         return NULL;
     }
-    const char *file = where(&line);
+    const char *file = core_where(core, &line);
     if (n == 0) {
         core_leave(core);
         return waited(core, pto_wait(core->rt), file, line);
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         Argument a;
+        if (i > 0 && !core_enter(core, "sync")) { /* letting go of arrays may have closed it */
+            return NULL;
+        }
         core_begin(core); /* it may run code of the program */
         const bool good = argument_of(PyTuple_GetItem(args, i), &a, "sync", i);
         core_end(core);
@@ -81,15 +93,11 @@ static PyObject *new_result(const Argument *a, void **memory, uint64_t *bytes)
         return array;
     }
     PyObject *plain = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)*bytes);
-    PyObject *view = plain ? PyMemoryView_FromObject(plain) : NULL;
-    PyObject *shape = view ? tensor_shape(a->tensor->shape, ndim, 1) : NULL;
-    const char format[2] = {a->dtype->format == 'E' ? 'H' : a->dtype->format, 0};
-    PyObject *cast = shape ? PyObject_CallMethod(view, "cast", "sO", format, shape) : NULL;
     *memory = plain ? PyByteArray_AsString(plain) : NULL;
+    PyObject *view = plain ? view_make(a->dtype, ndim, a->tensor->shape, NULL, *memory, true, plain)
+                           : NULL;
     Py_XDECREF(plain);
-    Py_XDECREF(view);
-    Py_XDECREF(shape);
-    return cast;
+    return view;
 }
 
 PyObject *runtime_read(PyObject *self, PyObject *object)
@@ -108,9 +116,11 @@ PyObject *runtime_read(PyObject *self, PyObject *object)
     if (!good) {
         return NULL;
     }
+    core_begin(core); /* so may a collector */
     const char *file = where(&line);
     PyObject *result = argument_arrives(&a) && !arrival_wait(&a) ? NULL
                                                                  : new_result(&a, &memory, &bytes);
+    core_end(core);
     if (result) {
         core_leave(core);
         PyObject *done = waited(core, pto_read_at(core->rt, a.tensor, memory, bytes, file, line),
@@ -136,5 +146,9 @@ PyObject *runtime_clear_error(PyObject *self, PyObject *unused)
     const pto_status s = pto_clear_error(core->rt);
     PyObject *done = waited(core, s, NULL, 0);
     Py_CLEAR(core->exception);
+    if (s == PTO_OK) { /* there is no poison any more */
+        core->damaged = false;
+        Py_CLEAR(core->poisoned);
+    }
     return done;
 }

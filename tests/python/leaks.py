@@ -27,10 +27,11 @@ rt = pto.Runtime(workers=1, explain=True)
 
 
 def submit():
-    task = rt.submit(f, x, y, "text", label="a label", after=rt.submit(f, y, x, None))
+    before = rt.submit(f, y, x, None)
+    task = rt.submit(f, x, y, "text", label="a label", after=before)
     rt.submit(nothing)
     rt.wait(task)
-    repr(task), task.kernel, task.file, task.line, pto.explain(task, task)
+    repr(task), task.kernel, task.file, task.line, pto.explain(before, task), pto.explain(before, rt.fill(y, 3))
 
 
 def views():

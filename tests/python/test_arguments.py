@@ -1,6 +1,8 @@
 """What can be an argument, what cannot, and for how long it lives."""
 
 import array
+import collections
+import contextlib
 import functools
 import gc
 import inspect
@@ -16,6 +18,11 @@ import pto
 @pto.kernel
 def put(b: pto.Out[np.ndarray], value):
     b[...] = value
+
+
+@pto.kernel
+def copy_to(a: pto.In[np.ndarray], b: pto.Out[np.ndarray]):
+    b[...] = a
 
 
 @pto.kernel
@@ -42,6 +49,21 @@ def test_read_keeps_the_order_of_elements(rt):
         t = rt.temp((2, 3), "f4")
         rt.submit(put, t, 7)
         assert rt.read(t).tolist() == [[7] * 3] * 2
+
+
+def test_capsules_that_are_none(rt):
+    class Theirs:
+        def __init__(self, capsule):
+            self.capsule = capsule
+
+        def __dlpack__(self):
+            return self.capsule
+
+    used = np.zeros(3).__dlpack__()
+    pto.tensor(Theirs(used))
+    for bad in (used, 3, None):
+        with pytest.raises(ValueError, match="copy_to: __dlpack__ of argument 1 did not return a new capsule"):
+            rt.submit(copy_to, np.zeros(3), Theirs(bad))
 
 
 def test_read_only_memory(rt):
@@ -175,12 +197,27 @@ def test_copies_between_dtypes_are_refused(rt):
 
 
 def test_unannotated_arrays_are_refused(rt):
-    y = np.zeros(3)
-    for bad in (np.ones(3), bytearray(3), pto.tensor(y), memoryview(b"abc"), [np.ones(2)], (np.ones(2),)):
+    Pair = collections.namedtuple("Pair", "a b")
+
+    class Items(list):
+        pass
+
+    y, seen = np.zeros(3), []
+
+    @pto.kernel
+    def note(value, y: pto.In[np.ndarray]):
+        seen.append(value)
+
+    for bad in (np.ones(3), bytearray(3), pto.tensor(y), memoryview(b"abc"), [np.ones(2)], (np.ones(2),), [1, [np.ones(2)]],
+                [[(1, y)]], Pair(1, y), Items([y])):
         with pytest.raises(TypeError, match="annotation"):
             rt.submit(put, y, bad)
-    for good in (1, 1.5, None, "text", b"bytes", np.float32(2), [1, 2], {"a": 1}, object()):
-        rt.submit(read, y, [])
+    itself = [1]
+    itself.append(itself)
+    for good in (1, 1.5, None, "text", b"bytes", np.float32(2), [1, [2]], itself, {"a": 1}, object()):
+        rt.submit(note, good, y)
+        rt.wait()
+        assert seen.pop() is good
     rt.submit(put, y, np.float32(2))
     rt.sync(y)
     assert y.tolist() == [2, 2, 2]
@@ -245,11 +282,93 @@ def test_dlpack(rt):
             rt.submit(put, bad, 0)
 
 
+@pytest.mark.parametrize("dtype", ["u2", "u4", "c8", "i4", "u1", "u8", "f2", "f4", "f8"])
+def test_dlpack_dtypes(rt, dtype):
+    """Those of arrays, also where the library has none."""
+    class Theirs:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+        def __dlpack__(self, stream=None):
+            return self.array.__dlpack__()
+
+    seen, x = [], np.arange(12).reshape(3, 4).astype(dtype)
+    x[x == 3] = x.dtype.type(-1) if dtype[0] == "c" else 250
+
+    @pto.kernel
+    def look(a: pto.In[np.ndarray], b: pto.InOut[np.ndarray]):
+        seen.append(a.copy())
+        b *= 2
+
+    before = x.copy()
+    rt.submit(look, Theirs(x[:, 1::2]), Theirs(x[::-1, 0]))
+    got = rt.read(Theirs(x))
+    before[:, 0] *= 2
+    assert got.dtype == x.dtype and (got == before).all() and (x == before).all()
+    assert seen[0].dtype == x.dtype and (seen[0] == x[:, 1::2]).all() and pto.tensor(Theirs(x)).dtype == x.dtype.name
+
+
 def test_subclasses(rt, tmp_path):
     mapped = np.memmap(tmp_path / "file", "f8", "w+", shape=(16,))
     rt.submit(put, mapped[4:8], 2)
     rt.sync(mapped)
     assert mapped.sum() == 8
+
+    class Marked(np.ndarray):
+        pass
+
+    marked = np.zeros(3).view(Marked)
+    rt.submit(put, marked, 2)
+    rt.sync(marked)
+    assert marked.tolist() == [2] * 3
+    marked.mask = np.ones(3, bool)
+    for masked in (marked, np.ma.zeros(3)):
+        with pytest.raises(TypeError, match="masked"):
+            rt.submit(put, masked, 2)
+    records = np.rec.array([(1, 2.0)], names="mask,b")  # a field of that name is no mask
+    rt.submit(put, records, (3, 4))
+    rt.sync(records)
+    assert records.tolist() == [(3, 4)]
+
+
+def test_numpy_is_imported_meanwhile(run_python):
+    """What was asked in the middle of the import of NumPy, on another thread, is asked again."""
+    run_python("""
+        import sys, threading
+        import pto
+
+        there, go_on = threading.Event(), threading.Event()
+
+        class Stop:
+            def find_spec(name, path, target=None):
+                if name.endswith(".numerictypes") and not there.is_set():
+                    there.set()
+                    go_on.wait()
+
+        @pto.kernel
+        def put(x: pto.InOut, kind):
+            x[0] = 7
+            assert type(x).__name__ == kind
+
+        sys.meta_path.insert(0, Stop)
+        importer = threading.Thread(target=lambda: __import__("numpy"))
+        importer.start()
+        there.wait()
+        with pto.Runtime(workers=1) as rt:
+            plain = bytearray(3)
+            rt.submit(put, plain, "memoryview")
+            rt.sync(plain)
+            go_on.set()
+            importer.join()
+            import numpy as np
+            x = np.zeros(2, "M8[s]").view("i8")
+            rt.submit(put, x, "ndarray")
+            rt.sync(x)
+            assert x[0] == 7 and type(rt.read(x)) is np.ndarray
+    """)
 
 
 def test_a_kept_view_of_an_array_is_fine(rt):
@@ -308,7 +427,31 @@ def test_views_of_tensors_at_the_limits():
             t.transpose(*dims)
     with pytest.raises(OverflowError):
         t.transpose(2 ** 64, 0)
+    with pytest.raises(IndexError, match="one ... at most"):
+        t[..., 0, ...]
     assert t.transpose(-1, -2).shape == (6, 4)
+
+
+@pytest.mark.parametrize("shape", [(4, 0), (0, 4), (3, 0, 5), (2, 3, 0), (0,), (4, 6), (2, 3, 4)])
+def test_slices_of_tensors_are_those_of_arrays(rt, shape):
+    """Of empty ones, too, which have no memory."""
+    rng = np.random.default_rng(1)
+    x = np.arange(np.prod(shape, dtype=int), dtype="f8").reshape(shape)
+    with rt.scope():
+        managed = [rt.empty(shape), rt.temp(shape), rt.temp(shape, "c16")]
+        for t in managed:
+            rt.submit(copy_to, x, t)
+        for _ in range(200):
+            key = []
+            for size in shape[:rng.integers(1, len(shape) + 1)]:
+                ends = sorted(rng.integers(0, size + 1, 2))
+                step = rng.choice([-3, -1, 1, 2])
+                key.append(slice(*ends, step) if step > 0 else slice(*ends[::-1], step))
+                if size and rng.random() < .3:
+                    key[-1] = int(rng.integers(-size, size))
+            for t in (pto.tensor(x), *managed):
+                part = t[tuple(key)]
+                assert part.shape == x[tuple(key)].shape and (rt.read(part) == x[tuple(key)]).all(), key
 
 
 def test_shapes_of_managed_tensors(rt):
@@ -389,7 +532,7 @@ def test_an_argument_that_calls_the_runtime():
 
 
 def test_numbers_dtypes_and_kernels_that_call_the_runtime():
-    """Objects of the program are asked for their value, name or hash in the middle of a call."""
+    """Objects of the program are asked for their value, name or signature in the middle of a call."""
     class Number:
         def __index__(self):
             call()
@@ -402,14 +545,6 @@ def test_numbers_dtypes_and_kernels_that_call_the_runtime():
         def name(self):
             call()
             return "float32"
-
-    class Callable:
-        def __hash__(self):
-            call()
-            return 1
-
-        def __call__(self):
-            pass
 
     class Signed:
         @property
@@ -429,7 +564,7 @@ def test_numbers_dtypes_and_kernels_that_call_the_runtime():
         with pto.Runtime(workers=1) as rt:
             call = functools.partial(make, rt)
             for use in (lambda: rt.fill(x, Number()), lambda: rt.temp(Number()), lambda: rt.temp((1, Number())),
-                        lambda: rt.empty(3, Type()), lambda: rt.submit(Callable()), lambda: rt.submit(Signed()),
+                        lambda: rt.empty(3, Type()), lambda: rt.submit(Signed()),
                         lambda: rt.submit(put, x, 1, after=tasks())):
                 with pytest.raises(pto.Error) as caught:
                     use()
@@ -461,3 +596,242 @@ def test_many_jobs_of_one_ring():
     assert [a.tolist() for a in arrays] == [[c] * 4 for c in counts]
     gc.collect()
     assert [sys.getrefcount(a) for a in arrays] == before
+
+
+def test_the_owner_runs_python_as_it_is_given_back(rt):
+    """A refused tensor is given back to its library, which may run Python. The error stays what it was."""
+    import ctypes
+
+    class Managed(ctypes.Structure):
+        _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32), ("dtype", ctypes.c_uint8 * 4),
+                    ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64),
+                    ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+    given_back = []
+    deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(given_back.append)
+    memory, shape = (ctypes.c_double * 8)(), (ctypes.c_int64 * 1)(8)
+    managed = Managed(ctypes.addressof(memory), (1, 0), 1, (2, 64, 1, 0), shape, None, 0, None, ctypes.cast(deleter, ctypes.c_void_p))
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+    class Theirs:
+        def __dlpack_device__(self):
+            return 2, 0  # it is not
+
+        def __dlpack__(self, stream=None):
+            return capsule(ctypes.addressof(managed), b"dltensor", None)
+
+    class Here(Theirs):
+        def __dlpack_device__(self):
+            return 1, 0
+
+    with pytest.raises((ValueError, pto.Error)):  # there may be no GPU
+        pto.tensor(Theirs())
+    managed.dtype[1] = 16  # half of a double is no type of a C function below
+    sink = pto.cfunc(ctypes.CFUNCTYPE(None)(lambda: None), "void f(const double[:])")
+    before = len(given_back)
+    with pytest.raises(TypeError, match="float16"):
+        rt.submit(sink, Here())
+    gc.collect()
+    assert len(given_back) == before + 1
+
+
+def test_capsules_of_all_kinds():
+    """Random tensors of another library, most of them wrong: errors, and each that is taken is given back once."""
+    import ctypes
+    rng, made, taken = __import__("random").Random(5), [], []
+
+    class Tensor(ctypes.Structure):
+        _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                    ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+                    ("byte_offset", ctypes.c_uint64)]
+
+    class Legacy(ctypes.Structure):
+        _fields_ = [("tensor", Tensor), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+    class Versioned(ctypes.Structure):
+        _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+                    ("flags", ctypes.c_uint64), ("tensor", Tensor)]
+
+    deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(taken.append)
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    memory = np.zeros(4000)
+    odd = [0, -1, 2 ** 31, 2 ** 62, 2 ** 63 - 1, -2 ** 63]
+
+    def some(usual, *others):
+        return rng.choice(others) if rng.random() < .06 else usual
+
+    class Theirs:
+        def __init__(self):
+            n = some(rng.randrange(4), 8, 9, -1, 1000)
+            sizes = [some(rng.randrange(1, 5), *odd) for _ in range(max(n, 0))]
+            steps = [some(rng.choice([1, 2, 7, -3, 0]), *odd) for _ in range(max(n, 0))]
+            arrays = [(ctypes.c_int64 * len(x))(*x) for x in (sizes, steps)]
+            self.device = some((1, 0), (3, 0), (0, 0), (-1, 0), (2, 0), (1, -1), (10, 1), (1, 5))
+            self.versioned = rng.random() < .5
+            tensor = Tensor(some(memory.ctypes.data + 16000, 0, 3), some(self.device, (1, 0), (2, 0)), n, some(2, 0, 1, 4, 5, 6, 255),
+                            some(64, 8, 32, 0, 1, 4, 12, 128), some(1, 0, 2, 65535), some(ctypes.addressof(arrays[0]), None),
+                            some(ctypes.addressof(arrays[1]), None), some(0, 8, 3, 2 ** 40, 2 ** 64 - 1))
+            pointer = ctypes.cast(deleter, ctypes.c_void_p)
+            self.managed = (Versioned(some(1, 0, 2, 99), some(0, 1, 99), None, pointer, some(0, 1, 2, 2 ** 64 - 1), tensor) if self.versioned
+                            else Legacy(tensor, None, pointer))
+            self.arrays = arrays
+            made.append(self)
+
+        def __dlpack_device__(self):
+            return some(self.device, None, (), (1,), ("a", "b"), (2 ** 80, 0), [1, 0])
+
+        def __dlpack__(self, **_):
+            if rng.random() < .03:
+                raise rng.choice([TypeError, KeyError, BufferError, AttributeError])("no")
+            name = b"dltensor_versioned" if self.versioned else b"dltensor"
+            return some(capsule(ctypes.addressof(self.managed), some(name, b"x", b"used_dltensor"), None), None, 3, self)
+
+    @pto.kernel
+    def look(a: pto.In):
+        assert a.ndim <= 8
+
+    good = 0
+    with pto.Runtime(workers=1) as rt:
+        for _ in range(3000):
+            try:
+                rng.choice([lambda x: rt.submit(look, x), rt.sync, pto.tensor])(Theirs())
+                good += 1
+            except (pto.Error, TypeError, ValueError, BufferError, KeyError, AttributeError):
+                pass
+        with contextlib.suppress(pto.Error):  # NumPy refuses some empty arrays
+            rt.wait()
+        rt.clear_error()
+        del look
+    gc.collect()
+    assert good > 300 and good <= len(taken) == len(set(taken))
+    assert set(taken) <= {ctypes.addressof(x.managed) for x in made}
+
+
+def test_shapes_that_are_no_sequences(rt):
+    class Endless:
+        def __len__(self):
+            return 10 ** 12
+
+        def __getitem__(self, i):
+            return 1
+
+    for bad in (range(10 ** 9), Endless()):
+        with pytest.raises(ValueError, match="at most 8"):
+            rt.temp(bad)
+    for bad in ({2: 3}, {2}, b"ab", __import__("itertools").count(), np.array(3)):
+        with pytest.raises(TypeError, match="a sequence"):
+            rt.temp(bad)
+
+
+def test_an_index_that_is_none():
+    class Raises:
+        def __index__(self):
+            raise KeyError("mine")
+
+    t = pto.tensor(np.zeros((4, 4)))
+    with pytest.raises(KeyError, match="mine"):
+        t[Raises()]
+    for mask in (True, False, (0, True), np.True_):  # NumPy takes them for masks
+        with pytest.raises(TypeError, match="index"):
+            t[mask]
+
+
+def test_a_collector_that_closes_the_runtime():
+    """Collecting garbage may run code of the program in the middle of a call, which cannot close the runtime then."""
+    class Closes:
+        def __init__(self, rt):
+            self.itself, self.rt = self, rt
+
+        def __del__(self):
+            try:
+                self.rt.close(cancel=True)
+            except pto.Error:
+                pass
+
+    x = np.zeros(4)
+    threshold = gc.get_threshold()
+    for call in (lambda rt: rt.wait(), lambda rt: rt.sync(x, x), lambda rt: rt.read(x), lambda rt: rt.fill(x, 1), lambda rt: rt.temp(3),
+                 lambda rt: rt.scope().__enter__(), lambda rt: rt.submit(put, x, 1), lambda rt: rt.close(), lambda rt: rt.clear_error(),
+                 lambda rt: rt.copy(x, x.copy()), lambda rt: rt.range("a").__enter__(), lambda rt: rt.release(x), lambda rt: rt.stats()):
+        rt = pto.Runtime(workers=1)
+        rt.submit(put, x, 1)
+        gc.collect()
+        try:
+            Closes(rt)
+            gc.set_threshold(1)
+            call(rt)
+        except (ValueError, TypeError, pto.Error):
+            pass
+        finally:
+            gc.set_threshold(*threshold)
+        gc.collect()
+        rt.close(cancel=True)
+
+
+@pytest.mark.parametrize("make, shape", [(lambda c: (c.c_double * 3)(), (3,)), (lambda c: ((c.c_double * 3) * 2)(), (2, 3)),
+                                         (lambda c: (c.c_double * 0)(), (0,)), (lambda c: c.c_double(), ())])
+def test_ctypes(rt, make, shape):
+    """ctypes exports buffers without strides."""
+    import ctypes
+    memory = make(ctypes)
+    t = pto.tensor(memory)
+    assert t.shape == shape and t.dtype == "float64" and (0 in shape or t.strides == np.asarray(memory).strides)
+    rt.submit(put, memory, 3)
+    rt.sync(memory)
+    assert np.asarray(memory).tolist() == np.full(shape, 3.0).tolist()
+
+
+def test_a_class_is_no_array(rt):
+    """A class of arrays has __dlpack__, but its objects are the arrays."""
+    class Tensor:
+        def __dlpack__(self):
+            raise AssertionError
+
+    got = []
+
+    def kernel(x: pto.InOut[np.ndarray], kind):
+        got.append(kind)
+
+    x = np.zeros(1)
+    for kind in (np.ndarray, Tensor, [np.ndarray], np.float32):
+        rt.submit(kernel, x, kind)
+        rt.wait()
+        assert got.pop() is kind
+        for call in (lambda: rt.submit(kernel, kind, 1), lambda: rt.sync(kind), lambda: pto.tensor(kind)):
+            with pytest.raises(TypeError, match="must be an array, but <class"):
+                call()
+
+
+def test_a_list_that_changes_while_it_is_inspected(rt):
+    class Evil:
+        def __getattr__(self, name):
+            items.clear()
+            raise AttributeError(name)
+
+    @pto.kernel
+    def use(b: pto.InOut[np.ndarray], what):
+        b += len(what)
+
+    x, items = np.ones(2), [Evil(), 1, 2, 3]
+    rt.submit(use, x, items)
+    rt.sync(x)
+    assert x.tolist() == [1, 1] and not items
+
+
+def test_a_field_of_a_packed_record(rt):
+    """Its strides cannot be described, and the error says what to do, also for an output."""
+    @pto.kernel
+    def put_field(records: pto.InOut[np.ndarray], value):
+        records["b"][...] = value
+
+    fields = [("a", "i1"), ("b", "f8")]
+    packed, aligned = np.zeros(3, fields), np.zeros(3, np.dtype(fields, align=True))
+    for call in (lambda: rt.submit(put, packed["b"], 1), lambda: pto.tensor(packed["b"]), lambda: rt.fill(packed["b"], 1)):
+        with pytest.raises(ValueError, match="pass the array of records and take the field in the kernel.*align=True"):
+            call()
+    rt.submit(put_field, packed, 2)
+    rt.submit(put, aligned["b"], 3)
+    rt.wait()
+    assert packed["b"].tolist() == [2] * 3 and aligned["b"].tolist() == [3] * 3 and not packed["a"].any()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pto
@@ -32,6 +33,20 @@ def test_tutorial(tmp_path, monkeypatch):
             exec(code, names)
     assert (tmp_path / "run.html").stat().st_size > 10000
     assert "<iframe" in names["timeline"]._repr_html_()
+
+
+@pytest.mark.parametrize("system", ["", "dask"])
+def test_coming_from(system, run_python):
+    """The programs of the page print the same number."""
+    if system:
+        pytest.importorskip(system)
+    text = (root / "docs" / "python-coming-from.md").read_text()
+    block = re.search(rf"^```python{' ' * bool(system)}{system}\n(.*?)^```", text, re.M | re.S).group(1)
+    x = np.zeros(8002)
+    x[1:-1] = np.arange(8000) % 100
+    for _ in range(10):
+        x[1:-1] = (x[:-2] + x[1:-1] + x[2:]) / 3
+    assert run_python(block).stdout == f"{x.sum():.6f}\n"
 
 
 @pytest.mark.parametrize("name, arguments", [("heat", ["130", "6"]), ("cholesky", ["300", "64"]), ("decoder", ["6"])])
@@ -128,4 +143,4 @@ def test_help():
     text = pydoc.plain(pydoc.render_doc(pto.Runtime))
     for name in public(dir(pto.Runtime)):
         assert re.search(rf"^ \|  {name}\b", text, re.M), name
-    assert "_adopt" not in text and "_reset" not in text and "Base of" not in text
+    assert "_adopt" not in text and "_restart" not in text and "Base of" not in text

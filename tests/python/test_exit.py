@@ -1,5 +1,7 @@
 """Processes: fork, the end of the interpreter, subinterpreters."""
 
+import os
+
 import pytest
 
 
@@ -62,6 +64,39 @@ def test_exit_with_running_tasks(run_python):
         """)
 
 
+@pytest.mark.parametrize("what", ["always", "error", "ignore"])
+@pytest.mark.parametrize("closed", [False, True])
+def test_exit_warns_of_open_runtimes(run_python, what, closed):
+    done = run_python(f"""
+        import gc, warnings
+        import numpy as np, pto
+        warnings.simplefilter({what!r})
+
+        def show(message, category, *rest, show=warnings.showwarning):
+            show(message, category, *rest)
+            globals().update(rt=None, other=None)   # both runtimes are garbage now
+            gc.collect()
+            try:
+                pto.Runtime()
+            except RuntimeError as error:
+                assert "exiting" in str(error)
+
+        @pto.kernel
+        def put(b: pto.Out[np.ndarray]):
+            b[...] = 1
+
+        warnings.showwarning = show
+        x = np.zeros(2)
+        rt, other = pto.Runtime(workers=1), pto.Runtime(workers=0)
+        rt.submit(put, x)
+        if {closed}:
+            rt.close(), other.close()
+    """)
+    expected = 0 if closed or what == "ignore" else 2
+    assert done.stderr.count("ResourceWarning: a pto.Runtime was") == expected  # one may be collected while the other warns
+    assert not expected or "was open at exit" in done.stderr and "rt.close()" in done.stderr
+
+
 def test_exit_in_a_thread(run_python):
     run_python("""
         import threading, time
@@ -107,6 +142,56 @@ def test_exit_while_a_daemon_is_in_a_call(run_python, call, workers):
         threading.Thread(target=work, daemon=True).start()
         started.wait()
     """)
+
+
+@pytest.mark.parametrize("allocator", ["debug", "pymalloc"])
+def test_exit_while_daemons_drop_their_runtimes(run_python, allocator):
+    """The exit closes a runtime, and its thread ends by an exception and drops it meanwhile."""
+    run_python("""
+        import threading, time, warnings
+        import numpy as np, pto
+        warnings.simplefilter("ignore")
+        threading.excepthook = lambda *_: None
+
+        @pto.kernel
+        def slow(b: pto.InOut[np.ndarray]):
+            time.sleep(.001)
+
+        def work():
+            with pto.Runtime(workers=1, inline_ns=0) as rt:
+                while True:
+                    rt.submit(slow, x)
+                    time.sleep(.0003)
+
+        x = np.zeros(2)
+        for _ in range(8):
+            threading.Thread(target=work, daemon=True).start()
+        time.sleep(.2)
+    """, env={**os.environ, "PYTHONMALLOC": allocator})
+
+
+@pytest.mark.parametrize("allocator", ["debug", "pymalloc"])
+def test_exit_with_a_runtime_that_only_its_tasks_have(run_python, allocator):
+    """It dies as the exit lets go of what its tasks use."""
+    run_python("""
+        import gc, time, warnings
+        import numpy as np, pto
+        warnings.simplefilter("ignore")
+        gc.disable()
+
+        @pto.kernel
+        def slow(b: pto.InOut[np.ndarray], what):
+            time.sleep(.01)
+
+        def leave():
+            rt = pto.Runtime(workers=1, inline_ns=0)
+            for _ in range(10):
+                rt.submit(slow, x, rt)
+
+        x = np.zeros(2)
+        for _ in range(5):
+            leave()
+    """, env={**os.environ, "PYTHONMALLOC": allocator})
 
 
 def test_a_runtime_after_the_end(run_python):
@@ -175,3 +260,35 @@ def test_subinterpreter(run_python):
             print(error)
     """)
     assert "main interpreter" in done.stdout
+
+
+@pytest.mark.parametrize("what", ["local.seen = [1]", "local.seen = Late()", "with np.errstate(divide='ignore'): x /= 0.0"])
+@pytest.mark.parametrize("allocator", ["debug", "pymalloc"])
+def test_a_worker_ends_with_the_state_of_its_thread(run_python, what, allocator):
+    """What a kernel has stored for its thread is freed there, under the GIL, and may call back into Python."""
+    done = run_python(f"""
+        import ctypes, threading, time
+        import numpy as np, pto
+
+        called = []
+        callback = ctypes.CFUNCTYPE(None)(lambda: called.append(1))
+
+        class Late:
+            def __del__(self):
+                callback()
+
+        local = threading.local()
+
+        @pto.kernel
+        def k(x: pto.InOut[np.ndarray]):
+            {what}
+            time.sleep(.01)
+
+        x = np.zeros(3)
+        with pto.Runtime(workers=2, inline_ns=0) as rt:
+            for _ in range(10):
+                rt.submit(k, x)
+            time.sleep(.05)
+        print("fine", len(called) > 0)
+    """, env={**os.environ, "PYTHONMALLOC": allocator})
+    assert done.stdout == f"fine {'Late' in what}\n"

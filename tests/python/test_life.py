@@ -27,6 +27,38 @@ def slow(b: pto.InOut[np.ndarray], seconds):
     b += 1
 
 
+class Array(np.ndarray):
+    pass
+
+
+class Buffer(bytearray):
+    pass
+
+
+@pytest.mark.parametrize("make", [lambda: np.zeros(3).view(Array), lambda: np.zeros(3).view(Array)[1:], lambda: Buffer(8)])
+@pytest.mark.parametrize("tensor", [pto.tensor, lambda x: pto.tensor(x)[1:].reshape(-1), lambda x: pto.tensor(memoryview(x))])
+def test_a_cycle_through_a_tensor_is_collected(make, tensor):
+    x = make()
+    x.tensor = tensor(x)
+    gone = weakref.ref(x)
+    del x
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_tensor_keeps_an_array_that_refers_to_it(rt):
+    x = np.zeros(3).view(Array)
+    x.tensor = tensor = pto.tensor(x)
+    gone = weakref.ref(x)
+    del x
+    gc.collect()
+    rt.submit(put, tensor, 1)
+    assert rt.read(gone()).tolist() == [1] * 3
+    del tensor
+    gc.collect()
+    assert gone() is None
+
+
 def test_close(rt):
     other = pto.Runtime(workers=1)
     x = np.zeros(1)
@@ -63,6 +95,46 @@ def test_close_with_open_scope():
     assert caught.value.status is pto.Status.OPEN_SCOPE and not rt.closed
     rt.close(cancel=True)
     assert rt.closed
+
+
+def test_with_ends_while_a_generator_holds_a_scope():
+    """The error comes when the tasks are complete and the runtime is closed."""
+    def hold():
+        with rt.scope():
+            yield rt.empty(2)
+
+    x = np.zeros(1)
+    held = hold()
+    with pytest.raises(pto.Error) as caught:
+        with pto.Runtime(workers=1) as rt:
+            next(held)
+            rt.submit(slow, x, .1)
+    assert caught.value.status is pto.Status.OPEN_SCOPE and "test_life.py" in str(caught.value)
+    assert rt.closed and x[0] == 1
+    held.close()
+
+
+def test_a_failure_comes_before_an_open_scope():
+    @pto.kernel
+    def bad(b: pto.InOut[np.ndarray]):
+        raise ValueError("planned")
+
+    x = np.zeros(1)
+    with pytest.raises(pto.Error, match="planned"):
+        with pto.Runtime(workers=1) as rt:
+            rt.scope().__enter__()
+            rt.submit(bad, x)
+    assert rt.closed
+
+
+def test_worker_processes_are_refused(monkeypatch):
+    monkeypatch.setenv("PTO_SCHEDULER", "process")
+    with pytest.raises(ValueError, match="PTO_SCHEDULER=process.*place='inline'"):
+        pto.Runtime(workers=1)
+    x = np.zeros(1)
+    with pto.Runtime(workers=1, place="inline") as rt:
+        rt.submit(put, x, 1)
+    assert x[0] == 1
 
 
 def test_options():
@@ -298,6 +370,88 @@ def test_a_cycle_is_collected():
     assert gone() is None
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("way", ["closure", "argument", "method", "tasks", "scope", "failure"])
+def test_what_tasks_refer_to_is_collected(way, workers):
+    """Without a wait: tasks that may not be complete still hold kernels and arguments that refer to the runtime."""
+    class Model:
+        def step(self, x: pto.InOut[np.ndarray]):
+            time.sleep(.001)
+
+    def leave():
+        model, x = Model(), np.zeros(2)
+        model.rt = pto.Runtime(workers=workers, explain=way == "tasks")
+
+        def closure(x: pto.InOut[np.ndarray], what=None):
+            time.sleep(.001)
+            if way == "failure":
+                raise ValueError(model)
+
+        def plain(x: pto.InOut[np.ndarray], what):
+            time.sleep(.001)
+
+        rt = model.rt
+        if way == "scope":
+            model.scope = rt.scope()
+            model.scope.__enter__()
+        kernel = closure if way in ("closure", "tasks", "failure") else model.step if way in ("method", "scope") else plain
+        made = [rt.submit(kernel, x, *[model] * (way == "argument")) for _ in range(10)]
+        model.made = made if way == "tasks" else None
+        return weakref.ref(rt)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gone = leave()
+        end = time.time() + 20
+        while gone() is not None and time.time() < end:
+            gc.collect()
+            time.sleep(.01)
+    assert gone() is None
+
+
+def test_garbage_of_one_runtime_inside_of_a_kernel_of_another(run_python):
+    """A kernel collects what another runtime has left. That one is closed later, and its tasks are whole till then."""
+    run_python("""
+        import gc, time, warnings, weakref
+        import numpy as np, pto
+        warnings.simplefilter("ignore")
+        gc.disable()
+
+        def pause(x: pto.InOut[np.ndarray]):
+            time.sleep(.03)
+
+        def leave():
+            class Model:
+                def step(self, x: pto.InOut[np.ndarray], other):
+                    whole.append(hasattr(self, "rt") and hasattr(other, "rt"))
+            model = Model()
+            model.rt = pto.Runtime(workers=1, inline_ns=0)
+            for kernel, *more in [(pause,), (model.step, model), (model.step, model)]:
+                model.rt.submit(kernel, x, *more)
+            return weakref.ref(model.rt)
+
+        @pto.kernel
+        def collect(y: pto.InOut[np.ndarray]):
+            gc.collect()
+
+        x, y = np.zeros(2), np.zeros(2)
+        left, whole = [], []
+        for workers in (0, 1):
+            with pto.Runtime(workers=workers, inline_ns=0) as rt:
+                for _ in range(5):
+                    left.append(leave())
+                    rt.submit(collect, y)
+                    time.sleep(.06)  # what is closed later is closed by this thread
+                rt.wait()
+        for _ in range(1000):
+            gc.collect()
+            if all(ref() is None for ref in left):
+                break
+            time.sleep(.01)
+        assert all(ref() is None for ref in left) and whole and all(whole)
+    """)
+
+
 def test_collected_on_another_thread():
     box = [pto.Runtime(workers=1)]
     x = np.zeros(2)
@@ -467,6 +621,67 @@ def test_a_handler_that_raises_inside_of_a_kernel():
         signal.signal(signal.SIGALRM, old)
 
 
+@pytest.mark.parametrize("where", ["__str__", "_from_signal"])
+def test_ctrl_c_while_a_failure_is_described(where, monkeypatch):
+    """Ctrl-C also reaches the program if it comes while the runtime asks the exception of a kernel what it says."""
+    import pto._errors as errors
+    ask = errors._from_signal
+
+    def interrupt():
+        if threading.current_thread() is threading.main_thread():
+            os.kill(os.getpid(), signal.SIGINT)
+
+    class Planned(Exception):
+        def __str__(self):
+            if where == "__str__":
+                interrupt()
+            return "planned"
+
+    def from_signal(error):
+        if where == "_from_signal":
+            interrupt()
+        return ask(error)
+
+    @pto.kernel
+    def bad(b: pto.InOut[np.ndarray]):
+        raise Planned
+
+    monkeypatch.setattr(errors, "_from_signal", from_signal)
+    x = np.zeros(1)
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            with pto.Runtime(workers=0) as rt:
+                rt.submit(bad, x)
+                try:
+                    rt.wait()
+                except pto.Error:
+                    rt.clear_error()
+                assert not "Ctrl-C was lost"
+    finally:
+        signal.signal(signal.SIGINT, old)
+
+
+def test_an_exception_that_cannot_be_described():
+    """An error in __str__ is none of the program."""
+    class Silent(Exception):
+        def __str__(self):
+            raise ValueError("no text")
+
+    @pto.kernel
+    def bad(b: pto.InOut[np.ndarray]):
+        raise Silent
+
+    x = np.zeros(1)
+    for workers in (0, 1):
+        with pto.Runtime(workers=workers) as rt:
+            rt.submit(bad, x)
+            with pytest.raises(pto.Error, match="Silent") as caught:
+                rt.wait()
+            assert isinstance(caught.value.__cause__, Silent)
+            rt.clear_error()
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_end_of_an_array_calls_the_runtime(workers):
     """Arrays are let go inside of calls. What they run then may use the runtime, and close it."""
@@ -490,6 +705,25 @@ def test_the_end_of_an_array_calls_the_runtime(workers):
             except ValueError as error:
                 assert name == "close" and "closed" in str(error)
             calls.clear()
+
+
+@pytest.mark.parametrize("call", ["fill(y, 1)", "copy(y, y)", "rearrange(y[:2], y[2:])", "gather(y[:1], y[2:], i)"])
+def test_the_end_of_an_array_closes_inside_of_an_operator(call):
+    class Array(np.ndarray):
+        def __del__(self):
+            if self.size == 7:
+                rt.close(cancel=True)
+
+    y, i = np.zeros(4), np.zeros(1, int)
+    rt = pto.Runtime(workers=1, inline_ns=0)
+    last = [np.zeros(7).view(Array)]
+    done = rt.submit(put, last[0][:7], 1)
+    last.clear()
+    while rt.stats()["completed"] < 1:
+        time.sleep(.001)
+    with pytest.raises(ValueError, match="the runtime is closed"):
+        eval("rt." + call)
+    assert rt.closed and done.order == 0
 
 
 def test_a_runtime_inside_of_a_kernel():
@@ -617,3 +851,30 @@ def test_references_do_not_leak():
     gc.collect()
     after = [sys.getrefcount(o) for o in objects]
     assert all(abs(a - b) <= 3 for a, b in zip(after, before)), (before, after)
+
+
+def test_the_end_of_a_kernel_submits_elsewhere():
+    """Each submit returns a task of its own, even if the end of an object submits to another runtime meanwhile."""
+    @pto.kernel
+    def put(b: pto.Out, value):
+        b[...] = value
+
+    class Last:
+        def __call__(self, b: pto.Out):
+            pass
+
+        def __del__(self):
+            made.append(other.submit(put, y, 3))
+
+    made, x, y = [], np.zeros(2), np.zeros(2)
+    with pto.Runtime(workers=1) as other, pto.Runtime(workers=1) as third:
+        with pto.Runtime(workers=1) as rt:
+            rt.submit(Last(), x)
+        del rt
+        gc.collect()
+        task = third.submit(put, x, 4)
+        gc.collect()
+        assert len(made) == 1 and made[0] is not task
+        other.wait(made[0])
+        third.wait(task)
+        assert x.tolist() == [4, 4] and y.tolist() == [3, 3]

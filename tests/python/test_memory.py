@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -105,9 +106,50 @@ def test_dtypes(rt):
         t = rt.temp(3, "bf16")
         rt.submit(put, t, 1)
         assert rt.read(t).dtype == "u2"
-        for bad in ("f3", "object", object, None, 3, "", "f4\0", ">f4", "x" * 10000):
+        for bad in ("f3", "object", object, None, 3, "", "f4\0", "x" * 10000, "O", [("a", "O")], "U", "V0", "(2,3)f4"):
             with pytest.raises((TypeError, ValueError)):
                 rt.temp(3, bad) if bad is not None else rt.temp(None)
+
+
+@pytest.mark.parametrize("dtype", ["c16", complex, np.complex128, "g", ">f4", np.dtype(">f8"), "M8[s]", "U3", "S2",
+                                   [("a", "i1"), ("b", "f8")], np.dtype([("a", "f4", (2, 3))]), "f4,i2"])
+@pytest.mark.parametrize("make", ["temp", "empty"])
+def test_all_dtypes_of_numpy(rt, make, dtype):
+    """What an array can be, a managed tensor can be."""
+    values = np.arange(12).astype(np.dtype(dtype)) if np.dtype(dtype).names is None else np.zeros(12, dtype)
+    if np.dtype(dtype).names:
+        values.view("u1")[:] = np.arange(values.nbytes) % 50
+    values = values.reshape(3, 4)
+    seen = []
+
+    def copy(a: pto.In[np.ndarray], b: pto.Out[np.ndarray]):
+        seen.append((b.dtype, b.shape))
+        b[...] = a
+
+    back = np.zeros_like(values)
+    with rt.scope():
+        t = getattr(rt, make)(values.shape, dtype)
+        assert t.shape == (3, 4) and t.ndim == 2 and len(t) == 3 and t.dtype == str(np.dtype(dtype))
+        rt.submit(copy, values, t)
+        rt.submit(copy, t[::-1, 1:], back[:, 1:])
+        assert (rt.read(t) == values).all() and rt.read(t).dtype == dtype
+        assert (rt.read(t.T[1]) == values.T[1]).all() and (rt.read(t.reshape(2, -1)[1]) == values.reshape(2, -1)[1]).all()
+        rt.sync(back)
+        assert (back[:, 1:] == values[::-1, 1:]).all()
+        other = rt.temp(values.shape, dtype)
+        rt.rearrange(other, values)
+        rt.copy(back, other)
+        rt.sync(back)
+        assert (back == values).all()
+        with pytest.raises(TypeError, match="dtypes differ"):
+            rt.copy(t, np.zeros((3, 4), "f8"))
+        with pytest.raises(ValueError, match="at most 7"):
+            getattr(rt, make)((1,) * 8, dtype)
+        with pytest.raises(ValueError, match="at most 7"):
+            t.reshape((3, 4) + (1,) * 6)
+        with pytest.raises(ValueError):
+            t.reshape(5)
+    assert set(seen) == {(np.dtype(dtype), (3, 4)), (np.dtype(dtype), (3, 3))}
 
 
 def test_bad_shapes(rt):
@@ -164,6 +206,56 @@ def test_garbage_is_not_kept(rt):
         assert rt.read(t).sum() == 8
 
 
+def test_a_look_at_all_objects_keeps_nothing(rt):
+    """As programs that look for leaks take it, on any thread."""
+    looked = []
+
+    @pto.kernel
+    def look(x: pto.InOut[np.ndarray], words):
+        looked.append(gc.get_objects())
+
+    with rt.scope():
+        t = rt.empty(3)
+        rt.fill(t, 1)
+        rt.submit(look, t, ["a"])
+        assert rt.read(t).tolist() == [1] * 3
+    assert looked.pop()
+
+
+class Slow:
+    """Ends slowly, so that other threads run while it is collected."""
+
+    def __del__(self):
+        time.sleep(.002)
+
+
+@pytest.mark.parametrize("disabled, workers, inline_ns", [(True, 0, 1000), (True, 2, 0), (False, 3, 0)])
+def test_a_kernel_whose_arguments_are_garbage_keeps_none(disabled, workers, inline_ns):
+    """A closure that calls itself refers to itself, and is garbage until a collection."""
+    def copy(x: pto.In[np.ndarray], y: pto.Out[np.ndarray]):
+        slow = None if disabled else Slow()
+
+        def go(i):
+            if i < len(x):
+                y[i] = x[i]
+                go(i + 1)
+            return slow
+        go(0)
+
+    if disabled:
+        gc.disable()
+    try:
+        with pto.Runtime(workers=workers, inline_ns=inline_ns) as rt:
+            for _ in range(5):
+                with rt.scope():
+                    for t in [rt.temp(5) for _ in range(8)]:
+                        rt.submit(copy, np.arange(5.), t)
+                    rt.wait()
+        assert gc.isenabled() != disabled
+    finally:
+        gc.enable()
+
+
 def test_a_kept_view_outlives_the_runtime():
     kept = []
 
@@ -203,6 +295,66 @@ def test_without_numpy(run_python):
                 rt.submit(scale, b, t, 2.0)
                 got = rt.read(t)
                 assert type(got) is memoryview and got.tolist() == [0, 4, 8, 12] and got.format == "d"
+        assert "numpy" not in sys.modules
+    """)
+
+
+def test_read_without_numpy(run_python):
+    """Shapes and dtypes that memoryview.cast does not know."""
+    run_python("""
+        import struct, sys, pto
+
+        with pto.Runtime(workers=1) as rt, rt.scope():
+            for shape in ((0,), (3, 0), (0, 0, 2), (), (2, 3)):
+                t = rt.empty(shape)
+                rt.fill(t, 2)
+                got = rt.read(t)
+                assert got.shape == shape and not got.readonly and got.format == "d" and got.c_contiguous
+                assert got.tobytes() == struct.pack("d", 2) * (got.nbytes // 8)
+            half = rt.empty(3, "f2")
+            rt.fill(half, 2)
+            got = rt.read(half)
+            assert got.format == "e" and struct.unpack("3e", got) == (2, 2, 2)
+            pair = rt.empty(3, "complex64")
+            rt.copy(pair, rt.read(pair))
+            got = rt.read(pair)
+            assert got.format == "Zf" and got.nbytes == 24 and pto.tensor(got).dtype == "complex64"
+            try:
+                rt.sync(memoryview((__import__("ctypes").c_int.__ctype_be__ * 3)()))
+            except TypeError as error:
+                assert "numpy.asarray" in str(error)
+        assert "numpy" not in sys.modules
+    """)
+
+
+@pytest.mark.parametrize("what, kept", [("x", 1), ("x[1:]", 1), ("x.cast('B')", 1), ("iter(x[:])", 1), ("[x[1:]].append", 1),
+                                        ("x[0]", 0), ("cycle(x[1:])", 0)])
+def test_a_kept_memoryview_fails(run_python, what, kept):
+    """A part of a memoryview does not refer to the memoryview itself."""
+    run_python(f"""
+        import sys, pto
+
+        kept = []
+
+        def cycle(x):
+            garbage = [x]
+            garbage.append(garbage)
+
+        @pto.kernel
+        def keep(x: pto.InOut[memoryview]):
+            kept.append({what})
+
+        with pto.Runtime(workers=1) as rt:
+            with rt.scope():
+                t = rt.empty(4)
+                rt.submit(keep, t)
+                try:
+                    rt.wait()
+                    failed = False
+                except pto.Error as error:
+                    failed = "keeps a view of its argument 0" in str(error)
+                    rt.clear_error()
+        assert failed == {bool(kept)}
         assert "numpy" not in sys.modules
     """)
 

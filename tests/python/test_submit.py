@@ -1,12 +1,27 @@
 """Tasks in Python: order by bytes, results as of the serial program."""
 
 import functools
+import gc
 import random
+import weakref
 
 import numpy as np
 import pytest
 
 import pto
+
+
+def test_an_array_that_may_be_left_out(rt):
+    def fill(y: pto.Out[np.ndarray], x: pto.In[np.ndarray] = None):
+        y[...] = 7 if x is None else x
+
+    x, y = np.arange(3.), np.zeros(3)
+    rt.submit(fill, y)
+    assert rt.read(y).tolist() == [7] * 3
+    rt.submit(fill, y, x)
+    assert rt.read(y).tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match="argument 1 must be an array, but .*None"):
+        rt.submit(fill, y, None)
 
 
 @pto.kernel
@@ -96,6 +111,38 @@ def test_scalars_and_defaults(rt):
     rt.submit(note, x, None, "other")
     rt.wait()
     assert seen == [(10 ** 30, "plain", 3), (None, "other", 3)]
+
+
+def test_an_output_that_submit_does_not_get(rt):
+    """Nothing would order the tasks that write it."""
+    buffer = np.zeros(3)
+
+    def by_default(x: pto.In[np.ndarray], y: pto.Out[np.ndarray] = buffer, z: pto.InOut[np.ndarray] = None,
+                   table: pto.In[np.ndarray] = np.ones(3)):
+        y[:] = x + table
+
+    def by_name(x: pto.In[np.ndarray], *, y: pto.InOut[np.ndarray] = buffer):
+        y[:] = x
+
+    def optional(x: pto.InOut[np.ndarray], *, y: pto.InOut[np.ndarray] = None):
+        x += 1
+
+    def first(y: pto.Out[np.ndarray], x: pto.In[np.ndarray], *more: pto.InOut[np.ndarray]):
+        y[:] = x
+
+    x = np.ones(3)
+    with pytest.raises(TypeError, match="takes at least 2 arguments"):
+        rt.submit(by_default, x)
+    for bad in (by_name, functools.partial(by_default, y=buffer), functools.partial(first, buffer),
+                functools.partial(first, buffer, x, x), functools.partial(functools.partial(first, buffer), x)):
+        with pytest.raises(TypeError, match="parameter y is written, and .*: pass it to rt.submit"):
+            rt.submit(bad, x)
+    rt.submit(by_default, x, buffer)
+    rt.submit(optional, x)
+    rt.submit(functools.partial(by_default, table=x), x, buffer)
+    rt.submit(functools.partial(optional, y=None), x)
+    rt.sync(x, buffer)
+    assert x.tolist() == [3] * 3 and buffer.tolist() == [4] * 3
 
 
 def test_variable_number_of_arrays(rt):
@@ -307,3 +354,86 @@ def test_shapes(rt):
         assert (x == 4).all() and x.shape == shape
     with pytest.raises(ValueError, match="dims"):
         rt.submit(put, np.zeros((1,) * 9)[:], 0)
+
+
+def test_equal_kernels_are_not_the_same(rt):
+    """What a class says about equality and hashes does not decide which function runs."""
+    import dataclasses
+
+    @dataclasses.dataclass(frozen=True)
+    class Set:
+        value: float = dataclasses.field(compare=False)
+
+        def __call__(self, b: pto.Out):
+            b[...] = self.value
+
+    class Broken(Set):
+        def __hash__(self):
+            raise ZeroDivisionError
+
+    x = np.zeros(6)
+    one, two = Set(1), Set(2)
+    assert one == two and hash(one) == hash(two)
+    for i, kernel in enumerate((one, two, one, Broken(5), Set(4), two)):
+        rt.submit(kernel, x[i:i + 1])
+    rt.sync(x)
+    assert x.tolist() == [1, 2, 1, 5, 4, 2]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_function_that_is_over_is_dropped(workers):
+    """Functions that were made for one task, and what they refer to, do not live as long as the runtime."""
+    class Array(np.ndarray):
+        pass
+
+    class Adds:
+        def __init__(self, memory):
+            self.memory = memory
+
+        def add(self, b: pto.InOut):
+            b += self.memory[0]
+
+    def closure(memory):
+        def add(b: pto.InOut):
+            b += memory[0]
+        return add
+
+    def add(memory, b: pto.InOut):
+        b += memory[0]
+
+    x, alive = np.zeros(4), []
+    keep = pto.kernel(closure(np.ones(1)))
+    with pto.Runtime(workers=workers) as rt:
+        rt.submit(keep, x)
+        for i in range(600):
+            memory = np.ones(10).view(Array)
+            alive.append(weakref.ref(memory))
+            rt.submit([closure(memory), pto.kernel(closure(memory)), functools.partial(add, memory), Adds(memory).add][i % 4], x)
+            del memory
+        rt.submit(keep, x)
+        rt.sync(x)
+        rt.submit(keep, x)
+        rt.wait()
+        gc.collect()
+        assert sum(ref() is not None for ref in alive) < 200
+    assert x.tolist() == [603] * 4
+    gc.collect()
+    assert not any(ref() is not None for ref in alive)
+
+
+def test_access_inside_of_another_type():
+    from typing import Annotated, Optional
+    for bad in (Optional[pto.In[np.ndarray]], pto.In[np.ndarray] | None, list[pto.Out[np.ndarray]], Annotated[np.ndarray, pto.In],
+                pto.In[pto.Out[np.ndarray]]):
+        def kernel(a: bad):
+            pass
+        with pytest.raises(TypeError, match="parameter a.*itself"):
+            pto.kernel(kernel)
+
+    class Odd:
+        def __eq__(self, other):
+            raise ZeroDivisionError
+
+    def fine(a: Annotated[pto.In[np.ndarray], "words"], n: Odd(), m: np.zeros(3), o: int | None = None):
+        pass
+    pto.kernel(fine)
