@@ -6,6 +6,9 @@
 #     pto-tools    the pto command, its manual pages, completion
 #     libpto-cuda  libpto-cuda.so, if nvcc is there: NVIDIA GPUs as devices. Needs no package of CUDA,
 #                  only the driver.
+#     libpto-mpi-openmpi, libpto-mpi-mpich
+#                  the library for each MPI that is there: programs on several ranks. Header and manual
+#                  pages are in libpto-dev
 #     python3-pto  the Python package pto
 #
 # Built by the preset of that name, for /usr. Names and places are those that Debian's policy asks for.
@@ -23,6 +26,9 @@ set(packages runtime ${runtime_package} dev libpto-dev tools pto-tools python py
 if(PTO_HAVE_CUDA)
     list(APPEND packages cuda libpto-cuda)
 endif()
+foreach(name ${PTO_MPIS})
+    list(APPEND packages mpi_${name} libpto-mpi-${name})
+endforeach()
 
 # ---- the Python package: built by its own setup.py, against the shared library -----------------------
 
@@ -43,7 +49,8 @@ install(DIRECTORY "${python_build}/lib/pto" DESTINATION lib/python3/dist-package
         PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples/python/" DESTINATION share/doc/python3-pto/examples
         COMPONENT python FILES_MATCHING PATTERN "*.py")
-install(FILES "${PROJECT_SOURCE_DIR}/docs/python.md" DESTINATION share/doc/python3-pto COMPONENT python)
+install(FILES "${PROJECT_SOURCE_DIR}/docs/python.md" "${PROJECT_SOURCE_DIR}/docs/python-coming-from.md"
+        DESTINATION share/doc/python3-pto COMPONENT python)
 
 # ---- what every package also has --------------------------------------------------------------------
 
@@ -130,6 +137,22 @@ driver is all that it needs besides.")
 
 set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "${runtime_package} (= ${PROJECT_VERSION}-${release})")
+
+# Which packages a program needs to be started: those of the launcher.
+set(mpi_title_OPENMPI "Open MPI")
+set(mpi_launcher_OPENMPI openmpi-bin)
+set(mpi_title_MPICH MPICH)
+set(mpi_launcher_MPICH mpich)
+foreach(name ${PTO_MPIS})
+    string(TOUPPER ${name} name)
+    set(CPACK_COMPONENT_MPI_${name}_DESCRIPTION "${about}
+.
+This package has the library that runs a program on several ranks of ${mpi_title_${name}}.")
+    set(CPACK_DEBIAN_MPI_${name}_PACKAGE_SECTION libs)
+    set(CPACK_DEBIAN_MPI_${name}_PACKAGE_DEPENDS "${runtime_package} (= ${PROJECT_VERSION}-${release})")
+    set(CPACK_DEBIAN_MPI_${name}_PACKAGE_RECOMMENDS ${mpi_launcher_${name}})
+    set(CPACK_DEBIAN_MPI_${name}_PACKAGE_SUGGESTS libpto-dev)
+endforeach()
 
 set(CPACK_COMPONENT_PYTHON_DESCRIPTION "${about}
 .

@@ -1,15 +1,40 @@
 /* message.c - messages as tasks: posted by kernels, completed by progress.c.
  *
- *     send      reads the piece, writes msg->flag     MPI_Isend, pending
+ *     send      reads the pieces, writes msg->flag    MPI_Isend, pending
  *     behind    writes msg->flag                      runs after the send, or after the runtime has
  *                                                     skipped it: then it sends an empty message
- *     receive   writes the place of the piece         MPI_Irecv, pending; fails if the message is empty
+ *     receive   writes the places of the pieces       MPI_Irecv, pending; fails if the message is empty
  *
  * Kernels run on workers, and take the lock. The progress thread completes what has passed.
  */
 #include "world.h"
 
 /* ---- Layouts ---------------------------------------------------------------------------------------- */
+
+/* n blocks that begin a stride apart. Open MPI sends a vector with a stride of -1 byte as if that were 1. It is right
+ * if each element has an extent of -1 instead. */
+static int repeat(int n, int block, MPI_Aint stride, MPI_Datatype of, MPI_Datatype *type)
+{
+    MPI_Datatype element = MPI_DATATYPE_NULL, backwards = MPI_DATATYPE_NULL;
+    int answer;
+    if (stride != -1) {
+        return MPI_Type_create_hvector(n, block, stride, of, type);
+    }
+    answer = MPI_Type_contiguous(block, of, &element);
+    if (answer == MPI_SUCCESS) {
+        answer = MPI_Type_create_resized(element, 0, stride, &backwards);
+    }
+    if (answer == MPI_SUCCESS) {
+        answer = MPI_Type_contiguous(n, backwards, type);
+    }
+    if (element != MPI_DATATYPE_NULL) {
+        MPI_Type_free(&element);
+    }
+    if (backwards != MPI_DATATYPE_NULL) {
+        MPI_Type_free(&backwards);
+    }
+    return answer;
+}
 
 /* A type of MPI for an argument, and how many of them. *made: it must be freed. */
 static int type_of(const pto_arg *a, MPI_Datatype *type, int *count, bool *made)
@@ -29,8 +54,7 @@ static int type_of(const pto_arg *a, MPI_Datatype *type, int *count, bool *made)
     for (; d >= 0 && answer == MPI_SUCCESS; d--) {
         MPI_Datatype outer;
         const MPI_Aint stride = (MPI_Aint)a->strides[d] * (MPI_Aint)pto_dtype_size(a->dtype);
-        answer = *made ? MPI_Type_create_hvector((int)a->shape[d], 1, stride, *type, &outer)
-                       : MPI_Type_create_hvector((int)a->shape[d], *count, stride, *type, &outer);
+        answer = repeat((int)a->shape[d], *made ? 1 : *count, stride, *type, &outer);
         if (*made) {
             MPI_Type_free(type);
         }
@@ -42,6 +66,32 @@ static int type_of(const pto_arg *a, MPI_Datatype *type, int *count, bool *made)
     }
     if (*made && answer == MPI_SUCCESS) {
         answer = MPI_Type_commit(type);
+    }
+    return answer;
+}
+
+/* A type for several arguments, at their own addresses. */
+static int type_of_all(const pto_arg *list, uint32_t n, MPI_Datatype *type)
+{
+    MPI_Datatype types[MPI_MOST_PIECES] = {0};
+    MPI_Aint at[MPI_MOST_PIECES] = {0};
+    int counts[MPI_MOST_PIECES] = {0}, answer = MPI_SUCCESS;
+    bool made[MPI_MOST_PIECES];
+    uint32_t k = 0;
+    for (; k < n && answer == MPI_SUCCESS; k++) {
+        answer = type_of(&list[k], &types[k], &counts[k], &made[k]);
+        MPI_Get_address(list[k].data, &at[k]);
+    }
+    if (answer == MPI_SUCCESS) {
+        answer = MPI_Type_create_struct((int)n, counts, at, types, type);
+    }
+    if (answer == MPI_SUCCESS) {
+        answer = MPI_Type_commit(type);
+    }
+    while (k-- > 0) {
+        if (made[k]) {
+            MPI_Type_free(&types[k]);
+        }
     }
     return answer;
 }
@@ -86,24 +136,32 @@ void message_spare(world *w, message *m)
     w->spare = m;
 }
 
-/* Posts a message; under the lock. PTO_OK if it has passed already. */
-static pto_status post(world *w, message *m, const pto_arg *a)
+/* Posts a message of n pieces; under the lock. PTO_OK if it has passed already. */
+static pto_status post(world *w, message *m, const pto_arg *list, uint32_t n)
 {
     MPI_Datatype type = MPI_BYTE;
     MPI_Request request;
     bool made = false;
     int count = 0, over = 0;
-    void *data = a ? a->data : NULL;
+    void *data = n == 1 ? list->data : MPI_BOTTOM;
     if (atomic_load(&w->broken)) {
         return pto_fail(w->broken_status, "%s", w->broken_text);
     }
     if (!room_for_one(w)) {
         return pto_fail(PTO_OUT_OF_MEMORY, "mpi: list of messages");
     }
-    int code = a ? type_of(a, &type, &count, &made) : MPI_SUCCESS;
+    int code = MPI_SUCCESS;
+    if (n == 1) {
+        code = type_of(list, &type, &count, &made);
+    } else if (n > 1) {
+        code = type_of_all(list, n, &type);
+        count = 1;
+        made = code == MPI_SUCCESS;
+    }
     if (code == MPI_SUCCESS) {
-        code = m->sends ? MPI_Isend(data, count, type, m->peer, m->tag, w->data, &request)
-                        : MPI_Irecv(data, count, type, m->peer, m->tag, w->data, &request);
+        code = !m->sends  ? MPI_Irecv(data, count, type, m->peer, m->tag, w->data, &request)
+               : m->meets ? MPI_Issend(data, count, type, m->peer, m->tag, w->data, &request)
+                          : MPI_Isend(data, count, type, m->peer, m->tag, w->data, &request);
     }
     if (made) {
         MPI_Type_free(&type);
@@ -125,49 +183,50 @@ static pto_status post(world *w, message *m, const pto_arg *a)
     return PTO_PENDING;
 }
 
-static message *message_of(const pto_call *call, uint32_t arg)
+/* Arguments: the message; the flag of a send; the pieces. */
+static message *message_of(const pto_call *call)
 {
-    return (message *)(uintptr_t)call->args[arg].u64;
+    return (message *)(uintptr_t)call->args[0].u64;
 }
 
 static pto_status send_kernel(const pto_call *call)
 {
-    message *m = message_of(call, 2);
+    message *m = message_of(call);
     m->ran = true;
     m->task = call->task;
-    pthread_mutex_lock(&m->w->lock);
-    const pto_status status = post(m->w, m, &call->args[0]);
-    pthread_mutex_unlock(&m->w->lock);
+    pthread_mutex_lock(&mpi_lock);
+    const pto_status status = post(m->w, m, &call->args[2], call->n_args - 2);
+    pthread_mutex_unlock(&mpi_lock);
     return status;
 }
 
 /* Sends an empty message if the send was skipped. It is not waited for: MPI has nothing to copy. */
 static pto_status behind_kernel(const pto_call *call)
 {
-    message *m = message_of(call, 1);
+    message *m = message_of(call);
     world *w = m->w;
     pto_status status = PTO_OK;
-    pthread_mutex_lock(&w->lock);
+    pthread_mutex_lock(&mpi_lock);
     if (!m->ran && !atomic_load(&w->broken)) {
         m->ran = true;
         m->task = call->task;
-        status = post(w, m, NULL);
+        status = post(w, m, NULL, 0);
     }
     m->empty = status == PTO_PENDING;
     if (!m->empty) {
         message_spare(w, m);
     }
-    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_unlock(&mpi_lock);
     return status;
 }
 
 static pto_status receive_kernel(const pto_call *call)
 {
-    message *m = message_of(call, 1);
+    message *m = message_of(call);
     m->task = call->task;
-    pthread_mutex_lock(&m->w->lock);
-    const pto_status status = post(m->w, m, &call->args[0]);
-    pthread_mutex_unlock(&m->w->lock);
+    pthread_mutex_lock(&mpi_lock);
+    const pto_status status = post(m->w, m, &call->args[1], call->n_args - 1);
+    pthread_mutex_unlock(&mpi_lock);
     return status;
 }
 
@@ -181,12 +240,12 @@ static pto_status scrub_kernel(const pto_call *call)
 
 static message *new_message(world *w, int other, bool sends)
 {
-    pthread_mutex_lock(&w->lock);
+    pthread_mutex_lock(&mpi_lock);
     message *m = w->spare;
     if (m) {
         w->spare = m->next;
     }
-    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_unlock(&mpi_lock);
     if (!m) {
         m = calloc(1, sizeof *m);
     }
@@ -199,10 +258,13 @@ static message *new_message(world *w, int other, bool sends)
     return m;
 }
 
+/* As many messages of a pair may be under way. MPI keeps small ones for a reader that is behind, and calls them sent: so
+ * one of MEET waits for its receive, and there are at most RING + MEET that nobody has asked for. */
+enum { RING = 1024, MEET = 16 };
+
 /* The tag of the next message, when the one that had it before has passed. */
 static pto_status take_tag(world *w, uint64_t *number, pto_task **tasks, int *tag, pto_task **slot)
 {
-    enum { RING = 1024 }; /* as many messages of a pair may be under way */
     if (!*tasks) {
         *tasks = calloc(RING, sizeof **tasks);
         if (!*tasks) {
@@ -232,14 +294,24 @@ static pto_tensor flag_tensor(message *m)
                         .strides = {1}};
 }
 
-pto_status message_send(world *w, int to, const pto_tensor *t, const char *file, int line)
+static uint64_t bytes_of(const pto_tensor *list, uint32_t n)
+{
+    uint64_t sum = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        uint64_t bytes = 0;
+        PTO_IGNORE(pto_tensor_nbytes(&list[k], &bytes));
+        sum += bytes;
+    }
+    return sum;
+}
+
+pto_status message_send_all(world *w, int to, const pto_tensor *list, uint32_t n, const char *file,
+                            int line)
 {
     pto_task *slot = NULL;
     int tag = 0;
-    uint64_t bytes = 0;
-    PTO_IGNORE(pto_tensor_nbytes(t, &bytes));
     w->stats.sent++;
-    w->stats.bytes_sent += bytes;
+    w->stats.bytes_sent += bytes_of(list, n);
     if (w->counting) {
         return PTO_OK;
     }
@@ -249,26 +321,29 @@ pto_status message_send(world *w, int to, const pto_tensor *t, const char *file,
         return pto_fail(PTO_OUT_OF_MEMORY, "mpi: message");
     }
     m->tag = tag;
+    m->meets = w->peers[to].n_out % MEET == 0;
     const pto_tensor flag = flag_tensor(m);
-    const pto_param first[] = {pto_input(t), pto_output(&flag), pto_scalar_u64((uintptr_t)m)};
-    const pto_param then[] = {pto_output(&flag), pto_scalar_u64((uintptr_t)m)};
+    pto_param first[MPI_MOST_PIECES + 2] = {pto_scalar_u64((uintptr_t)m), pto_output(&flag)};
+    const pto_param then[] = {pto_scalar_u64((uintptr_t)m), pto_output(&flag)};
+    for (uint32_t k = 0; k < n; k++) {
+        first[k + 2] = pto_input(&list[k]);
+    }
     pto_task task = 0;
-    PTO_TRY(pto_submit_task_at(w->rt, w->send, PTO_KERNEL_TYPE, first, 3, w->trace ? &task : NULL,
-                               file, line));
+    PTO_TRY(pto_submit_task_at(w->rt, w->send, PTO_KERNEL_TYPE, first, n + 2,
+                               w->trace ? &task : NULL, file, line));
     if (w->trace) {
         trace_note_message(w, true, to, w->peers[to].n_out - 1, task);
     }
     return pto_submit_task_at(w->rt, w->behind, PTO_KERNEL_TYPE, then, 2, slot, file, line);
 }
 
-pto_status message_receive(world *w, int from, const pto_tensor *t, const char *file, int line)
+pto_status message_receive_all(world *w, int from, const pto_tensor *list, uint32_t n,
+                               const char *file, int line)
 {
     pto_task *slot = NULL;
     int tag = 0;
-    uint64_t bytes = 0;
-    PTO_IGNORE(pto_tensor_nbytes(t, &bytes));
     w->stats.received++;
-    w->stats.bytes_received += bytes;
+    w->stats.bytes_received += bytes_of(list, n);
     if (w->counting) {
         return PTO_OK;
     }
@@ -278,32 +353,30 @@ pto_status message_receive(world *w, int from, const pto_tensor *t, const char *
         return pto_fail(PTO_OUT_OF_MEMORY, "mpi: message");
     }
     m->tag = tag;
-    const pto_param params[] = {pto_output(t), pto_scalar_u64((uintptr_t)m)};
-    PTO_TRY(pto_submit_task_at(w->rt, w->receive, PTO_KERNEL_TYPE, params, 2, slot, file, line));
+    pto_param params[MPI_MOST_PIECES + 1] = {pto_scalar_u64((uintptr_t)m)};
+    for (uint32_t k = 0; k < n; k++) {
+        params[k + 1] = pto_output(&list[k]);
+    }
+    PTO_TRY(
+        pto_submit_task_at(w->rt, w->receive, PTO_KERNEL_TYPE, params, n + 1, slot, file, line));
     if (w->trace) {
         trace_note_message(w, false, from, w->peers[from].n_in - 1, *slot);
     }
     return PTO_OK;
 }
 
-pto_status message_scrub(world *w, char *memory, uint64_t bytes, const char *file, int line)
+pto_status message_scrub(world *w, const pto_tensor *t, const char *file, int line)
 {
     if (w->counting) {
         return PTO_OK;
     }
-    const pto_tensor t = {.storage = memory,
-                          .storage_bytes = bytes,
-                          .ndim = 1,
-                          .dtype = PTO_UINT8,
-                          .shape = {(int64_t)bytes},
-                          .strides = {1}};
-    const pto_param params[] = {pto_output(&t)};
+    const pto_param params[] = {pto_output(t)};
     return pto_submit_task_at(w->rt, w->scrub, PTO_KERNEL_TYPE, params, 1, NULL, file, line);
 }
 
 /* ---- Life ---------------------------------------------------------------------------------------------- */
 
-pto_status message_start(world *w)
+pto_status message_register(world *w)
 {
     static const struct {
         const char *name;
@@ -314,10 +387,21 @@ pto_status message_start(world *w)
                    {"mpi_scrub", scrub_kernel}};
     pto_kernel *handles[] = {&w->send, &w->behind, &w->receive, &w->scrub};
     for (int i = 0; i < 4; i++) {
-        PTO_TRY(pto_kernel_register(w->rt, kernels[i].name, PTO_ACCELERATOR, kernels[i].fn, w,
-                                    handles[i]));
+        const pto_status status = pto_kernel_register(w->rt, kernels[i].name, PTO_ACCELERATOR,
+                                                      kernels[i].fn, w, handles[i]);
+        if (status == PTO_BAD_KERNEL ||
+            status == PTO_BAD_MEMORY) { /* code or data of this process */
+            return pto_fail(PTO_BAD_CONFIG,
+                            "mpi_create: the scheduler runs in worker processes, which cannot call "
+                            "MPI: PTO_SCHEDULER must be inline or thread");
+        }
+        PTO_TRY(status);
     }
-    pthread_mutex_init(&w->lock, NULL);
+    return PTO_OK;
+}
+
+pto_status message_start(world *w)
+{
     pthread_cond_init(&w->wake, NULL);
     if (w->counting) {
         return PTO_OK;
@@ -329,10 +413,10 @@ pto_status message_start(world *w)
 void message_stop(world *w)
 {
     if (!w->counting) {
-        pthread_mutex_lock(&w->lock);
+        pthread_mutex_lock(&mpi_lock);
         w->stop = true;
         pthread_cond_signal(&w->wake);
-        pthread_mutex_unlock(&w->lock);
+        pthread_mutex_unlock(&mpi_lock);
         pthread_join(w->progress, NULL);
     }
     for (message *m = w->spare, *next; m; m = next) {

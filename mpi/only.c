@@ -225,6 +225,8 @@ bool pto_mpi_only_begin_at(pto_runtime *rt, const pto_param *params, size_t n, c
     if (!w || (n && !params) || world_check(w) != PTO_OK) {
         return false; /* the next call says so */
     }
+    w->file = file;
+    w->line = line;
     if (w->only.open) {
         PTO_IGNORE(only_refuses(w, "mpi_only"));
         return false;

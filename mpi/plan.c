@@ -28,6 +28,7 @@ pto_status plan_resolve(plan *p, uint64_t *hash, uint32_t *distributed)
         if (q->tensor) {
             *hash = hash_param(*hash, q, view_hash(p->views[i].o, q->tensor));
         }
+        *hash += (uint64_t)status; /* all ranks must refuse it */
         *distributed += p->views[i].o != NULL;
     }
     return status;
@@ -48,6 +49,10 @@ pto_status plan_check_kinds(const plan *p)
     for (uint32_t i = 0; i < p->n; i++) {
         const pto_param *q = &p->params[i];
         const view *v = &p->views[i];
+        if ((uint32_t)q->kind > PTO_PARAM_AFTER) {
+            return pto_fail(PTO_BAD_PARAM, "mpi_submit: parameter %u is of kind %d", i,
+                            (int)q->kind);
+        }
         if (q->kind == PTO_PARAM_AFTER) {
             return pto_fail(PTO_BAD_PARAM,
                             "mpi_submit: parameter %u is pto_after, and the task has "
@@ -60,7 +65,7 @@ pto_status plan_check_kinds(const plan *p)
                             "distributed tensors",
                             i);
         }
-        if (is_tensor(q) && v->o && v->o->temp && v->o->home[0] < 0) {
+        if (plan_is_fresh(p, i)) {
             if (reads(q)) {
                 return pto_fail(PTO_NOT_WRITTEN,
                                 "mpi_submit: parameter %u is a temporary that no task has written",
@@ -117,7 +122,17 @@ bool plan_concerns_us(const plan *p)
     return mine;
 }
 
-/* The sizes of a plan: the same answer on all ranks that it concerns. */
+bool plan_makes_temp(const plan *p)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (plan_is_fresh(p, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The sizes of a plan: the same answer on all ranks. */
 static pto_status check_sizes(plan *p)
 {
     p->scratch_bytes = 0;
@@ -147,15 +162,29 @@ static pto_status check_sizes(plan *p)
             return pto_fail(PTO_TOO_LARGE,
                             "mpi_submit: the task reads %" PRIu64
                             " bytes of rank %d, and cache_bytes "
-                            "is %" PRIu64,
+                            "is %" PRIu64 ": raise it, or use smaller tiles",
                             sum, piece_home(v->pieces), p->w->cache_bytes);
         }
     }
     if (p->scratch_bytes > p->w->scratch.bytes) {
         return pto_fail(PTO_TOO_LARGE,
                         "mpi_submit: the task needs %" PRIu64 " bytes of scratch memory, and "
-                        "scratch_bytes is %" PRIu64,
+                        "scratch_bytes is %" PRIu64 ": raise it, or use smaller views",
                         p->scratch_bytes, p->w->scratch.bytes);
+    }
+    return PTO_OK;
+}
+
+/* In a dense copy each index has an element of its own, which would be written instead. */
+static pto_status check_repeats(const plan *p)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (writes(&p->params[i]) && p->views[i].repeats) {
+            return pto_fail(PTO_OVERLAP,
+                            "mpi_submit: parameter %u is written, and two of its indices are one "
+                            "element",
+                            i);
+        }
     }
     return PTO_OK;
 }
@@ -183,8 +212,47 @@ static pto_status check_overlaps(const plan *p)
     return PTO_OK;
 }
 
-pto_status plan_check(plan *p)
+/* A task runs where its tensors are. */
+static pto_status check_devices(const plan *p)
 {
+    uint32_t first = p->n;
+    pto_device one = {0};
+    for (uint32_t i = 0; i < p->n; i++) {
+        const pto_param *q = &p->params[i];
+        if (!is_tensor(q)) {
+            continue;
+        }
+        const pto_device device = p->views[i].o ? object_device(p->views[i].o) : q->tensor->device;
+        if (first == p->n) {
+            first = i;
+            one = device;
+        } else if (device.type != one.type || device.index != one.index) {
+            return pto_fail(
+                PTO_DEVICES_DIFFER,
+                "mpi_submit: parameter %u is on %s:%d, parameter %u on %s:%d: make both "
+                "on one device (device of pto_mpi_layout, pto_mpi_temp_on)",
+                first, pto_device_name(one.type), (int)one.index, i, pto_device_name(device.type),
+                (int)device.index);
+        }
+    }
+    return PTO_OK;
+}
+
+pto_status plan_check(plan *p, pto_kernel kernel, pto_worker_type type)
+{
+    PTO_TRY(world_without_lock("mpi_submit"));
+    PTO_TRY(pto_check_kernel_at(p->w->rt, kernel, type, p->params, p->n, p->file, p->line));
+    PTO_TRY(check_devices(p));
+    PTO_TRY(check_repeats(p));
+    p->ways_taken = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        p->ways[i] = find_way(p, i);
+        p->ways_taken |= 1u << p->ways[i];
+    }
+    if (!(p->ways_taken & (1u << WAY_CACHED | 1u << WAY_COPIED))) {
+        p->scratch_bytes = 0;
+        return PTO_OK;
+    }
     PTO_TRY(check_sizes(p));
     return check_overlaps(p);
 }
@@ -196,12 +264,11 @@ void plan_commit(plan *p, bool refused)
         if (!is_tensor(&p->params[i]) || !v->o || !writes(&p->params[i])) {
             continue;
         }
+        if (plan_is_fresh(p, i) && !refused) { /* also if it has no elements, and so no pieces */
+            v->o->home[0] = p->place;
+        }
         for (uint32_t k = 0; k < v->n; k++) {
-            object *o = v->pieces[k].o;
-            o->version[v->pieces[k].tile] = p->w->history.step;
-            if (o->temp && o->home[0] < 0 && !refused) {
-                o->home[0] = p->place;
-            }
+            v->o->version[v->pieces[k].tile] = p->w->history.step;
         }
     }
 }

@@ -10,6 +10,7 @@ static uint64_t what_of(const plan *p)
         if (way_of(p, i) != WAY_COPIED) {
             continue;
         }
+        const bool device = p->views[i].o->twins;
         h = hash_mix(h, p->scratch_at[i]);
         h = hash_mix(h, p->views[i].bytes);
         if (reads(&p->params[i]) && writes(&p->params[i]) && p->views[i].n > 1) {
@@ -17,7 +18,8 @@ static uint64_t what_of(const plan *p)
              * that: never the same. */
             h = hash_mix(h, p->w->history.step);
         }
-        for (uint32_t k = 0; reads(&p->params[i]) && k < p->views[i].n; k++) {
+        /* On a device also what is only written: pieces pass the host's memory on their way home. */
+        for (uint32_t k = 0; (device || reads(&p->params[i])) && k < p->views[i].n; k++) {
             const piece *q = &p->views[i].pieces[k];
             for (int32_t d = 0; d < q->ndim; d++) {
                 h = hash_mix(h, (uint64_t)q->from[d] << 32 ^ (uint64_t)q->shape[d]);
@@ -32,23 +34,15 @@ static scratch_block *block_at(const scratch *s, uint64_t number)
     return &s->blocks[number & (s->capacity - 1)];
 }
 
-pto_status scratch_heal(plan *p, const share_left *left, char *memory)
-{
-    return left->low == left->high
-               ? PTO_OK
-               : message_scrub(p->w, memory + left->low, left->high - left->low, p->file, p->line);
-}
-
 static void leave(share_left *left, const scratch_block *b)
 {
     left->low = left->low == left->high || b->at < left->low ? b->at : left->low;
     left->high = b->at + b->bytes > left->high ? b->at + b->bytes : left->high;
 }
 
-pto_status scratch_take(plan *p, char **memory)
+static pto_status take(plan *p, uint64_t bytes, uint64_t what, char **memory)
 {
     scratch *s = &p->w->scratch;
-    const uint64_t bytes = p->scratch_bytes, what = what_of(p);
     share_left here = {0}, behind = {0};
     if (!s->memory && !(s->memory = world_reserve(s->bytes))) {
         return pto_fail(PTO_OUT_OF_MEMORY, "mpi: %" PRIu64 " bytes of scratch memory", s->bytes);
@@ -85,6 +79,16 @@ pto_status scratch_take(plan *p, char **memory)
     *memory = s->memory + s->head;
     s->head += bytes;
     s->peak = s->head > s->peak ? s->head : s->peak;
-    PTO_TRY(scratch_heal(p, &behind, s->memory));
-    return scratch_heal(p, &here, s->memory);
+    PTO_TRY(stage_heal_scratch(p, &behind));
+    return stage_heal_scratch(p, &here);
+}
+
+pto_status scratch_take(plan *p, char **memory)
+{
+    return take(p, p->scratch_bytes, what_of(p), memory);
+}
+
+pto_status scratch_take_bytes(plan *p, uint64_t bytes, char **memory)
+{
+    return take(p, padded(bytes), hash_mix(2, bytes), memory);
 }

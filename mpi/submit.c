@@ -2,6 +2,20 @@
  * tasks are none of a rank's business: pass.h. */
 #include "pass.h"
 
+__attribute__((noinline)) uint64_t hash_kernel(world *w, pto_kernel kernel)
+{
+    const char *name = pto_kernel_name(w->rt, kernel);
+    uint64_t hash = hash_mix(0, kernel ^ w->send);
+    if (!name) {
+        return hash; /* the call will be refused */
+    }
+    for (const char *c = name; *c; c++) {
+        hash = hash_mix(hash, (unsigned char)*c);
+    }
+    w->kernels[kernel & (MPI_KERNELS - 1)] = (kernel_known){kernel, hash};
+    return hash;
+}
+
 /* Which step the tasks belong to that were submitted since the last call. */
 void submit_remember_order(world *w)
 {
@@ -10,18 +24,21 @@ void submit_remember_order(world *w)
     }
     uint64_t submitted;
     const uint64_t complete = pto_watermark(w->rt, &submitted);
-    pto_failure failure;
-    bool failed = true;
     if (w->n_orders == w->room_orders) {
+        pto_failure failure;
+        bool failed = false;
         size_t keep = 0;
-        if (pto_get_failure(w->rt, &failed, &failure) == PTO_OK && !failed) {
-            for (size_t i = 0; i < w->n_orders; i++) {
-                if (w->orders[i].order > complete) {
-                    w->orders[keep++] = w->orders[i];
-                }
+        PTO_IGNORE(pto_get_failure(w->rt, &failed, &failure));
+        /* The tasks that are not complete, and the first one that has failed. */
+        for (size_t i = 0; i < w->n_orders; i++) {
+            const uint64_t order = w->orders[i].order;
+            const bool first = failed && order > failure.order;
+            if (order > complete || first) {
+                w->orders[keep++] = w->orders[i];
             }
-            w->n_orders = keep;
+            failed = failed && !first;
         }
+        w->n_orders = keep;
         if (w->n_orders * 2 > w->room_orders || !w->room_orders) {
             const size_t room = w->room_orders ? w->room_orders * 2 : 1024;
             step_order *more = realloc(w->orders, room * sizeof *more);
@@ -38,6 +55,7 @@ void submit_remember_order(world *w)
 pto_status submit_finish(world *w, pto_status status, const char *who, const char *file, int line)
 {
     char why[MPI_TEXT];
+    snprintf(why, sizeof why, "%s", status == PTO_OK ? "" : pto_error_detail());
     submit_remember_order(w);
     if (status == PTO_OK) {
         /* While this thread submits it does not wait, and there may be no core for another one. */
@@ -46,7 +64,6 @@ pto_status submit_finish(world *w, pto_status status, const char *who, const cha
         }
         return PTO_OK;
     }
-    snprintf(why, sizeof why, "%s", pto_error_detail());
     return world_break(w, status, "%s at %s:%d: %s", who, file ? file : "?", line, why);
 }
 
@@ -57,6 +74,9 @@ static pto_status submit_plan(plan *p, int rank, uint32_t distributed, pto_kerne
     pto_status status = only_check(p, rank, distributed);
     if (status != PTO_OK) {
         return world_refused(w, status);
+    }
+    if (rank >= w->ranks || rank < PTO_MPI_OWNER) {
+        return world_refuse(w, PTO_BAD_PARAM, "mpi_submit: rank %d of %d", rank, w->ranks);
     }
     if (!distributed) {
         w->stats.tasks++;
@@ -72,33 +92,28 @@ static pto_status submit_plan(plan *p, int rank, uint32_t distributed, pto_kerne
     if (status != PTO_OK) {
         return world_refused(w, status);
     }
-    if (rank >= w->ranks || rank < PTO_MPI_OWNER) {
-        return world_refuse(w, PTO_BAD_PARAM, "mpi_submit: rank %d of %d", rank, w->ranks);
-    }
     p->place = rank == PTO_MPI_OWNER ? plan_place(p) : rank;
     if (!plan_concerns_us(p)) {
-        w->stats.others++;
-        plan_commit(p, false);
-        for (uint32_t i = 0; i < p->n; i++) {
-            if (p->views[i].o) {
-                memo_add(w, &p->views[i]);
+        if (plan_makes_temp(p)) {
+            /* Where it lives concerns all ranks, so all must know whether the task was refused. */
+            status = plan_check(p, kernel, type);
+            if (status != PTO_OK) {
+                plan_commit(p, true);
+                return world_refused(w, status);
             }
         }
+        w->stats.others++;
+        plan_commit(p, false);
         return PTO_OK;
     }
-    status = plan_check(p);
+    status = plan_check(p, kernel, type);
     if (status != PTO_OK) {
         plan_commit(p, true);
         return world_refused(w, status);
     }
     /* Before versions change: inputs are of the versions that were written before. */
-    int32_t fresh[MPI_MOST_PARAMS];
     for (uint32_t i = 0; i < p->n; i++) {
-        const view *v = &p->views[i];
-        fresh[i] = is_tensor(&p->params[i]) && v->o && v->o->temp && v->o->home[0] < 0;
-    }
-    for (uint32_t i = 0; i < p->n; i++) {
-        if (fresh[i]) {
+        if (plan_is_fresh(p, i)) {
             p->views[i].o->home[0] = p->place;
         }
     }
@@ -113,6 +128,8 @@ static __attribute__((noinline)) pto_status submit_here(world *w, int rank, pto_
                                                         const pto_param *params, size_t n_params,
                                                         const char *file, int line)
 {
+    w->file = file;
+    w->line = line;
     if (n_params > MPI_MOST_PARAMS) {
         return world_refuse(w, PTO_BAD_PARAM, "mpi_submit: %zu parameters (at most %d)", n_params,
                             MPI_MOST_PARAMS);
@@ -145,6 +162,7 @@ pto_status pto_mpi_submit_task_at(pto_runtime *rt, int rank, pto_kernel kernel,
                         w ? "params is NULL" : "the runtime is in no world");
     }
     PTO_TRY(world_check(w));
+    PTO_TRY(world_check_thread(w, "mpi_submit"));
     if (w->only.open ? pass_by_inside(w, rank, kernel, params, n_params, file, line)
                      : pass_by(w, rank, kernel, params, n_params, file, line, false)) {
         return PTO_OK;

@@ -4,22 +4,70 @@
 
 #include "world.h"
 
+/* Frees the reports that have been sent. */
+static void sweep(world *w)
+{
+    for (kept **at = &w->kept; *at;) {
+        kept *k = *at;
+        int sent = 0;
+        if (MPI_Test(&k->request, &sent, MPI_STATUS_IGNORE) == MPI_SUCCESS && sent) {
+            *at = k->next;
+            free(k);
+        } else {
+            at = &k->next;
+        }
+    }
+}
+
+/* Whether the rank still has to take the last report of this kind: a new one would tell it as little, and all of them
+ * take memory. */
+static bool on_its_way(const world *w, int to, int tag)
+{
+    for (const kept *k = w->kept; k; k = k->next) {
+        if (k->to == to && k->tag == tag) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Tells another rank something. Under the lock. A rank that does not listen is not waited for: reports are
  * small, and MPI sends them at once. */
 static void tell(world *w, int to, int tag, const report *r)
 {
-    MPI_Request request;
     kept *copy = malloc(sizeof *copy);
     if (!copy) {
         return;
     }
+    copy->to = to;
+    copy->tag = tag;
     copy->report = *r;
-    copy->next = w->kept; /* MPI may read it later; few are ever made */
-    w->kept = copy;
     if (MPI_Isend(&copy->report, (int)sizeof copy->report, MPI_BYTE, to, tag, w->control,
-                  &request) == MPI_SUCCESS) {
-        MPI_Request_free(&request);
+                  &copy->request) != MPI_SUCCESS) {
+        free(copy);
+        return;
     }
+    copy->next = w->kept;
+    w->kept = copy;
+}
+
+void tell_blocked(world *w, const report *r)
+{
+    sweep(w);
+    for (int i = 0; i < w->ranks; i++) {
+        if (i != w->rank && !on_its_way(w, i, TAG_BLOCKED)) {
+            tell(w, i, TAG_BLOCKED, r);
+        }
+    }
+}
+
+void tell_stop(world *w)
+{
+    sweep(w);
+    for (kept *k = w->kept; k; k = k->next) {
+        MPI_Request_free(&k->request);
+    }
+    w->kept = NULL; /* MPI may still read them */
 }
 
 void tell_all(world *w, int tag, const report *r)
@@ -52,6 +100,11 @@ static void break_and_tell(world *w, pto_status status, const char *text)
     world_broken_by(w, status, text);
 }
 
+pto_status world_cancelled(world *w)
+{
+    return world_break(w, PTO_CANCELLED, "the runtime was cancelled (pto_cancel)");
+}
+
 pto_status world_break(world *w, pto_status status, const char *format, ...)
 {
     char text[MPI_TEXT];
@@ -59,7 +112,7 @@ pto_status world_break(world *w, pto_status status, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    pthread_mutex_lock(&w->lock);
+    pthread_mutex_lock(&mpi_lock);
     if (!atomic_load(&w->broken)) {
         char words[MPI_TEXT + 64];
         snprintf(words, sizeof words, "rank %d cannot go on: %s", w->rank, text);
@@ -69,7 +122,7 @@ pto_status world_break(world *w, pto_status status, const char *format, ...)
         tell_all(w, TAG_BROKEN, &r);
         world_broken_by(w, status, text);
     }
-    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_unlock(&mpi_lock);
     return pto_fail(status, "%s", text);
 }
 
@@ -106,13 +159,36 @@ void tell_listen(world *w)
             break;
         }
         r->text[MPI_TEXT - 1] = 0;
-        if (status.MPI_TAG == TAG_BROKEN) {
+        if (status.MPI_TAG == TAG_ENDED) {
+            w->ended++;
+        } else if (status.MPI_TAG == TAG_BROKEN) {
             world_broken_by(w, (pto_status)r->status, r->text);
         } else {
             compare(w, r);
         }
     }
     free(r);
+}
+
+void tell_ended(world *w)
+{
+    tell_all(w, TAG_ENDED, &(report){.rank = w->rank});
+}
+
+bool tell_all_ended(world *w)
+{
+    report r;
+    int there = 1;
+    while (MPI_Iprobe(MPI_ANY_SOURCE, TAG_ENDED, w->control, &there, MPI_STATUS_IGNORE) ==
+               MPI_SUCCESS &&
+           there) {
+        if (MPI_Recv(&r, (int)sizeof r, MPI_BYTE, MPI_ANY_SOURCE, TAG_ENDED, w->control,
+                     MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+            break;
+        }
+        w->ended++;
+    }
+    return w->ended >= w->ranks - 1;
 }
 
 void tell_everything(world *w)

@@ -153,6 +153,7 @@ static int at_finalize(MPI_Comm comm, int key, void *value, void *extra)
     (void)key;
     (void)value;
     (void)extra;
+    worlds_finalize();
     for (trace_keeper *k = keepers; k; k = k->next) {
         if (!k->apart) {
             finish(k);

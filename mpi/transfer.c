@@ -10,6 +10,15 @@ typedef struct transfer {
     uint64_t bytes;
 } transfer;
 
+static pto_status check_memory(const transfer *x, const view *v)
+{
+    return !v->bytes || (x->memory && x->bytes >= v->bytes)
+               ? PTO_OK
+               : pto_fail(x->memory ? PTO_BUFFER_TOO_SMALL : PTO_NULL_ARGUMENT,
+                          "%s: %" PRIu64 " bytes of memory, and the tensor has %" PRIu64, x->who,
+                          x->memory ? x->bytes : 0, v->bytes);
+}
+
 /* What all ranks find. */
 static pto_status check_transfer(const world *w, const transfer *x, const view *v)
 {
@@ -22,23 +31,26 @@ static pto_status check_transfer(const world *w, const transfer *x, const view *
     if (v->o->temp && v->o->home[0] < 0) {
         return pto_fail(PTO_NOT_WRITTEN, "%s: no task has written the temporary", x->who);
     }
-    for (uint32_t k = 0; k < v->n; k++) {
-        if (piece_bytes(&v->pieces[k]) > MPI_MOST_BYTES) {
-            return pto_fail(PTO_TOO_LARGE, "%s: a message of %" PRIu64 " bytes", x->who,
-                            piece_bytes(&v->pieces[k]));
-        }
+    if (x->home && v->repeats) {
+        return pto_fail(PTO_OVERLAP, "%s: two indices of the view are one element", x->who);
     }
-    return PTO_OK;
-}
-
-/* What only the rank finds that has the memory: the others have begun to send. */
-static pto_status check_memory(const world *w, const transfer *x, const view *v)
-{
-    const bool here = (x->root < 0 || x->root == w->rank) && !w->counting;
-    if (here && v->bytes && (!x->memory || x->bytes < v->bytes)) {
-        return pto_fail(x->memory ? PTO_BUFFER_TOO_SMALL : PTO_NULL_ARGUMENT,
-                        "%s: %" PRIu64 " bytes of memory, and the tensor has %" PRIu64, x->who,
-                        x->memory ? x->bytes : 0, v->bytes);
+    if (x->root < 0) {
+        PTO_TRY(check_memory(x, v));
+    }
+    for (uint32_t k = 0; k < v->n; k++) {
+        const uint64_t bytes = piece_bytes(&v->pieces[k]);
+        if (bytes > MPI_MOST_BYTES) {
+            return pto_fail(PTO_TOO_LARGE,
+                            "%s: a message of %" PRIu64 " bytes (at most %" PRIu64
+                            "): use smaller tiles",
+                            x->who, bytes, MPI_MOST_BYTES);
+        }
+        if (v->o->twins && x->root >= 0 && padded(bytes) > w->scratch.bytes) {
+            return pto_fail(PTO_TOO_LARGE,
+                            "%s: %" PRIu64 " bytes of a tile on a device pass scratch memory, and "
+                            "scratch_bytes is %" PRIu64 ": raise it, or use smaller tiles",
+                            x->who, padded(bytes), w->scratch.bytes);
+        }
     }
     return PTO_OK;
 }
@@ -61,11 +73,24 @@ static pto_status transfer_piece(plan *p, const transfer *x, const view *v, cons
     } else {
         PTO_TRY(message_receive(w, (home + tree_parent(position)) % n, &part, p->file, p->line));
     }
-    const pto_tensor from = position == 0 ? piece_tensor(v, q) : part;
+    const pto_tensor from = position == 0 && !q->o->twins ? piece_tensor(v, q) : part;
     for (int k = 0, child; (child = tree_child(position, n, k)) >= 0; k++) {
         PTO_TRY(message_send(w, (home + child) % n, &from, p->file, p->line));
     }
     return PTO_OK;
+}
+
+/* The runtime speaks of the memory, and the program of the tensor. */
+static pto_status poisoned(const world *w, const char *who, const pto_tensor *t)
+{
+    char text[160];
+    bool failed = false;
+    pto_failure f;
+    PTO_IGNORE(pto_get_failure(w->rt, &failed, &f));
+    pto_tensor_format(t, text, sizeof text);
+    return pto_fail(PTO_POISONED,
+                    "%s: %s was to be written by a task that failed or was skipped%s%s", who, text,
+                    failed ? "; the first failure of this rank: " : "", failed ? f.message : "");
 }
 
 /* Waits until the memory may be used. */
@@ -86,12 +111,10 @@ static pto_status wait_memory(plan *p, const transfer *x, const view *v)
                                   ? pto_wait_unused_at(w->rt, &all, p->file, p->line)
                                   : pto_wait_tensor_at(w->rt, &all, p->file, p->line);
     if (status == PTO_POISONED && !x->home) {
-        char why[MPI_TEXT];
-        snprintf(why, sizeof why, "%s", pto_error_detail());
         /* The memory is the program's own: it must not stay poisoned. */
-        PTO_TRY(message_scrub(w, x->memory, v->bytes, p->file, p->line));
+        PTO_TRY(message_scrub(w, &all, p->file, p->line));
         PTO_TRY(world_check(w));
-        return pto_fail(PTO_POISONED, "%s", why);
+        return poisoned(w, x->who, v->t);
     }
     const pto_status broken = world_check(w);
     return broken == PTO_OK ? status : broken;
@@ -108,6 +131,9 @@ static pto_status transfer_all(world *w, const pto_tensor *t, const transfer *x,
     view *v = &p->views[0];
     pto_status status = view_resolve(w, x->who, t, &p->first[0], v);
     hash = hash_mix(hash, (uint64_t)x->root + 1);
+    if (x->root < 0) { /* all ranks have memory for it, or none; where it is, is their own affair */
+        hash = hash_mix(hash, x->memory ? x->bytes : 0);
+    }
     if (t) {
         hash = hash_mix(hash, view_hash(v->o, t));
     }
@@ -119,7 +145,9 @@ static pto_status transfer_all(world *w, const pto_tensor *t, const transfer *x,
     if (status != PTO_OK) {
         status = world_refused(w, status);
     } else {
-        status = check_memory(w, x, v);
+        /* What only the root finds: the others have begun to send. */
+        const bool root = x->root == w->rank && !w->counting;
+        status = root ? check_memory(x, v) : PTO_OK;
         for (uint32_t k = 0; k < v->n && status == PTO_OK; k++) {
             status = transfer_piece(p, x, v, &v->pieces[k]);
             if (x->home) {
@@ -142,9 +170,9 @@ pto_status pto_mpi_read_at(pto_runtime *rt, const pto_tensor *t, void *to, uint6
     if (!w) {
         return pto_fail(PTO_NULL_ARGUMENT, "mpi_read: the runtime is in no world");
     }
-    PTO_TRY(world_check(w));
+    PTO_TRY(world_enter(w, "mpi_read", file, line));
     PTO_TRY(only_refuses(w, "mpi_read"));
-    if (t && !object_find(w, t)) {
+    if (t && !object_find(w, t) && (t->owner || !zone_has(t->storage))) {
         history_step(w, 31, file, line);
         return pto_read_at(rt, t, to, bytes, file, line);
     }
@@ -163,7 +191,7 @@ pto_status pto_mpi_gather_at(pto_runtime *rt, const pto_tensor *t, int root, voi
     if (!w) {
         return pto_fail(PTO_NULL_ARGUMENT, "mpi_gather: the runtime is in no world");
     }
-    PTO_TRY(world_check(w));
+    PTO_TRY(world_enter(w, "mpi_gather", file, line));
     PTO_TRY(only_refuses(w, "mpi_gather"));
     const transfer x = {"mpi_gather", root < 0 ? w->ranks : root, false, to, bytes};
     return transfer_all(w, t, &x, 33, file, line);
@@ -176,7 +204,7 @@ pto_status pto_mpi_scatter_at(pto_runtime *rt, const pto_tensor *t, int root, co
     if (!w) {
         return pto_fail(PTO_NULL_ARGUMENT, "mpi_scatter: the runtime is in no world");
     }
-    PTO_TRY(world_check(w));
+    PTO_TRY(world_enter(w, "mpi_scatter", file, line));
     PTO_TRY(only_refuses(w, "mpi_scatter"));
     const transfer x = {"mpi_scatter", root < 0 ? w->ranks : root, true, (void *)(uintptr_t)from,
                         bytes};

@@ -132,23 +132,18 @@ static pto_status broadcast_piece(plan *p, const view *v, const piece *q, const 
     if (position == n || n == 1) {
         return PTO_OK;
     }
+    pto_tensor t, arg;
     if (position == 0) {
         for (int i = 1; i < n; i++) {
             PTO_TRY(take_room(w, &w->peers[list[i]].out, q, &found, &dropped));
+            PTO_TRY(i == 1 ? stage_send(p, list[i], v, q, &found, &t)
+                           : stage_heal_sent(p, list[i], &found));
         }
-        const pto_tensor t = piece_tensor(v, q);
         return send_on(p, &t, list, n, 0);
     }
-    share *s = &w->peers[list[0]].in;
-    PTO_TRY(take_room(w, s, q, &found, &dropped));
+    PTO_TRY(take_room(w, &w->peers[list[0]].in, q, &found, &dropped));
     w->stats.dropped += dropped;
-    if (!s->memory && !(s->memory = world_reserve(s->bytes))) {
-        return pto_fail(PTO_OUT_OF_MEMORY, "mpi: %" PRIu64 " bytes of cache", s->bytes);
-    }
-    PTO_TRY(scratch_heal(p, &found.here, s->memory));
-    PTO_TRY(scratch_heal(p, &found.behind, s->memory));
-    const pto_tensor t = piece_dense(v, q, s->memory + found.at);
-    PTO_TRY(message_receive(w, list[tree_parent(position)], &t, p->file, p->line));
+    PTO_TRY(stage_receive(p, list[0], list[tree_parent(position)], v, q, &found, &t, &arg));
     return send_on(p, &t, list, n, position);
 }
 
@@ -164,8 +159,9 @@ static pto_status check(const world *w, const view *v)
         if (padded(bytes) > w->cache_bytes || bytes > MPI_MOST_BYTES) {
             return pto_fail(PTO_TOO_LARGE,
                             "mpi_broadcast: a piece of %" PRIu64
-                            " bytes, and cache_bytes is %" PRIu64,
-                            bytes, w->cache_bytes);
+                            " bytes, and cache_bytes is %" PRIu64 " (a message has at most %" PRIu64
+                            "): use smaller tiles, or raise it",
+                            bytes, w->cache_bytes, MPI_MOST_BYTES);
         }
     }
     return PTO_OK;
@@ -220,7 +216,7 @@ pto_status pto_mpi_broadcast_at(pto_runtime *rt, const pto_tensor *t, const pto_
                         : !t ? "the tensor is NULL"
                              : "the readers are NULL");
     }
-    PTO_TRY(world_check(w));
+    PTO_TRY(world_enter(w, "mpi_broadcast", file, line));
     PTO_TRY(only_refuses(w, "mpi_broadcast"));
     readers r = {0};
     tile_box own = {0};

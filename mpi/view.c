@@ -27,13 +27,15 @@ static void step_of(const object *o, const pto_tensor *t, int32_t v, const int64
     }
 }
 
-static void local_strides(const object *o, const int64_t *index, int64_t *strides)
+/* Of a dense tile. Returns how many elements it has. */
+static int64_t local_strides(const object *o, const int64_t *index, int64_t *strides)
 {
     int64_t stride = 1;
     for (int32_t d = o->ndim - 1; d >= 0; d--) {
         strides[d] = stride;
         stride *= tile_size(o, d, index[d]);
     }
+    return stride;
 }
 
 /* The piece of a view that begins at `from`, whose first element has the indices c. */
@@ -49,7 +51,7 @@ static void make_piece(object *o, const int64_t *c, const int64_t (*k)[PTO_MAX_D
         index[d] = c[d] / o->tile[d];
         p->tile = p->tile * o->tiles[d] + index[d];
     }
-    local_strides(o, index, strides);
+    p->tile_bytes = (uint64_t)local_strides(o, index, strides) * o->element;
     for (int32_t d = 0; d < o->ndim; d++) {
         p->offset += (c[d] - index[d] * o->tile[d]) * strides[d];
     }
@@ -155,16 +157,169 @@ static pto_status cut(const walk *w, view *v)
     return PTO_OK;
 }
 
+/* Whether each step along a dim goes beyond all elements of the dims after it. */
+static bool is_nested(const pto_tensor *t)
+{
+    uint64_t reach = 0; /* from the first to the last element of the dims after d */
+    for (int32_t d = t->ndim - 1; d >= 0; d--) {
+        const uint64_t step = (uint64_t)t->strides[d], stride = t->strides[d] < 0 ? -step : step;
+        if (t->shape[d] > 1 && stride <= reach) {
+            return false;
+        }
+        reach += ((uint64_t)t->shape[d] - 1) * stride;
+    }
+    return true;
+}
+
+/* Whether two indices of a view are one element, as in a broadcast or a sliding window. Two halves that share nothing
+ * leave the question to one of them, since the other one is the same, moved. */
+static bool repeats(const pto_tensor *t)
+{
+    pto_tensor part = *t;
+    for (int32_t d = 0; d < t->ndim && !is_nested(&part); d++) {
+        while (part.shape[d] > 1) {
+            const int64_t half = (part.shape[d] + 1) / 2;
+            pto_tensor rest = part;
+            rest.offset += half * part.strides[d];
+            rest.shape[d] -= half;
+            part.shape[d] = half;
+            if (pto_tensor_overlaps(&part, &rest)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* ---- Known tiles ----------------------------------------------------------------------------------------- */
+
+uint64_t view_hash(const object *o, const pto_tensor *t)
+{
+    uint64_t tile;
+    if (o && whole_tile(&o->whole, t, &tile)) {
+        return tile_hash(&o->whole, tile);
+    }
+    uint64_t h = hash_mix((uint64_t)t->ndim << 16 | (uint64_t)t->dtype,
+                          o ? o->id ^ (uint64_t)t->offset << 20 : 0);
+    for (int32_t d = 0; d < t->ndim && d < PTO_MAX_DIMS; d++) {
+        h = hash_mix(h, (uint64_t)t->shape[d] ^ (uint64_t)t->strides[d] << 32);
+    }
+    return h;
+}
+
+static memo *memo_at(const world *w, const pto_tensor *t)
+{
+    return &w->memo[hash_mix((uint64_t)(uintptr_t)t->storage ^ (uint64_t)t->shape[0] << 40,
+                             (uint64_t)t->offset) >>
+                        50 &
+                    (MPI_MEMO - 1)];
+}
+
+const memo *memo_find(const world *w, const pto_tensor *t)
+{
+    const memo *m = w->memo && t ? memo_at(w, t) : NULL;
+    if (!m || m->storage != t->storage || m->offset != t->offset || m->ndim != t->ndim ||
+        m->dtype != t->dtype || t->owner) {
+        return NULL;
+    }
+    for (int32_t d = 0; d < t->ndim; d++) {
+        if (m->shape[d] != t->shape[d] || m->strides[d] != t->strides[d]) {
+            return NULL;
+        }
+    }
+    return m;
+}
+
+static void memo_add(world *w, const view *v)
+{
+    const piece *p = v->pieces;
+    if (v->t->ndim > MPI_MEMO_DIMS ||
+        (!w->memo && !(w->memo = calloc(MPI_MEMO, sizeof *w->memo)))) {
+        return;
+    }
+    memo *m = memo_at(w, v->t);
+    *m = (memo){.storage = v->t->storage,
+                .offset = v->t->offset,
+                .ndim = v->t->ndim,
+                .dtype = v->t->dtype,
+                .home = piece_home(p),
+                .version = &v->o->version[p->tile],
+                .hash = view_hash(v->o, v->t),
+                .o = v->o,
+                .tile = p->tile,
+                .at = p->offset,
+                .repeats = v->repeats,
+                .bytes = v->bytes,
+                .tile_bytes = p->tile_bytes};
+    memcpy(m->shape, v->t->shape, sizeof m->shape);
+    memcpy(m->strides, v->t->strides, sizeof m->strides);
+    memcpy(m->local, p->strides, sizeof m->local);
+}
+
+/* A view that was resolved before. */
+static void recall(const memo *m, const pto_tensor *t, piece *first, view *v)
+{
+    v->o = m->o;
+    v->repeats = m->repeats;
+    v->bytes = m->bytes;
+    v->n = 1;
+    first->o = m->o;
+    first->tile = m->tile;
+    first->offset = m->at;
+    first->tile_bytes = m->tile_bytes;
+    first->ndim = t->ndim;
+    for (int32_t d = 0; d < MPI_MEMO_DIMS; d++) {
+        first->from[d] = 0;
+        first->shape[d] = t->shape[d];
+        first->strides[d] = m->local[d];
+    }
+}
+
+/* A whole tile of full size of a matrix. */
+static void resolve_whole(object *o, uint64_t tile, const pto_tensor *t, piece *first, view *v)
+{
+    v->n = 1;
+    first->o = o;
+    first->tile = (int64_t)tile;
+    first->offset = 0;
+    first->tile_bytes = v->bytes = (uint64_t)(t->shape[0] * t->shape[1]) * o->element;
+    first->ndim = 2;
+    for (int32_t d = 0; d < 2; d++) {
+        first->from[d] = 0;
+        first->shape[d] = t->shape[d];
+    }
+    first->strides[0] = t->shape[0] > 1 ? t->shape[1] : 0;
+    first->strides[1] = t->shape[1] > 1;
+}
+
+/* ---- Resolving ----------------------------------------------------------------------------------------------- */
+
 pto_status view_resolve(world *w, const char *who, const pto_tensor *t, piece *first, view *v)
 {
     *v = (view){.t = t, .pieces = first};
     if (!t) {
         return pto_fail(PTO_NULL_ARGUMENT, "%s: a tensor is NULL", who);
     }
+    const memo *m = memo_find(w, t);
+    if (m) {
+        recall(m, t, first, v);
+        return PTO_OK;
+    }
+    uint64_t tile;
     v->o = object_find(w, t);
+    if (v->o && whole_tile(&v->o->whole, t, &tile)) {
+        resolve_whole(v->o, tile, t, first, v);
+        return PTO_OK;
+    }
+    if (t->owner) { /* its record stays when its scope ends, until another temporary takes its place */
+        PTO_TRY(pto_check_alive(w->rt, who, t));
+    }
     if (!v->o) {
-        return (uint64_t)((char *)t->storage - w->zone) < w->zone_bytes && !t->owner
-                   ? pto_fail(PTO_STALE, "%s: no distributed tensor", who)
+        return !t->owner && zone_has(t->storage)
+                   ? pto_fail(PTO_STALE,
+                              "%s: this is no distributed tensor of this world: its world "
+                              "has ended, or it is that of another runtime",
+                              who)
                    : PTO_OK;
     }
     PTO_TRY(pto_tensor_nbytes(t, &v->bytes));
@@ -176,6 +331,7 @@ pto_status view_resolve(world *w, const char *who, const pto_tensor *t, piece *f
         return PTO_OK;
     }
     v->n = 1;
+    v->repeats = repeats(t);
     if (v->o->temp) {
         first->o = v->o;
         first->tile = 0;
@@ -200,67 +356,11 @@ pto_status view_resolve(world *w, const char *who, const pto_tensor *t, piece *f
         memset(first->from, 0, sizeof first->from);
         memcpy(first->shape, t->shape, sizeof first->shape);
         make_piece(v->o, in.c, in.k, t, first);
+        memo_add(w, v);
         return PTO_OK;
     }
     v->n = 0;
     return cut(&in, v);
-}
-
-/* ---- Known tiles ----------------------------------------------------------------------------------------- */
-
-uint64_t view_hash(const object *o, const pto_tensor *t)
-{
-    uint64_t tile;
-    if (o && whole_tile(&o->whole, t, &tile)) {
-        return tile_hash(&o->whole, tile);
-    }
-    uint64_t h = hash_mix((uint64_t)t->ndim << 16 | (uint64_t)t->dtype,
-                          o ? o->id ^ (uint64_t)t->offset << 20 : 0);
-    for (int32_t d = 0; d < t->ndim && d < PTO_MAX_DIMS; d++) {
-        h = hash_mix(h, (uint64_t)t->shape[d] ^ (uint64_t)t->strides[d] << 32);
-    }
-    return h;
-}
-
-static memo *memo_at(const world *w, const pto_tensor *t)
-{
-    return &w->memo[hash_mix((uint64_t)(uintptr_t)t->storage, (uint64_t)t->offset) >> 50 &
-                    (MPI_MEMO - 1)];
-}
-
-const memo *memo_find(const world *w, const pto_tensor *t)
-{
-    const memo *m = w->memo && t ? memo_at(w, t) : NULL;
-    if (!m || m->storage != t->storage || m->offset != t->offset || m->ndim != t->ndim ||
-        m->dtype != t->dtype || t->owner) {
-        return NULL;
-    }
-    for (int32_t d = 0; d < t->ndim; d++) {
-        if (m->shape[d] != t->shape[d] || m->strides[d] != t->strides[d]) {
-            return NULL;
-        }
-    }
-    return m;
-}
-
-void memo_add(world *w, const view *v)
-{
-    uint64_t tile;
-    if (v->o->temp || v->n != 1 || v->t->ndim > MPI_MEMO_DIMS ||
-        whole_tile(&v->o->whole, v->t, &tile) ||
-        (!w->memo && !(w->memo = calloc(MPI_MEMO, sizeof *w->memo)))) {
-        return;
-    }
-    memo *m = memo_at(w, v->t);
-    *m = (memo){.storage = v->t->storage,
-                .offset = v->t->offset,
-                .ndim = v->t->ndim,
-                .dtype = v->t->dtype,
-                .home = piece_home(v->pieces),
-                .version = &v->o->version[v->pieces->tile],
-                .hash = view_hash(v->o, v->t)};
-    memcpy(m->shape, v->t->shape, sizeof m->shape);
-    memcpy(m->strides, v->t->strides, sizeof m->strides);
 }
 
 void view_free(view *v, const piece *first)
@@ -274,17 +374,12 @@ pto_tensor piece_tensor(const view *v, const piece *p)
 {
     const object *o = p->o;
     pto_tensor t = *v->t;
+    t.device = object_device(o);
     if (o->temp) {
         return t; /* a temporary is one piece */
     }
-    int64_t index[PTO_MAX_DIMS] = {0};
-    uint64_t bytes = o->element;
-    tile_index(o, p->tile, index);
-    for (int32_t d = 0; d < o->ndim; d++) {
-        bytes *= (uint64_t)tile_size(o, d, index[d]);
-    }
     t.storage = o->memory + o->at[p->tile];
-    t.storage_bytes = bytes;
+    t.storage_bytes = p->tile_bytes;
     t.offset = p->offset;
     memcpy(t.shape, p->shape, (size_t)p->ndim * sizeof *t.shape);
     memcpy(t.strides, p->strides, (size_t)p->ndim * sizeof *t.strides);

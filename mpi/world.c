@@ -1,5 +1,5 @@
 /* world.c - the life of a world, what all ranks agree on in a wait, and failures. */
-#define _GNU_SOURCE /* CPU_COUNT */
+#define _GNU_SOURCE /* PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP */
 #include "world.h"
 
 #include <sched.h>
@@ -14,6 +14,9 @@ static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(world *) worlds;
 
 _Atomic(world *) world_recent;
+
+/* Recursive: a thread of the program that has it may run the kernel of a message in pto_submit. */
+pthread_mutex_t mpi_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 world *world_search(const pto_runtime *rt)
 {
@@ -45,14 +48,81 @@ int pto_mpi_ranks(const pto_runtime *rt)
     return w ? w->ranks : -1;
 }
 
+static _Thread_local uint32_t holds;     /* calls of pto_mpi_lock that this thread has not undone */
+static _Thread_local uint32_t held_back; /* of these: given up while it waits in the runtime */
+
+static void take(uint32_t times)
+{
+    for (; times; times--) {
+        pthread_mutex_lock(&mpi_lock);
+        holds++;
+    }
+}
+
+static void give(uint32_t times)
+{
+    for (; times && holds; times--) { /* an unlock without a lock gives up nobody else's */
+        holds--;
+        pthread_mutex_unlock(&mpi_lock);
+    }
+}
+
 void pto_mpi_lock(pto_runtime *rt)
 {
-    pthread_mutex_lock(&world_of(rt)->lock);
+    (void)rt; /* one lock for all worlds */
+    take(1);
 }
 
 void pto_mpi_unlock(pto_runtime *rt)
 {
-    pthread_mutex_unlock(&world_of(rt)->lock);
+    (void)rt;
+    give(1);
+}
+
+pto_status world_without_lock(const char *who)
+{
+    return !holds
+               ? PTO_OK
+               : pto_fail(PTO_BAD_SCOPE,
+                          "%s: between pto_mpi_lock and pto_mpi_unlock, where the library cannot "
+                          "call MPI",
+                          who);
+}
+
+_Thread_local char world_mark;
+
+static pto_status is_its_thread(const world *w, const char *who)
+{
+    bool failed;
+    pto_failure failure;
+    if (pto_get_failure(w->rt, &failed, &failure) == PTO_WRONG_THREAD) { /* any call that looks */
+        return pto_fail(PTO_WRONG_THREAD,
+                        "%s: called inside of a kernel, or on another thread than the "
+                        "orchestrating one",
+                        who);
+    }
+    return PTO_OK;
+}
+
+pto_status world_begin_thread(world *w, const char *who)
+{
+    PTO_TRY(is_its_thread(w, who));
+    w->thread = &world_mark;
+    return PTO_OK;
+}
+
+pto_status world_may(const world *w, const char *who)
+{
+    PTO_TRY(world_without_lock(who));
+    return is_its_thread(w, who);
+}
+
+pto_status world_enter(world *w, const char *who, const char *file, int line)
+{
+    PTO_TRY(world_may(w, who));
+    w->file = file;
+    w->line = line;
+    return world_check(w);
 }
 
 pto_status pto_mpi_get_stats(const pto_runtime *rt, pto_mpi_stats *stats)
@@ -78,7 +148,9 @@ pto_status pto_mpi_get_stats(const pto_runtime *rt, pto_mpi_stats *stats)
 
 pto_status world_is_broken(world *w)
 {
-    return pto_fail(w->broken_status, "%s", w->broken_text);
+    /* A rank that is cancelled hears that first, also if another one was at the same time. */
+    return pto_fail(pto_is_cancelled(w->rt) ? PTO_CANCELLED : w->broken_status, "%s",
+                    w->broken_text);
 }
 
 pto_status world_refused(world *w, pto_status status)
@@ -86,7 +158,9 @@ pto_status world_refused(world *w, pto_status status)
     if (w->refused == PTO_OK) {
         w->refused = status;
         w->refused_step = w->history.step;
-        snprintf(w->refused_text, sizeof w->refused_text, "%s", pto_error_detail());
+        snprintf(w->refused_text, sizeof w->refused_text,
+                 "the call at %.100s:%d was refused with %s: %s", w->file ? w->file : "?", w->line,
+                 pto_status_name(status), pto_error_detail());
     }
     return status;
 }
@@ -164,19 +238,19 @@ static pto_status exchange(world *w, const agreement *mine, agreement *all)
     MPI_Request request;
     int passed = 0;
     atomic_store(&w->waiting, 1);
-    pthread_mutex_lock(&w->lock);
+    pthread_mutex_lock(&mpi_lock);
     int code = MPI_Iallgather(mine, (int)sizeof *mine, MPI_BYTE, all, (int)sizeof *mine, MPI_BYTE,
                               w->control, &request);
-    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_unlock(&mpi_lock);
     for (uint32_t polls = 0; code == MPI_SUCCESS && !passed; polls++) {
-        pthread_mutex_lock(&w->lock);
+        pthread_mutex_lock(&mpi_lock);
         if (atomic_load(&w->broken)) {
-            pthread_mutex_unlock(&w->lock);
+            pthread_mutex_unlock(&mpi_lock);
             atomic_store(&w->waiting, 0);
             return world_check(w);
         }
         code = MPI_Test(&request, &passed, MPI_STATUS_IGNORE);
-        pthread_mutex_unlock(&w->lock);
+        pthread_mutex_unlock(&mpi_lock);
         if (!passed && polls < w->spin) {
             if (w->cores < 0) { /* the others may need this core to get here */
                 sched_yield();
@@ -194,9 +268,9 @@ static pto_status exchange(world *w, const agreement *mine, agreement *all)
     }
     if (passed && !differ && inside) {
         differ = true;
-        pthread_mutex_lock(&w->lock);
+        pthread_mutex_lock(&mpi_lock);
         tell_everything(w);
-        pthread_mutex_unlock(&w->lock);
+        pthread_mutex_unlock(&mpi_lock);
     }
     for (uint32_t naps = 0; differ && !atomic_load(&w->broken); naps++) {
         nap();
@@ -205,6 +279,9 @@ static pto_status exchange(world *w, const agreement *mine, agreement *all)
         }
     }
     w->only.sum = 0;
+    if (passed && !differ) {
+        history_agree(w);
+    }
     atomic_store(&w->waiting, 0);
     if (code != MPI_SUCCESS) {
         return world_break(w, PTO_SYSTEM, "mpi_wait: MPI_Iallgather failed");
@@ -220,7 +297,8 @@ static pto_status wait_and_agree(world *w)
         return world_break(w, PTO_OUT_OF_MEMORY, "mpi_wait: no memory");
     }
     const pto_status own = pto_wait(w->rt);
-    pto_status status = world_check(w);
+    pto_status status = pto_is_cancelled(w->rt) && !w->counting ? world_cancelled(w)
+                                                                : world_check(w);
     if (status == PTO_OK) {
         describe(w, own, &mine);
         if (w->counting) { /* nobody else */
@@ -258,7 +336,7 @@ pto_status pto_mpi_wait_at(pto_runtime *rt, const char *file, int line)
     if (!w) {
         return pto_fail(PTO_NULL_ARGUMENT, "mpi_wait: the runtime is in no world");
     }
-    PTO_TRY(world_check(w));
+    PTO_TRY(world_enter(w, "mpi_wait", file, line));
     PTO_TRY(only_refuses(w, "mpi_wait"));
     history_step(w, 21, file, line);
     return wait_and_agree(w);
@@ -270,9 +348,12 @@ pto_status pto_mpi_clear_error_at(pto_runtime *rt, const char *file, int line)
     if (!w) {
         return pto_fail(PTO_NULL_ARGUMENT, "mpi_clear_error: the runtime is in no world");
     }
-    PTO_TRY(world_check(w));
+    PTO_TRY(world_enter(w, "mpi_clear_error", file, line));
     PTO_TRY(only_refuses(w, "mpi_clear_error"));
     history_step(w, 22, file, line);
+    if (pto_is_cancelled(rt) && !w->counting) { /* it would be forgotten */
+        return world_cancelled(w);
+    }
     PTO_TRY(pto_clear_error(rt));
     PTO_TRY(world_check(w));
     for (int i = 0; i < w->ranks; i++) {
@@ -289,15 +370,89 @@ pto_status pto_mpi_clear_error_at(pto_runtime *rt, const char *file, int line)
 
 /* ---- Life ----------------------------------------------------------------------------------------------------- */
 
+/* A wait of the library between pto_mpi_lock and pto_mpi_unlock, in pto_wait or a submit without room, gives up the lock:
+ * the messages that it waits for need it. */
 static void wait_begins(void *of)
 {
     atomic_store(&((world *)of)->waiting, 1);
+    held_back = holds;
+    give(holds);
 }
 
 static void wait_ends(void *of)
 {
-    atomic_store(&((world *)of)->waiting, 0);
+    world *w = of;
+    atomic_store(&w->waiting, 0);
+    if (pto_is_cancelled(w->rt) && !w->counting) { /* pto_clear_error may be next */
+        PTO_IGNORE(world_cancelled(w));
+    }
+    take(held_back);
+    held_back = 0;
 }
+
+/* Under the lock, which other threads of this process may hold for ever by now. */
+static void lock_at_end(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec++;
+    (void)pthread_mutex_timedlock(&mpi_lock, &until);
+}
+
+/* Ends all ranks: the others wait for this one. */
+static void give_up(int rank, const char *why)
+{
+    fprintf(stderr, "pto: rank %d %s\n", rank, why);
+    (void)fflush(stderr);
+    /* The launcher of MPICH may end before it has passed on what it has just read. */
+    nanosleep(&(struct timespec){0, 200000000}, NULL);
+    lock_at_end(); /* a progress thread may be in MPI; or this thread has the lock, and exits for that */
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+void worlds_finalize(void)
+{
+    for (const world *w = atomic_load(&worlds); w; w = w->next) {
+        if (w->rt && !w->counting && !atomic_load(&w->broken)) {
+            give_up(w->rank, "calls MPI_Finalize before pto_mpi_destroy");
+        }
+    }
+}
+
+static int finalizes(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm;
+    (void)key;
+    (void)value;
+    (void)extra;
+    worlds_finalize();
+    return MPI_SUCCESS;
+}
+
+void world_watch_finalize(void)
+{
+    static int key = MPI_KEYVAL_INVALID;
+    if (key == MPI_KEYVAL_INVALID) {
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalizes, &key, NULL);
+        MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    }
+}
+
+/* When a rank ends without MPI_Finalize, the launcher ends the others: in the middle of a trace, or of what they have to
+ * say. So the ranks of a broken world end at the same time, or some seconds after they began to wait for that. */
+static void end_together(world *w)
+{
+    enum { NAPS = 100000 }; /* five seconds */
+    (void)fflush(NULL);
+    lock_at_end();
+    tell_ended(w);
+    for (int naps = 0; naps < NAPS && !tell_all_ended(w); naps++) {
+        nap();
+    }
+}
+
+static pid_t its_process; /* that may end MPI; before atexit */
+static bool its_mpi;      /* MPI was initialized here */
 
 /* At the end of the process: finalizes MPI, if it was initialized here. Others must not wait for a rank
  * that has just left. */
@@ -305,132 +460,63 @@ static void at_end(void)
 {
     int finalized = 0;
     const world *alive = NULL;
-    bool broken = false;
+    world *broken = NULL;
+    if (getpid() !=
+        its_process) { /* a child of a fork: MPI and all worlds are those of its parent */
+        return;
+    }
     MPI_Finalized(&finalized);
-    for (const world *w = atomic_load(&worlds); w; w = w->next) {
+    for (world *w = atomic_load(&worlds); w; w = w->next) {
         if (w->counting) {
             continue;
         }
-        broken = broken || atomic_load(&w->broken);
+        broken = atomic_load(&w->broken) ? w : broken;
         alive = w->rt && !atomic_load(&w->broken) ? w : alive;
     }
     if (finalized) {
         return;
     }
     if (alive) {
-        fprintf(stderr, "pto: rank %d ends without pto_mpi_destroy\n", alive->rank);
-        (void)fflush(stderr);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    } else if (!broken) {
+        give_up(alive->rank, "ends without pto_mpi_destroy");
+    } else if (broken) {
+        end_together(broken);
+    } else if (its_mpi) {
         MPI_Finalize();
     }
 }
 
-static pto_status start_mpi(void)
+/* Whether this rank may join, as far as MPI goes. *started: MPI can be called at all. */
+static pto_status start_mpi(bool *started)
 {
-    int started = 0, level = MPI_THREAD_SINGLE;
+    int begun = 0, over = 0, level = MPI_THREAD_SINGLE;
     pthread_mutex_lock(&guard);
-    MPI_Initialized(&started);
-    if (!started) {
+    MPI_Initialized(&begun);
+    MPI_Finalized(&over);
+    if (!begun) {
         MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
-        (void)atexit(at_end);
-    } else {
+        its_mpi = true;
+    } else if (!over) {
         MPI_Query_thread(&level);
     }
+    if (!its_process) {
+        its_process = getpid();
+        (void)atexit(at_end);
+    }
     pthread_mutex_unlock(&guard);
-    return level >= MPI_THREAD_SERIALIZED ? PTO_OK
-                                          : pto_fail(PTO_BAD_CONFIG,
-                                                     "mpi_create: MPI offers thread level %d, and "
-                                                     "MPI_THREAD_SERIALIZED is needed",
-                                                     level);
-}
-
-/* What must be the same on all ranks. */
-typedef struct terms {
-    char version[16];
-    uint64_t cache_bytes, scratch_bytes;
-    int32_t ranks;
-    int32_t traced; /* the only one that may differ: then each rank has its own trace */
-} terms;
-
-static pto_status check_terms(const world *w, const terms *mine, bool *traced)
-{
-    terms *all = malloc((size_t)w->ranks * sizeof *all);
-    pto_status status = PTO_OK;
-    if (!all) {
-        return pto_fail(PTO_OUT_OF_MEMORY, "mpi_create: no memory");
+    *started = !over;
+    if (over) {
+        return pto_fail(PTO_BAD_CONFIG, "mpi_create: the program has called MPI_Finalize, and MPI "
+                                        "cannot begin again in this process");
     }
-    if (MPI_Allgather(mine, (int)sizeof *mine, MPI_BYTE, all, (int)sizeof *mine, MPI_BYTE,
-                      w->control) != MPI_SUCCESS) {
-        status = pto_fail(PTO_SYSTEM, "mpi_create: MPI_Allgather failed");
+    if (level < MPI_THREAD_SERIALIZED) {
+        return pto_fail(
+            PTO_BAD_CONFIG,
+            "mpi_create: MPI was initialized with %s, and MPI_THREAD_SERIALIZED is needed: %s",
+            level == MPI_THREAD_SINGLE ? "MPI_THREAD_SINGLE" : "MPI_THREAD_FUNNELED",
+            begun ? "ask for it in MPI_Init_thread, or leave MPI_Init to pto_mpi_create"
+                  : "this MPI offers no more");
     }
-    *traced = true;
-    for (int i = 0; i < w->ranks && status == PTO_OK; i++) {
-        const terms *t = &all[i];
-        *traced = *traced && t->traced;
-        if (memcmp(t->version, all[0].version, sizeof t->version) != 0) {
-            status = pto_fail(PTO_BAD_CONFIG, "mpi_create: rank %d has version %.15s, rank 0 %.15s",
-                              i, t->version, all[0].version);
-        } else if (t->cache_bytes != all[0].cache_bytes ||
-                   t->scratch_bytes != all[0].scratch_bytes) {
-            status = pto_fail(PTO_BAD_CONFIG,
-                              "mpi_create: rank %d has cache_bytes %" PRIu64
-                              " and scratch_bytes %" PRIu64 ", rank 0 %" PRIu64 " and %" PRIu64,
-                              i, t->cache_bytes, t->scratch_bytes, all[0].cache_bytes,
-                              all[0].scratch_bytes);
-        } else if (t->ranks && t->ranks != w->ranks) {
-            status = pto_fail(PTO_BAD_CONFIG,
-                              "mpi_create: the program needs %d ranks, and there are %d", t->ranks,
-                              w->ranks);
-        }
-    }
-    free(all);
-    return status;
-}
-
-/* How many cores of this machine there are for each rank on it, beyond those for threads that run kernels;
- * negative: there are too few even for these. All ranks of a machine are taken to have as many threads. */
-static int spare_cores(const pto_runtime *rt, MPI_Comm comm)
-{
-    MPI_Comm near;
-    int n = 1;
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    if (MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near) == MPI_SUCCESS) {
-        MPI_Comm_size(near, &n);
-        MPI_Comm_free(&near);
-    }
-    const int threads = (int)pto_thread_count(rt);
-    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0 || CPU_COUNT(&cpus) < n * threads) {
-        return -1;
-    }
-    return CPU_COUNT(&cpus) / n - threads;
-}
-
-static pto_status connect(world *w, const pto_mpi_config *config)
-{
-    MPI_Comm comm = config && config->comm ? *(const MPI_Comm *)config->comm : MPI_COMM_WORLD;
-    int *bound = NULL, there = 0;
-    if (MPI_Comm_dup(comm, &w->data) != MPI_SUCCESS ||
-        MPI_Comm_dup(comm, &w->control) != MPI_SUCCESS) {
-        return pto_fail(PTO_SYSTEM, "mpi_create: MPI_Comm_dup failed");
-    }
-    MPI_Comm_set_errhandler(w->data, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(w->control, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(w->data, &w->rank);
-    MPI_Comm_size(w->data, &w->ranks);
-    MPI_Comm_get_attr(w->data, MPI_TAG_UB, (void *)&bound, &there);
-    w->tags = there && *bound < 1 << 20 ? *bound + 1 : 1 << 20;
-    terms mine = {.cache_bytes = w->cache_bytes,
-                  .scratch_bytes = w->scratch.bytes,
-                  .ranks = config ? config->ranks : 0,
-                  .traced = pto_trace_clock(w->rt) != 0};
-    bool traced = false;
-    snprintf(mine.version, sizeof mine.version, "%s", PTO_VERSION);
-    w->cores = spare_cores(w->rt, w->control);
-    w->spin = config && config->spin ? config->spin : w->cores >= 0 ? 20000 : 2000;
-    PTO_TRY(check_terms(w, &mine, &traced));
-    return traced ? trace_join(w) : PTO_OK;
+    return PTO_OK;
 }
 
 static void free_world(world *w)
@@ -449,14 +535,54 @@ static void free_world(world *w)
         munmap(w->scratch.memory, w->scratch.bytes);
     }
     objects_free(w);
+    stage_close(w);
     free(w->peers);
     free(w->scratch.blocks);
     free(w->orders);
     free(w->plan);
-    for (kept *k = w->kept, *next; k; k = next) { /* all ranks have left: nobody waits for them */
-        next = k->next;
-        free(k);
+    free(w->history.marks);
+}
+
+/* A world that has ended stays in the list, since others may walk along it, and world_of may remember it. So the next one
+ * takes its place. NULL: no memory. */
+static world *take_world(void)
+{
+    enum { KEPT = offsetof(world, rank) }; /* what others read */
+    world *w;
+    pthread_mutex_lock(&guard);
+    for (w = atomic_load(&worlds); w && !w->free; w = w->next) {
     }
+    if (w) {
+        w->free = false;
+        memset((char *)w + KEPT, 0, sizeof *w - KEPT);
+    } else if ((w = calloc(1, sizeof *w))) {
+        w->next = atomic_load(&worlds);
+        atomic_store(&worlds, w);
+    }
+    pthread_mutex_unlock(&guard);
+    return w;
+}
+
+/* Nobody's from now on; and of a world that broke, MPI may still read. */
+static void leave_world(world *w, bool broken)
+{
+    if (!broken) {
+        free_world(w);
+    }
+    pthread_mutex_lock(&guard);
+    w->rt = NULL;
+    w->free = !broken;
+    pthread_mutex_unlock(&guard);
+}
+
+/* This rank cannot go on, and the others think that it has joined. */
+static pto_status leave_at_once(world *w, pto_status status)
+{
+    char why[MPI_TEXT];
+    snprintf(why, sizeof why, "%s", pto_error_detail());
+    status = world_break(w, status, "%s", why);
+    leave_world(w, true);
+    return status;
 }
 
 pto_status pto_mpi_create(pto_runtime *rt, const pto_mpi_config *config)
@@ -471,15 +597,20 @@ pto_status pto_mpi_create(pto_runtime *rt, const pto_mpi_config *config)
     if (world_of(rt)) {
         return pto_fail(PTO_BAD_CONFIG, "mpi_create: the runtime is in a world already");
     }
-    const bool counting = config && config->count_ranks;
+    const bool counting = config && (config->count_ranks || config->count_rank);
     if (counting && (config->count_rank < 0 || config->count_rank >= config->count_ranks)) {
         return pto_fail(PTO_BAD_CONFIG, "mpi_create: rank %d of %d", config->count_rank,
                         config->count_ranks);
     }
+    pto_status status = PTO_OK;
     if (!counting) {
-        PTO_TRY(start_mpi());
+        bool started;
+        status = start_mpi(&started);
+        if (!started) {
+            return status;
+        }
     }
-    world *w = calloc(1, sizeof *w);
+    world *w = take_world();
     if (!w) {
         return pto_fail(PTO_OUT_OF_MEMORY, "mpi_create: no memory");
     }
@@ -487,13 +618,17 @@ pto_status pto_mpi_create(pto_runtime *rt, const pto_mpi_config *config)
     w->rt = rt;
     w->history.stride = STEP_CALL;
     w->cache_bytes = config && config->cache_bytes ? config->cache_bytes : usual;
+    w->small_bytes = config && config->small_bytes ? config->small_bytes : 8192;
     w->scratch.bytes = config && config->scratch_bytes ? config->scratch_bytes : usual;
     w->scratch.capacity = 16;
     w->scratch.blocks = malloc(w->scratch.capacity * sizeof *w->scratch.blocks);
     w->counting = counting;
     w->rank = counting ? config->count_rank : 0;
     w->ranks = counting ? config->count_ranks : 0;
-    pto_status status = counting ? PTO_OK : connect(w, config);
+    history_agree(w);
+    status = status == PTO_OK ? message_register(w) : status;
+    status = counting ? status : join_connect(w, config, status);
+    const bool joined = status == PTO_OK && !counting;
     w->peers = calloc((size_t)w->ranks, sizeof *w->peers);
     if (status == PTO_OK && (!w->peers || !w->scratch.blocks)) {
         status = pto_fail(PTO_OUT_OF_MEMORY, "mpi_create: no memory");
@@ -505,20 +640,22 @@ pto_status pto_mpi_create(pto_runtime *rt, const pto_mpi_config *config)
         status = pto_set_poll(rt, progress_poll, w);
     }
     if (status == PTO_OK) {
+        status = pto_refuse_destroy(rt, "is in a world of MPI: call pto_mpi_destroy before, or "
+                                        "pto_mpi_runtime_destroy instead");
+    }
+    if (status == PTO_OK) {
         status = message_start(w);
     }
     if (status != PTO_OK) {
+        PTO_IGNORE(pto_refuse_destroy(rt, NULL));
         PTO_IGNORE(pto_set_wait_hooks(rt, NULL, NULL, NULL));
         PTO_IGNORE(pto_set_poll(rt, NULL, NULL));
-        free_world(w);
-        free(w);
-        return status;
+        if (joined) {
+            return leave_at_once(w, status);
+        }
+        leave_world(w, false); /* it never began, as all ranks know */
     }
-    pthread_mutex_lock(&guard);
-    w->next = atomic_load(&worlds);
-    atomic_store(&worlds, w);
-    pthread_mutex_unlock(&guard);
-    return PTO_OK;
+    return status;
 }
 
 pto_status pto_mpi_destroy_at(pto_runtime *rt, const char *file, int line)
@@ -527,6 +664,7 @@ pto_status pto_mpi_destroy_at(pto_runtime *rt, const char *file, int line)
     if (!w) {
         return pto_fail(PTO_NULL_ARGUMENT, "mpi_destroy: the runtime is in no world");
     }
+    PTO_TRY(world_may(w, "mpi_destroy"));
     pto_mpi_only_end_at(rt, file, line);
     history_step(w, 23, file, line);
     pto_status status = world_check(w);
@@ -535,22 +673,37 @@ pto_status pto_mpi_destroy_at(pto_runtime *rt, const char *file, int line)
     snprintf(why, sizeof why, "%s", pto_error_detail());
     const bool broken = atomic_load(&w->broken);
     if (broken) {
+        void *memory;
+        size_t bytes;
         PTO_IGNORE(pto_wait(rt)); /* its tasks have failed by now, or will */
-        /* A launcher ends all ranks when one has left without MPI_Finalize. Let them say why first. */
-        nanosleep(&(struct timespec){0, 300000000}, NULL);
+        PTO_IGNORE(pto_detach_heaps(rt, &memory, &bytes)); /* MPI may still read temporaries */
     }
     message_stop(w);
+    pthread_mutex_lock(&mpi_lock);
     trace_leave(w, broken);
+    if (!broken && !w->counting) {
+        tell_stop(w);
+        MPI_Comm_free(&w->data);
+        MPI_Comm_free(&w->control);
+    }
+    pthread_mutex_unlock(&mpi_lock);
     PTO_IGNORE(pto_set_wait_hooks(rt, NULL, NULL, NULL));
     PTO_IGNORE(pto_set_poll(rt, NULL, NULL));
-    if (!broken) {
-        if (!w->counting) {
-            MPI_Comm_free(&w->data);
-            MPI_Comm_free(&w->control);
-        }
-        free_world(w);
-    }
-    /* The world itself stays in the list, since world_of may remember it; it belongs to nobody now. */
-    w->rt = NULL;
+    PTO_IGNORE(pto_refuse_destroy(rt, NULL));
+    leave_world(w, broken);
     return status == PTO_OK ? PTO_OK : pto_fail(status, "%s", why);
+}
+
+pto_status pto_mpi_runtime_destroy_at(pto_runtime **rt, pto_ending ending, const char *file,
+                                      int line)
+{
+    char why[MPI_TEXT];
+    const bool joined = rt && *rt && world_of(*rt);
+    const pto_status left = joined ? pto_mpi_destroy_at(*rt, file, line) : PTO_OK;
+    snprintf(why, sizeof why, "%s", pto_error_detail());
+    if (joined && world_of(*rt)) { /* it has not been left */
+        return left;
+    }
+    const pto_status status = pto_runtime_destroy(rt, ending);
+    return left == PTO_OK ? status : pto_fail(left, "%s", why);
 }

@@ -9,6 +9,7 @@
  *     tell.c      what blocked and broken ranks tell each other
  *     plan.c      where a task runs, what it needs, what is refused                      M2, M4
  *     scratch.c   memory for dense copies
+ *     stage.c     tensors in memory of a device
  *     carry.c     a rank's part of a plan: messages, copies, the task                    M4
  *     submit.c    submitting a task
  *     pass.h      tasks of other ranks, cheaply
@@ -17,10 +18,11 @@
  *     tree.c      one piece to many ranks                                                M7
  *     trace.c     one trace of all ranks
  *     history.c   the rolling hash, and what blocked ranks tell each other
+ *     join.c      how a rank joins a world
  *     world.c     life, agreement between all ranks, failures
  *
  * Threads. The orchestrating thread owns everything but what is marked [lock]: that belongs to whoever
- * holds `lock`, the mutex around all calls of MPI. Fields marked [atomic] name their own readers.
+ * holds `mpi_lock`, the mutex around all calls of MPI, of all worlds of the process. Fields marked [atomic] name their own readers.
  */
 #ifndef PTO_MPI_WORLD_H
 #define PTO_MPI_WORLD_H
@@ -43,10 +45,15 @@ enum {
     MPI_TEXT = 600,       /* bytes of an error text */
     MPI_HISTORY = 4096,   /* steps that a rank remembers; a power of two */
     MPI_TOLD = 24,        /* of these, how many it tells others at a time */
+    MPI_MARKS = 32768,    /* steps before these of which it remembers some, */
+    MPI_MARK_EVERY = 16,  /* at first one of so many calls; a power of two */
     MPI_MOST_PARAMS = 64, /* of one task */
+    MPI_MOST_PIECES = 16, /* of one message */
     MPI_ALIGN = 64,
     MPI_MEMO = 8192, /* views in one tile whose tile is remembered; a power of two */
     MPI_MEMO_DIMS = 3,
+    MPI_DEVICES = 8,  /* on which a world can have tensors */
+    MPI_KERNELS = 64, /* whose hash is remembered; a power of two */
 };
 
 /* Largest piece that one message can carry: MPI counts in int. */
@@ -71,6 +78,8 @@ typedef struct tile_view {
     const uint32_t *mark;
 } tile_view;
 
+typedef struct twins twins;
+
 typedef struct object {
     uint64_t id;         /* in order of creation, the same on all ranks */
     struct object *next; /* in a chain of the table */
@@ -91,15 +100,18 @@ typedef struct object {
     uint64_t born;     /* of a temporary: the range in which it was made; 0: none */
     int32_t grid[PTO_MAX_DIMS]; /* block-cyclic over these ranks; zero: owners are listed */
     int64_t *at;                /* of each tile: offset in `memory`, or -1 */
-    char *memory;               /* of the own tiles */
+    char *memory;               /* of the own tiles; on a device it is that of `held` */
     uint64_t bytes;
+    twins *twins; /* of the device that it lies on; NULL: the host */
+    pto_tensor held;
 } object;
 
 /* A part of a view that lies in one tile: a box. `from` is its first index in the view. */
 typedef struct piece {
     object *o;
     int64_t tile;
-    int64_t offset; /* of its first element in the tile, in elements */
+    int64_t offset;      /* of its first element in the tile, in elements */
+    uint64_t tile_bytes; /* of the whole tile */
     int32_t ndim;
     int64_t from[PTO_MAX_DIMS];
     int64_t shape[PTO_MAX_DIMS];
@@ -112,11 +124,11 @@ typedef struct view {
     const pto_tensor *t;
     uint64_t bytes; /* of a dense copy */
     uint32_t n;     /* pieces; 0: no elements */
+    bool repeats;   /* two of its indices are one element */
     piece *pieces;
 } view;
 
-/* The tile of a view that lies in one: for tasks that are none of this rank's business, of which there are
- * most, and whose parameters need no more than that. */
+/* A view that lies in one tile, and its piece. Programs use the same views again and again. */
 typedef struct memo {
     const void *storage;
     int64_t offset;
@@ -126,6 +138,11 @@ typedef struct memo {
     int32_t home;
     uint64_t *version; /* of the tile */
     uint64_t hash;     /* view_hash */
+    object *o;
+    int64_t tile, at; /* at: of its first element in the tile, in elements */
+    bool repeats;
+    uint64_t bytes, tile_bytes;
+    int64_t local[MPI_MEMO_DIMS]; /* strides in the tile */
 } memo;
 
 static inline int piece_home(const piece *p)
@@ -223,7 +240,7 @@ typedef struct share {
     uint32_t capacity;   /* of entries; a power of two */
     share_entry *entries;
     uint32_t *buckets; /* as many */
-    char *memory;      /* on the reader only */
+    char *memory;      /* on the reader; on the owner if it has sent pieces of a device */
 } share;
 
 /* Bytes of dropped pieces that the new one does not cover; none if equal. A failed message may have left
@@ -256,6 +273,7 @@ typedef struct message {
     struct message *next; /* in the list of free ones [lock] */
     int peer, tag;
     bool sends;
+    bool meets; /* a send that passes only when its receive is posted */
     /* Set by the kernel of a send, read by the task behind it, which the runtime orders after it. */
     bool ran;
     bool empty; /* sent by the task behind; [lock] */
@@ -286,6 +304,13 @@ typedef struct scratch {
     char *memory;
 } scratch;
 
+/* What a rank has on a device beside tiles, see stage.c. No address: it was not needed yet. */
+struct twins {
+    pto_device device;
+    pto_tensor scratch; /* a twin of scratch.memory */
+    pto_tensor *in;     /* of each rank: a twin of peer.in.memory */
+};
+
 /* ---- History ------------------------------------------------------------------------------------- */
 
 typedef struct told {
@@ -302,9 +327,11 @@ typedef struct report {
     told steps[MPI_TOLD];
 } report;
 
-/* Reports that were sent. MPI may still read them. */
+/* A report on its way: MPI reads it. */
 typedef struct kept {
     struct kept *next;
+    int to, tag;
+    MPI_Request request;
     struct report report;
 } kept;
 
@@ -329,19 +356,32 @@ enum { STEP_BITS = 24 };
 #define STEP_CALL (UINT64_C(1) << STEP_BITS)
 #define STEP_INSIDE (STEP_CALL - 1)
 
-/* The last steps. Written by the orchestrating thread alone: an item, then `count` with release. The progress
+typedef struct history_item {
+    atomic_uint_fast64_t step, hash;
+    _Atomic(const char *) file;
+    atomic_int line;
+} history_item;
+
+/* The last steps, and some of those before: a rank may be blocked long before a step at which others are by now.
+ *
+ *     agreed           marks, every 16 calls or more               the last steps, all of them
+ *     |                |     |     |     |     |     |     |     | | | | | | | | | | | |  step
+ *
+ * Written by the orchestrating thread alone: an item, then `count` with release. The progress
  * thread reads `count` with acquire, an item, and `count` again: an item that is MPI_HISTORY items old may
- * have been replaced meanwhile. Item n is of[n & (MPI_HISTORY - 1)]; their steps rise. */
+ * have been replaced meanwhile. Item n is of[n & (MPI_HISTORY - 1)]; their steps rise.
+ *
+ * Marks are calls whose number is a multiple of a power of two, the same calls on all ranks. If there are too many, every
+ * second one goes, under an odd `epoch`; the progress thread reads `epoch` before and after. In a wait all ranks agree on
+ * the hash, so what was before is not needed any more. */
 typedef struct history {
-    atomic_uint_fast64_t count;
-    uint64_t step;   /* the last one; this and the rest is the orchestrating thread's own */
-    uint64_t stride; /* from one to the next: STEP_CALL, or 1 inside of a range */
-    uint64_t hash;   /* of all steps; inside of a range: of the steps since it began, too */
-    struct {
-        atomic_uint_fast64_t step, hash;
-        _Atomic(const char *) file;
-        atomic_int line;
-    } of[MPI_HISTORY];
+    atomic_uint_fast64_t count, agreed, n_marks, epoch;
+    uint64_t step;       /* the last one; this and the rest is the orchestrating thread's own */
+    uint64_t stride;     /* from one to the next: STEP_CALL, or 1 inside of a range */
+    uint64_t hash;       /* of all steps; inside of a range: of the steps since it began, too */
+    uint64_t mask;       /* a step that has none of these bits is marked */
+    history_item *marks; /* MPI_MARKS of them; published by n_marks. NULL: none yet */
+    history_item of[MPI_HISTORY];
 } history;
 
 /* Which local tasks belong to which step: tasks below `order` and not below that of the item before. */
@@ -349,21 +389,32 @@ typedef struct step_order {
     uint64_t order, step;
 } step_order;
 
+/* What a kernel adds to the hash of a call. A handle only says which kernel was registered first, so the name counts as
+ * well: ranks that register theirs in another order run different programs. */
+typedef struct kernel_known {
+    pto_kernel kernel;
+    uint64_t hash;
+} kernel_known;
+
 /* ---- The world ------------------------------------------------------------------------------------ */
 
 struct world {
     world *next; /* in the list of worlds of the process */
+    bool free;   /* it has ended, and nobody needs it: under the lock of that list */
     /* NULL: the world has ended. Written by its orchestrating thread; others read it in world_of. */
     _Atomic(pto_runtime *) rt;
     int rank, ranks;
-    bool counting; /* no MPI, no kernels: what rank `rank` would do is counted */
-    uint32_t spin; /* polls without a message before the orchestrating thread may sleep */
-    int cores;     /* for each rank of this machine, beside its threads; negative: too few */
+    const char *thread; /* world_mark of the orchestrating thread; NULL: it has not submitted yet */
+    bool counting;      /* no MPI, no kernels: what rank `rank` would do is counted */
+    uint32_t spin;      /* polls without a message before the orchestrating thread may sleep */
+    int cores;          /* for each rank of this machine, beside its threads; negative: too few */
     uint64_t cache_bytes;
+    uint64_t small_bytes; /* of a piece that may share a message with others */
     MPI_Comm data, control;
     int tags; /* range of tags */
 
     pto_kernel send, behind, receive, scrub;
+    kernel_known kernels[MPI_KERNELS]; /* by the low bits of the handle */
 
     /* objects */
     object **table;
@@ -376,10 +427,14 @@ struct world {
     struct plan *plan; /* of the call that is being made */
     agreement *told;   /* of a wait in which the world broke; never freed */
     char *zone;        /* addresses that stand for distributed tensors: no access */
-    uint64_t zone_bytes, zone_used;
+    uint64_t zone_bytes, zone_used, zone_first; /* first: where those of this world begin */
     peer *peers;
     scratch scratch;
+    twins twins[MPI_DEVICES];
+    int n_twins;
     pto_mpi_stats stats;
+    const char *file; /* of the call that is being made; not of tasks that are passed by */
+    int line;
     pto_status refused;
     uint64_t refused_step;
     char refused_text[MPI_TEXT];
@@ -388,7 +443,6 @@ struct world {
     trace_keeper *trace;  /* NULL: not all ranks are traced */
     uint64_t traced_step; /* the last step that was noted in the trace */
 
-    pthread_mutex_t lock;
     pthread_cond_t wake;
     pthread_t progress;
     bool stop;                  /* [lock] */
@@ -400,6 +454,7 @@ struct world {
     unsigned round;             /* [lock] which requests are tested next, if there are many */
     message *spare;             /* [lock] */
     kept *kept;                 /* [lock] */
+    int ended;                  /* [lock] other ranks whose process ends */
     history history;            /* see above */
     char broken_text[MPI_TEXT]; /* [lock] why the world is broken: the first reason wins */
     pto_status broken_status;   /* [lock] */
@@ -409,6 +464,10 @@ struct world {
     atomic_int waiting;
     atomic_uint_fast64_t passed; /* messages that have passed: counted by whoever completes them */
     atomic_uint_fast64_t polls;  /* by the orchestrating thread; the progress thread reads it */
+    /* The orchestrating thread has polled in vain and goes to sleep, so its core is free for the progress thread, which
+     * alone can wake it. Stored by the orchestrating thread, and cleared by the progress thread when a message has
+     * passed. A guess: if it is wrong, messages are noticed later, or a kernel is disturbed. */
+    atomic_bool dozing;
     struct {
         uint32_t idle;    /* polls since the last message */
         uint32_t submits; /* since the last poll, modulo */
@@ -417,6 +476,8 @@ struct world {
 };
 
 /* tensor.c and view.c */
+/* Whether an address stands for a tensor of some world, that may have ended. */
+bool zone_has(const void *address);
 object *object_find(world *w, const pto_tensor *t);
 pto_status view_resolve(world *w, const char *who, const pto_tensor *t, piece *first, view *v);
 void view_free(view *v, const piece *first);
@@ -430,7 +491,6 @@ void objects_free(world *w);
 /* What a view adds to the hash of a call. */
 uint64_t view_hash(const object *o, const pto_tensor *t);
 const memo *memo_find(const world *w, const pto_tensor *t); /* NULL: not known */
-void memo_add(world *w, const view *v);
 /* Whether a tensor is of this object. */
 static inline bool object_is(const object *o, const pto_tensor *t)
 {
@@ -438,31 +498,63 @@ static inline bool object_is(const object *o, const pto_tensor *t)
                    : o->key == (uint64_t)(uintptr_t)t->storage && !t->owner;
 }
 
+/* Where its tiles lie. */
+static inline pto_device object_device(const object *o)
+{
+    return o->twins ? o->twins->device : (pto_device){0};
+}
+
 /* tensor.c, for view.c */
 int64_t tile_size(const object *o, int32_t d, int64_t index);
 void tile_index(const object *o, int64_t tile, int64_t *index);
 
 /* message.c */
-pto_status message_start(world *w);
+pto_status message_register(world *w); /* the kernels of messages */
+pto_status message_start(world *w);    /* the progress thread */
 void message_stop(world *w);
-/* Submits a message from, or to, another rank. */
-pto_status message_send(world *w, int to, const pto_tensor *t, const char *file, int line);
-pto_status message_receive(world *w, int from, const pto_tensor *t, const char *file, int line);
-/* Submits a task that writes bytes, so that no failure of an earlier user of them is left. */
-pto_status message_scrub(world *w, char *memory, uint64_t bytes, const char *file, int line);
+/* Submits a message to another rank, or from there: n pieces, up to MPI_MOST_PIECES, in order. If one of them is
+ * poisoned, all of them are for the receiver. */
+pto_status message_send_all(world *w, int to, const pto_tensor *list, uint32_t n, const char *file,
+                            int line);
+pto_status message_receive_all(world *w, int from, const pto_tensor *list, uint32_t n,
+                               const char *file, int line);
+
+static inline pto_status message_send(world *w, int to, const pto_tensor *t, const char *file,
+                                      int line)
+{
+    return message_send_all(w, to, t, 1, file, line);
+}
+
+static inline pto_status message_receive(world *w, int from, const pto_tensor *t, const char *file,
+                                         int line)
+{
+    return message_receive_all(w, from, t, 1, file, line);
+}
+/* Submits a task that writes a tensor of bytes, so that no failure of an earlier user of them is left. */
+pto_status message_scrub(world *w, const pto_tensor *t, const char *file, int line);
 
 void message_spare(world *w, message *m);               /* under the lock */
 pto_status message_explain(int code, const char *what); /* an error of MPI */
+
+/* stage.c. Finds what the world has on a device, or begins to use it; NULL: the host. And frees all of it. */
+pto_status stage_open(world *w, pto_device device, twins **found);
+void stage_close(world *w);
 
 /* progress.c. The thread, and the orchestrating thread while it waits (pto_set_poll). */
 void *progress_main(void *of);
 bool progress_poll(void *of);
 
 /* tell.c, under the lock. */
-enum { TAG_BLOCKED = 1, TAG_BROKEN = 2 };
+enum { TAG_BLOCKED = 1, TAG_BROKEN = 2, TAG_ENDED = 3 };
+void tell_stop(world *w); /* before the end of a world that is not broken */
 void tell_all(world *w, int tag, const report *r);
+/* Tells all ranks that this one is blocked, but those that have not yet heard it the last time. */
+void tell_blocked(world *w, const report *r);
 /* Reads what other ranks say about themselves. */
 void tell_listen(world *w);
+/* The process ends: tells all ranks of a broken world. Whether all of them have said so. */
+void tell_ended(world *w);
+bool tell_all_ended(world *w);
 /* Tells all ranks all steps that this one remembers: something differs, and nobody knows where. */
 void tell_everything(world *w);
 
@@ -480,7 +572,12 @@ static inline void trace_step(world *w)
     }
 }
 
+/* join.c. Collective. `ready`: whether this rank can join, as far as it knows alone; its text is the error detail. */
+pto_status join_connect(world *w, const pto_mpi_config *config, pto_status ready);
+
 /* world.c */
+/* Around every call of MPI: MPI_THREAD_SERIALIZED counts for the whole process. */
+extern pthread_mutex_t mpi_lock;
 world *world_search(const pto_runtime *rt);
 /* The world found last: written and read by all orchestrating threads, each of which checks what it finds. A
  * world is never freed, see pto_mpi_destroy. (Not a variable of the thread: in a shared library that is a
@@ -493,15 +590,38 @@ static inline world *world_of(const pto_runtime *rt)
     return w && atomic_load_explicit(&w->rt, memory_order_relaxed) == rt ? w : world_search(rt);
 }
 
+/* Its address tells threads apart: no two of them that live have the same. As in the core, no call finds it. */
+extern _Thread_local char world_mark __attribute__((tls_model("initial-exec")));
+/* A thread that has not submitted before. */
+pto_status world_begin_thread(world *w, const char *who);
+
+/* Whether this thread may submit: tasks of other ranks never get to the runtime, which would know. */
+static inline pto_status world_check_thread(world *w, const char *who)
+{
+    return __builtin_expect(w->thread == &world_mark, 1) ? PTO_OK : world_begin_thread(w, who);
+}
+
+/* Whether this thread may make a call that waits for MPI: not while it holds the lock; and if so, not in a kernel.
+ * Or the world is broken. */
+pto_status world_without_lock(const char *who);
+pto_status world_may(const world *w, const char *who);
+/* At the beginning of a call. */
+pto_status world_enter(world *w, const char *who, const char *file, int line);
 /* Refuses a call; all ranks that it concerns do the same. Remembered until acknowledged. */
 pto_status world_refuse(world *w, pto_status status, const char *format, ...) PTO_PRINTF(3, 4);
 /* Remembers a refusal whose text is already the error detail. */
 pto_status world_refused(world *w, pto_status status);
 /* Breaks the world: this rank cannot do what others rely on. Tells them. */
 pto_status world_break(world *w, pto_status status, const char *format, ...) PTO_PRINTF(3, 4);
+/* Breaks it because this rank was cancelled: tasks that others wait for were skipped, and so were their messages. */
+pto_status world_cancelled(world *w);
 /* Breaks it because of what another rank said. Under the lock. */
 void world_broken_by(world *w, pto_status status, const char *text);
 pto_status world_is_broken(world *w); /* the error */
+/* MPI is finalized: ends all ranks if a world is alive, since its threads would call MPI after that. The second one sees to
+ * it that the first is called, under the lock: attributes of MPI_COMM_SELF are deleted then. */
+void worlds_finalize(void);
+void world_watch_finalize(void);
 /* Reserves memory that costs nothing until it is used. */
 char *world_reserve(uint64_t bytes);
 
@@ -514,6 +634,11 @@ void history_report(const world *w, uint64_t low, uint64_t high, report *r);
  * made no call in between. The text names both lines of *high. */
 bool history_differs(const world *w, const report *other, uint64_t *low, uint64_t *high, bool *next,
                      char *text, size_t bytes);
+
+/* Remembers a step for longer. */
+void history_mark(world *w, uint64_t step, const char *file, int line);
+/* All ranks have agreed on all steps so far; also at the beginning. */
+void history_agree(world *w);
 
 static inline uint64_t hash_mix(uint64_t h, uint64_t value)
 {
@@ -535,6 +660,9 @@ static inline uint64_t history_step(world *w, uint64_t hash, const char *file, i
     atomic_store_explicit(&h->of[i].file, file, memory_order_relaxed);
     atomic_store_explicit(&h->of[i].line, line, memory_order_relaxed);
     atomic_store_explicit(&h->count, n, memory_order_release);
+    if (__builtin_expect(!(step & h->mask), 0)) {
+        history_mark(w, step, file, line);
+    }
     return step;
 }
 
@@ -543,7 +671,8 @@ pto_status only_refuses(world *w, const char *who);
 /* Whether a rank walks through the open range. True if there is none. */
 bool only_walks(const world *w, int rank);
 
-/* submit.c */
+/* submit.c. Ends a call that has begun to submit: other ranks rely on it. */
+pto_status submit_finish(world *w, pto_status status, const char *who, const char *file, int line);
 void submit_remember_order(world *w);
 
 static inline pto_status world_check(world *w)

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "../bench.h"
+
 /* Many short windows, of which the best one counts: other programs may use the cores, too. */
 enum { TILES = 32, TILE = 64, ROUNDS = 64, REPEATS = 400, SUBMIT_REPEATS = 100 };
 
@@ -107,12 +109,6 @@ static double ping_pong(pto_runtime *rt)
     return least;
 }
 
-static void line(const char *what, double value, const char *unit, double bar)
-{
-    printf("%-52s %9.2f %s   want <= %.0f %s%s\n", what, value, unit, bar, unit,
-           value <= bar ? "" : "   short");
-}
-
 static pto_status bench(pto_runtime *rt, const char *what, int *missed)
 {
     pto_kernel kernel;
@@ -120,22 +116,23 @@ static pto_status bench(pto_runtime *rt, const char *what, int *missed)
     PTO_TRY(pto_mpi_create(rt, &(pto_mpi_config){.size = sizeof(pto_mpi_config), .ranks = 2}));
     PTO_TRY(pto_kernel_register(rt, "nothing", PTO_VECTOR, nothing, NULL, &kernel));
     const bool print = pto_mpi_rank(rt) == 1;
+    bool good = true;
     if (!*what || !strcmp(what, "submit")) {
         PTO_TRY(submit_cost(rt, kernel, &cost));
-        if (print) {
-            line("submit of a task of another rank, three tiles", cost, "ns", 25);
-        }
+        good = !print || bench_bar_at_most("mpi submit of a task of another rank, three tiles",
+                                           cost, "ns", 25);
     }
     if (!*what || !strcmp(what, "latency")) {
         PTO_TRY(latency(rt, kernel, &own));
         const double bare = ping_pong(rt);
         own -= bare;
         if (print) {
-            line("one remote dependency, more than a bare ping-pong", own, "us", 3);
-            printf("%-52s %9.2f us\n", "bare MPI, one way", bare);
+            printf("bare MPI, one way: %.2f us\n", bare);
+            good &= bench_bar_at_most("mpi remote dependency, more than the bare ping-pong", own,
+                                      "us", 3);
         }
     }
-    *missed = print && (cost > 25 || own > 3);
+    *missed = !good;
     return pto_mpi_destroy(rt);
 }
 

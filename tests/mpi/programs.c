@@ -3,7 +3,8 @@
  *     mpirun -n 4 programs SEED COUNT
  *
  * Tensors of one to three dims with random tiles and owners, caches that hold a few pieces, small rings,
- * views that cross tiles, temporaries, ranges that some ranks skip, kernels that fail, reads that decide what comes next. Everything
+ * views that cross tiles, temporaries, ranges that some ranks skip, kernels that fail, reads that decide what comes next,
+ * tensors on simulated devices, with workers and with streams. Everything
  * is integers, and must be equal. Calls of MPI are delayed and their completions reordered at random
  * (the functions named MPI_ below replace those of MPI for the library).
  *
@@ -12,6 +13,8 @@
  */
 #include <mpi.h>
 #include <pto/mpi.h>
+#include <pto/sim.h>
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,6 +69,13 @@ int MPI_Isend(const void *buf, int count, MPI_Datatype type, int dest, int tag, 
                      : PMPI_Isend(buf, count, type, dest, tag, comm, request);
 }
 
+int MPI_Issend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
+               MPI_Request *request)
+{
+    dawdle();
+    return PMPI_Issend(buf, count, type, dest, tag, comm, request);
+}
+
 int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
               MPI_Request *request)
 {
@@ -93,12 +103,22 @@ typedef struct thing {
     uint32_t *model;
     int64_t tile[PTO_MAX_DIMS];
     bool temp, written;
+    int32_t device; /* of WHERE */
 } thing;
 
 typedef struct bad {
     const thing *of;
     bool element[MOST_ELEMENTS];
 } bad;
+
+/* Where tensors lie: the device of streams launches kernels, as a GPU does. */
+static const pto_device WHERE[] = {{PTO_DEVICE_CPU, 0}, {PTO_DEVICE_SIM, 0}, {PTO_DEVICE_SIM, 1}};
+static uint64_t n_where; /* of these, in this program */
+
+static int32_t somewhere(test_rng *rng)
+{
+    return (int32_t)(n_where < 3 ? n_where : below(rng, 3));
+}
 
 static thing things[MOST_TENSORS + MOST_TEMPS];
 static int n_things, n_tensors;
@@ -230,6 +250,52 @@ static pto_status mix(const pto_call *call)
     return PTO_OK;
 }
 
+/* The same for a device with streams: what `mix` needs, copied to the stream. */
+typedef struct launch {
+    uint64_t number, kinds;
+    uint32_t n;
+    struct {
+        void *data;
+        int32_t ndim;
+        int64_t shape[3], strides[3];
+    } of[4];
+} launch;
+
+static void mix_later(void *of)
+{
+    launch *l = of;
+    pto_arg args[6] = {{.u64 = l->number}, {.u64 = l->kinds}};
+    for (uint32_t i = 0; i < l->n; i++) {
+        args[i + 2] = (pto_arg){.data = l->of[i].data,
+                                .shape = l->of[i].shape,
+                                .strides = l->of[i].strides,
+                                .ndim = l->of[i].ndim,
+                                .dtype = PTO_INT32};
+    }
+    PTO_IGNORE(mix(&(pto_call){.args = args, .n_args = l->n + 2}));
+}
+
+static atomic_uint_fast64_t on_devices;
+
+static pto_status mix_sim(const pto_call *call)
+{
+    launch l = {call->args[0].u64, call->args[1].u64, call->n_args - 2, {{0}}};
+    atomic_fetch_add(&on_devices, 1);
+    if (!call->stream || l.kinds >> 63) {
+        return mix(call);
+    }
+    for (uint32_t i = 0; i < l.n; i++) {
+        const pto_arg *a = &call->args[i + 2];
+        l.of[i].data = a->data;
+        l.of[i].ndim = a->ndim;
+        for (int32_t d = 0; d < a->ndim; d++) {
+            l.of[i].shape[d] = a->shape[d];
+            l.of[i].strides[d] = a->strides[d];
+        }
+    }
+    return pto_sim_launch(call->stream, mix_later, &l, sizeof l);
+}
+
 /* ---- Random programs -------------------------------------------------------------------------------------- */
 
 static int random_owner(const int64_t *tile, void *user)
@@ -299,7 +365,8 @@ static void make_tensor(test_rng *rng, pto_runtime *rt)
     int64_t shape[3], n = 1;
     const int32_t ndim = 1 + (int32_t)below(rng, 3);
     pto_mpi_layout layout = {.tile = {0}};
-    *o = (thing){0};
+    *o = (thing){.device = somewhere(rng)};
+    layout.device = WHERE[o->device];
     for (int32_t d = 0; d < ndim; d++) {
         shape[d] = 1 + (int64_t)below(rng, ndim == 1 ? 200 : ndim == 2 ? 16 : 6);
         layout.tile[d] = o->tile[d] = 1 + (int64_t)below(rng, (uint64_t)shape[d]);
@@ -319,8 +386,13 @@ static void make_temp(test_rng *rng, pto_runtime *rt)
 {
     thing *o = &things[n_things++];
     const int64_t n = 1 + (int64_t)below(rng, MOST_VIEW);
-    *o = (thing){.temp = true, .n = n, .model = calloc((size_t)n, sizeof *o->model)};
-    CHECK(pto_mpi_temp(rt, PTO_INT32, 1, &n, &o->t) == PTO_OK, "temp");
+    *o = (thing){.temp = true,
+                 .device = somewhere(rng),
+                 .n = n,
+                 .model = calloc((size_t)n, sizeof *o->model)};
+    CHECK((o->device ? pto_mpi_temp_on(rt, WHERE[o->device], PTO_INT32, 1, &n, &o->t)
+                     : pto_mpi_temp(rt, PTO_INT32, 1, &n, &o->t)) == PTO_OK,
+          "temp");
 }
 
 static pto_arg model_arg(const thing *o, const pto_tensor *t)
@@ -414,7 +486,7 @@ static void task(test_rng *rng, pto_runtime *rt, pto_kernel kernel, uint64_t num
         views[n] = fresh        ? o->t
                    : range.open ? part_of(rng, &range.view[declared])
                                 : random_view(rng, o);
-        bool meets = false;
+        bool meets = n && of[0]->device != o->device; /* a task runs on one */
         for (uint32_t k = 0; k < n; k++) {
             meets = meets ||
                     (of[k] == o && share_elements(&views[k], &views[n]) &&
@@ -597,10 +669,13 @@ static void program(uint64_t number)
     seed = number;
     config.workers = below(&rng, 3) ? 1 + (uint32_t)below(&rng, 2) : PTO_NO_WORKERS;
     config.ring_tasks = below(&rng, 2) ? 4 + (uint32_t)below(&rng, 16) : 0;
+    config.deps = below(&rng, 2) ? 1 + (uint32_t)below(&rng, 64) : 0;
+    config.place = below(&rng, 4) ? PTO_PLACE_INLINE : PTO_PLACE_THREAD;
     config.inline_ns = below(&rng, 2) ? PTO_NO_INLINE : 1000000;
     config.crash_report = PTO_NO_CRASH_REPORT;
     config.spin = PTO_NO_SPIN;
     mpi.cache_bytes = 1024 + below(&rng, 2) * below(&rng, 8192);
+    mpi.small_bytes = below(&rng, 3) ? 1 + below(&rng, 64) : 0; /* some pieces share messages */
     mpi.scratch_bytes = 1024 + below(&rng, 2) * below(&rng, 8192);
     mpi.spin = 1 + (uint32_t)below(&rng, 20);
     CHECK(pto_runtime_create(&rt, &config) == PTO_OK, "create");
@@ -608,6 +683,8 @@ static void program(uint64_t number)
     rank = pto_mpi_rank(rt);
     ranks = pto_mpi_ranks(rt);
     CHECK(pto_kernel_register(rt, "mix", PTO_VECTOR, mix, NULL, &kernel) == PTO_OK, "register");
+    CHECK(pto_kernel_variant(rt, kernel, PTO_DEVICE_SIM, mix_sim, NULL) == PTO_OK, "variant");
+    n_where = below(&rng, 2) ? 0 : 1 + below(&rng, 3); /* the host, one device, or all of them */
     n_things = n_tensors = n_bads = 0;
     memset(n_familiar, 0, sizeof n_familiar);
     failed = false;
@@ -681,6 +758,10 @@ int main(int argc, char **argv)
         return 2;
     }
     const uint64_t first = strtoull(argv[1], NULL, 10), count = strtoull(argv[2], NULL, 10);
+    if (pto_sim_configure(1, &(pto_sim_config){.size = sizeof(pto_sim_config), .streams = 3}) !=
+        PTO_OK) {
+        return 2;
+    }
     for (uint64_t i = first; i < first + count; i++) {
         program(i);
     }

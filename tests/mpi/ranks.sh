@@ -2,7 +2,8 @@
 # ranks.sh MPI MPIRUN PROGRAMS PTO PART
 #
 # Runs the programs of tests/mpi in the folder PROGRAMS, and workloads of the command PTO, on several
-# ranks. PART: random `programs`, the single `cases`, whole `runs` of the command, or their `traces`.
+# ranks. PART: random `programs`, the single `cases`, whole `runs` of the command, their `traces`, or the
+# program of the `guide`.
 set -u
 
 mpi=$1
@@ -10,6 +11,7 @@ launcher=$2
 programs=$3
 pto=$4
 part=$5
+root=$(readlink -f -- "$(dirname -- "$0")/../..")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 bad=0
@@ -48,6 +50,7 @@ fail() {
 broke() {
     [ $status -ne 0 ] && [ $status -ne 124 ] && [ $status -ne 3 ] ||
         fail "$1 ends with status $status"
+    ! grep -q "its manual page does not name" "$work/out" || fail "$1 returns what no page names"
 }
 
 # said N TEXT: the output has at least N lines with the text.
@@ -82,9 +85,44 @@ single_cases() {
     "$programs/../names" >"$work/one" 2>&1 && cmp "$work/one" "$work/out" ||
         fail "names prints something else"
 
+    # The launcher of another MPI.
+    other=$([ "$mpi" = openmpi ] && echo mpich || echo openmpi)
+    if [ -x "$programs/../$other/names" ]; then
+        ranks 2 "$programs/../$other/names"
+        broke names
+        said 2 "the launcher has started 2 ranks"
+    fi
+
     # One world after the other in the same processes.
-    ranks 3 "$programs/cases" different_configs refusals failures scratch_heals ranges counted trees
+    ranks 3 "$programs/cases" different_configs refusals stale two_worlds wrong_place failures \
+        cache_heals scratch_heals broadcast_heals scratch_cuts ranges counted trees together backwards \
+        locks empty destroyed_early after_failure patience aliases stale_temps bad_arguments \
+        slow_reader many_worlds
     [ $status -eq 0 ] || fail "a case ends with status $status"
+
+    # Calls that are refused, in any order. Three ranks: one of them often has no part of a task.
+    ranks 3 "$programs/cases" hostile
+    [ $status -eq 0 ] || fail "hostile ends with status $status"
+
+    # Tensors on a device.
+    ranks 3 "$programs/cases" staging device_refusals device_fails on_sim refusals failures \
+        cache_heals broadcast_heals scratch_heals scratch_cuts ranges counted trees backwards \
+        aliases stale_temps
+    [ $status -eq 0 ] || fail "a case on a device ends with status $status"
+
+    ranks 2 "$programs/cases" forks
+    [ $status -eq 0 ] || fail "a child that exits: status $status"
+    ranks 3 "$programs/cases" no_variant
+    broke no_variant
+    said 1 "kernel 'host_only' has no variant for sim:0: add one (pto_kernel_variant)"
+    ranks 2 "$programs/cases" no_device
+    broke no_device
+    said 1 "rank [01] cannot use cambricon:0, and every rank needs it"
+
+    ranks 2 "$programs/cases" thread_level
+    [ $status -eq 0 ] || fail "thread_level ends with status $status"
+    ranks 3 "$programs/cases" one_level
+    [ $status -eq 0 ] || fail "one_level ends with status $status"
 
     # All ranks end with the same error, which names both lines.
     cases=$(dirname -- "$0")/cases.c
@@ -100,12 +138,45 @@ single_cases() {
     broke diverge_inside
     said 1 "cases.c:$c on rank 1"
     said 1 "cases.c:$d on rank 0"
+    said 1 "from call [0-9]* on, step [0-9]* of its range, which is at"
+    ranks 3 "$programs/cases" other_kernels
+    broke other_kernels
+    said 1 "differ from call 2 on.*, with other arguments, kernels or owners of tiles"
+    ranks 2 "$programs/cases" other_scalars
+    broke other_scalars
+    said 1 "differ from call 2 on.*, with other arguments, kernels or owners of tiles"
+    ranks 2 "$programs/cases" far_behind
+    broke far_behind
+    said 1 "differ from call [0-9]* (or an earlier one) on, which is at .*cases.c:[0-9]* on rank"
+    for name in finalizes one_finalizes; do
+        ranks 3 "$programs/cases" $name
+        broke $name
+        said 1 "rank [012] calls MPI_Finalize before pto_mpi_destroy"
+    done
+    ranks 3 "$programs/cases" no_progress
+    broke no_progress
+    said 1 "rank 1 cannot go on: mpi: progress thread"
     ranks 2 "$programs/cases" leave_early
     broke leave_early
     said 1 "different programs: they differ from call 2 on"
     ranks 3 "$programs/cases" one_cannot
     broke one_cannot
-    said 1 "rank 1: .*has ended"
+    said 2 "rank 1 cannot go on: .*storage"
+    for name in cancel_one cancel_all; do
+        ranks 3 "$programs/cases" $name
+        broke $name
+        said 1 "rank 1: cancelled: the runtime was cancelled"
+    done
+    said 3 ": cancelled: the runtime was cancelled"
+    for name in cancel_clear cancel_plainly; do
+        ranks 3 "$programs/cases" $name
+        broke $name
+        said 1 "rank 1: the runtime was cancelled"
+    done
+    ranks 3 "$programs/cases" cancel_temps
+    broke cancel_temps
+    said 3 "rank [012] has left"
+    ! grep -qiE "segmentation|signal 11" "$work/out" || fail "cancel_temps crashes"
 
     # A rank that dies or leaves ends the others, within seconds, and nobody stays behind.
     for name in dies ends; do
@@ -129,8 +200,34 @@ whole_runs() {
     ranks 2 "$pto" run cholesky --mpi --small --break 40
     [ $status -ne 0 ] && [ $status -ne 124 ] || fail "a matrix that cannot be factored: status $status"
     said 1 "row 40: the pivot is not positive"
+    said 1 "hint: .*; pto_mpi_clear_error lets the runtime continue"
+    interrupted
     ranks 1 "$pto" run reduce --mpi --small
     [ $status -eq 2 ] || fail "pto run reduce --mpi ends with status $status"
+}
+
+# Ctrl-C at the launcher ends all ranks within seconds, in the middle of a run.
+interrupted() {
+    name="run stencil --mpi --rows 1999"
+    # shellcheck disable=SC2086 # words
+    "$launcher" $options -n 3 "$pto" $name --columns 1999 --tile 250 --steps 100000 >"$work/out" 2>&1 \
+        </dev/null &
+    run=$!
+    for wait in 1 2 4 8; do
+        [ "$(pgrep -c -f "^$pto $name")" -lt 3 ] || break
+        sleep $wait
+    done
+    [ "$(pgrep -c -f "^$pto $name")" -eq 3 ] || fail "three ranks do not start"
+    sleep 1
+    kill -INT $run
+    wait $run
+    status=$?
+    [ $status -ne 0 ] || fail "an interrupted run ends with status 0"
+    for wait in 1 2 4 8 16; do
+        pgrep -f "^$pto $name" >/dev/null || return 0
+        sleep $wait
+    done
+    fail "an interrupted run leaves processes behind"
 }
 
 # merged NAME RANKS: checks the trace of all ranks, $work/NAME.
@@ -170,8 +267,65 @@ traces() {
     ranks 3 "$programs/cases" one_cannot
     unset PTO_TRACE
     broke one_cannot
+    [ "$(ls "$work"/broken.rank-*.ptrace | wc -l)" -eq 3 ] || fail "not all ranks leave a trace"
     "$pto" trace merge "$work"/broken.rank-*.ptrace -o "$work/broken.html" >"$work/out" 2>&1 ||
         fail "the traces of a broken world cannot be merged"
+}
+
+# program_of_guide: one.c is the program for one machine of docs/guide.md, and many.c the same with the block of `diff`
+# applied to it: a line with a blank is looked for, one with - is looked for and goes, one with + is new.
+program_of_guide() {
+    awk -v out="$work" '
+        $0 == "```" { inside = "" }
+        inside == "program" { program[++n] = $0 }
+        inside == "diff" { change[++m] = $0 }
+        $0 == "```c program" { inside = "program"; n = 0 }
+        $0 == "```diff" { inside = "diff" }
+        inside == "diff" && m == 0 { kept = n }
+        END {
+            for (k = 1; k <= kept; k++)
+                print program[k] > (out "/one.c")
+            i = 1
+            for (k = 1; k <= m; k++) {
+                sign = substr(change[k], 1, 1)
+                text = substr(change[k], 2)
+                while (sign != "+" && i <= kept && program[i] != text)
+                    print program[i++] > (out "/many.c")
+                if (sign != "+" && i++ > kept) {
+                    print "guide.md: the program has no such line: " text
+                    exit 1
+                }
+                if (sign != "-")
+                    print text > (out "/many.c")
+            }
+            while (i <= kept)
+                print program[i++] > (out "/many.c")
+        }' "$root/docs/guide.md"
+}
+
+# A program for one machine and the same with three lines changed print the same: on four ranks four times.
+guide() {
+    program_of_guide >"$work/out" || { fail "no program"; return; }
+    diff "$work/one.c" "$work/many.c" >"$work/out"
+    [ "$(grep -c '^>' "$work/out")" -eq 3 ] && [ "$(grep -c '^<' "$work/out")" -le 3 ] ||
+        fail "the programs differ in other than three lines"
+    libraries=$programs/../../..
+    for version in one many; do
+        set -- -lpto
+        [ $version = one ] || set -- -DPTO_MPI_NAMES -I"$root/mpi/include" "-lpto-mpi-$mpi" -lpto
+        cc -std=gnu11 -Wall -Wextra -Werror -I"$root/include" "$work/$version.c" -o "$work/$version" \
+            -L"$libraries" -Wl,-rpath,"$libraries" "$@" -lm >"$work/out" 2>&1 || { fail "$version.c"; return; }
+    done
+    "$work/one" >"$work/printed" || fail "the program for one machine ends with status $?"
+    for n in 1 2 3 4; do
+        ranks $n "$work/many"
+        [ $status -eq 0 ] || fail "the program on $n ranks ends with status $status"
+        i=0
+        while [ $i -lt $n ]; do
+            cat "$work/printed"
+            i=$((i + 1))
+        done | cmp -s - "$work/out" || fail "$n ranks print something else than $(cat "$work/printed")"
+    done
 }
 
 # A launcher that cannot even start `true` here (no shared memory, no pseudo-terminals) tells nothing
@@ -191,6 +345,7 @@ programs) random_programs ;;
 cases) single_cases ;;
 runs) whole_runs ;;
 traces) traces ;;
+guide) guide ;;
 *) fail "no part '$part'" ;;
 esac
 exit $bad
