@@ -54,7 +54,8 @@ extract() {
     rm -rf "$tree"
     mkdir -p "$tree/own"
     git -C "$root" archive "$commit" | tar -x -C "$tree" && mv "$tree/bench" "$tree/own/bench" &&
-        cd "$tree" && cmake --preset release -DPTO_WERROR=OFF -DPTO_BUILD_TESTS=OFF -DPTO_CUDA=OFF &&
+        cd "$tree" && cmake --preset release -DPTO_WERROR=OFF -DPTO_BUILD_TESTS=OFF -DPTO_CUDA=OFF \
+            -DPTO_MPI=OFF &&
         echo "$tree" >"$tree/.configured"
 }
 

@@ -1,6 +1,6 @@
 /* bench_blas.c - the BLAS routines of the workloads compared with OpenBLAS and BLIS, by tile size.
  *
- * One thread. Tiles lie in a matrix of LD columns, as in the workloads. The contenders take turns in
+ * One thread, and at the end two threads of one process at once. Tiles lie in a matrix of LD columns, as in the workloads. The contenders take turns in
  * many short rounds, and the fastest round counts: another program on the same core only makes a
  * round slower. The libraries are loaded when the program runs, so that it builds without them.
  *
@@ -12,6 +12,7 @@
 
 #include <dlfcn.h>
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "../examples/workloads/blas.h"
@@ -156,9 +157,9 @@ typedef struct routine {
 } routine;
 
 static const routine routines[] = {
-    {.name = "dgemm: c = a b", .run = gemm_plain, .cubes = 2},
-    {.name = "dgemm: c -= a b'", .run = gemm_turned, .cubes = 2},
-    {.name = "dsyrk: c -= a a'", .run = syrk, .cubes = 1},
+    {.name = "dgemm: c = a b", .run = gemm_plain, .cubes = 2, .bar = "dgemm"},
+    {.name = "dgemm: c -= a b'", .run = gemm_turned, .cubes = 2, .bar = "dgemm, turned"},
+    {.name = "dsyrk: c -= a a'", .run = syrk, .cubes = 1, .bar = "dsyrk"},
     {.name = "dtrsm: c / l'", .run = trsm_right, .cubes = 1, .bar = "dtrsm, right, lower"},
     {.name = "dtrsm: c / u", .run = trsm_upper, .cubes = 1, .bar = "dtrsm, right, upper"},
     {.name = "dtrsm: l \\ c", .run = trsm_lower, .cubes = 1, .bar = "dtrsm, left, lower"},
@@ -271,6 +272,73 @@ static double measure(const routine *r, int tile)
     return best[OPENBLAS] / best[WORKLOADS];
 }
 
+/* ---- Two threads at once --------------------------------------------------------------------- */
+
+typedef struct crowd {
+    const library *l;
+    int tile, calls;
+    double *c; /* its own */
+    double ns; /* for a product */
+} crowd;
+
+static void *crowd_run(void *argument)
+{
+    crowd *me = argument;
+    const int n = me->tile;
+    const double start = bench_now_ns();
+    for (int i = 0; i < me->calls; i++) {
+        if (me->l->dgemm) {
+            me->l->dgemm(BY_ROWS, PLAIN, TURNED, n, n, n, -1, a, LD, b, LD, 1, me->c, LD);
+        } else {
+            blas_dgemm(true, n, n, n, -1, a, LD, b, LD, 1, me->c, LD);
+        }
+    }
+    me->ns = (bench_now_ns() - start) / me->calls;
+    return NULL;
+}
+
+/* ns for a product, on so many threads of one process. */
+static double crowd_measure(const library *l, int tile, int threads)
+{
+    enum { MOST = 2, TIMES = 9 };
+    pthread_t ids[MOST];
+    crowd all[MOST];
+    double ns[TIMES];
+    for (int time = 0; time < TIMES; time++) {
+        for (int i = 0; i < threads; i++) {
+            all[i] = (crowd){l, tile, 40000000 / (tile * tile * tile), c + i * LD / MOST, 0};
+        }
+        for (int i = 1; i < threads; i++) {
+            if (pthread_create(&ids[i], NULL, crowd_run, &all[i]) != 0) {
+                return 0;
+            }
+        }
+        crowd_run(&all[0]);
+        for (int i = 1; i < threads; i++) {
+            pthread_join(ids[i], NULL);
+        }
+        ns[time] = all[0].ns;
+    }
+    return bench_median(ns, TIMES);
+}
+
+static void print_crowd(void)
+{
+    static const int tiles[] = {16, 32, 64, 128};
+    printf("\n%-18s %5s %21s %21s\n%-24s %10s %10s %10s %10s\n", "ns: c -= a b'", "tile",
+           "workloads", "OpenBLAS", "threads at once", "one", "two", "one", "two");
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        make_tiles(tiles[i]);
+        printf("%-18s %5d", "", tiles[i]);
+        for (int who = WORKLOADS; who <= OPENBLAS; who++) {
+            for (int threads = 1; threads <= 2 && has(&libraries[who], &routines[0]); threads++) {
+                printf(" %10.0f", crowd_measure(&libraries[who], tiles[i], threads));
+            }
+        }
+        puts("");
+    }
+}
+
 int main(void)
 {
     static const int tiles[] = {8, 16, 32, 64, 128, 256, 512};
@@ -292,6 +360,7 @@ int main(void)
             logarithms[i] += log(measure(&routines[i], tiles[t])) / TILES;
         }
     }
+    print_crowd();
     for (size_t i = 0; i < ROUTINES && libraries[OPENBLAS].dgemm; i++) {
         if (routines[i].bar) {
             good &= bench_bar_ratio(routines[i].bar, "geometric mean of the speed, vs OpenBLAS",

@@ -32,7 +32,8 @@ static const int compared[COMPARED] = {0, 1, 3}; /* of peers[]: libgomp, libomp,
 
 typedef struct options {
     int rounds;
-    uint32_t only; /* cores; 0: all */
+    double seconds; /* no round is begun that would probably end later; 0: no limit */
+    uint32_t only;  /* cores; 0: all */
     bool quick, peers;
     const char *names[MORE];
     setting more[MORE];
@@ -226,9 +227,15 @@ static bool choose_all(const options *o, uint32_t available)
     return right;
 }
 
-static void measure_all(const options *o)
+/* Returns how many rounds were done; `start` is when the bench began. */
+static int measure_all(const options *o, double start)
 {
-    for (int round = 0; round < o->rounds; round++) {
+    int round = 0;
+    for (double longest = 0; round < o->rounds; round++) {
+        const double begin = bench_now_ns();
+        if (round > 0 && o->seconds > 0 && (begin - start + longest) * 1e-9 > o->seconds) {
+            break;
+        }
         for (int i = 0; i < CORES_PATTERNS * COUNTS * RUNTIMES; i++) {
             const int p = i / RUNTIMES / COUNTS, c = i / RUNTIMES % COUNTS, r = i % RUNTIMES;
             if (r >= FIRST_PEER && o->quick && round > 0) {
@@ -236,7 +243,12 @@ static void measure_all(const options *o)
             }
             measure_one(&figures[p][c][r], counts[c], &cores_patterns[p], round == 0);
         }
+        if (round > 0 || !o->quick) { /* the first of --quick has the peers, too */
+            const double took = bench_now_ns() - begin;
+            longest = took > longest ? took : longest;
+        }
     }
+    return round;
 }
 
 /* ---- Output --------------------------------------------------------------------------------- */
@@ -248,11 +260,11 @@ static double median_of(const double *values, size_t n)
     return n ? bench_median(copy, n) : 0;
 }
 
-static void print_table(const options *o, uint32_t available)
+static void print_table(const options *o, int rounds, uint32_t available)
 {
-    printf("Mtasks/s with bodies of %.0f ns, and METG in us; medians of %d; this machine has %u "
+    printf("Mtasks/s with bodies of %.0f ns, and METG in us; medians of %d%s; this machine has %u "
            "cores\n",
-           BODY_NS, o->rounds, available);
+           BODY_NS, rounds, o->quick && o->peers ? " (peers: one round)" : "", available);
     for (int p = 0; p < CORES_PATTERNS; p++) {
         printf("\n%-19s", cores_patterns[p].text);
         for (int c = 0; c < COUNTS; c++) {
@@ -307,6 +319,7 @@ static const char usage[] =
     "usage: ./dev bench cores [OPTIONS]\n"
     "  --cores N              only with 1, 2, 4, 8 or 16 cores\n"
     "  --rounds N             1 to 16 (default: 5)\n"
+    "  --seconds N            fewer rounds if they would take longer in all; at least one\n"
     "  --peers none           only ours; default: libgomp, libomp and oneTBB, as far as they are "
     "built\n"
     "  --with NAME=PROGRAM    this bench as it was built with another library\n"
@@ -354,6 +367,8 @@ static options parse(int argc, char **argv)
             continue;
         } else if (!strcmp(argv[i], "--rounds") && number >= 1 && number <= MOST_ROUNDS) {
             o.rounds = (int)number;
+        } else if (!strcmp(argv[i], "--seconds") && number >= 1 && number <= 100000) {
+            o.seconds = (double)number;
         } else if (!strcmp(argv[i], "--cores") && number >= 1 && number <= 16) {
             o.only = (uint32_t)number;
         } else if (!strcmp(argv[i], "--peers") && !strcmp(value, "none")) {
@@ -385,13 +400,13 @@ int main(int argc, char **argv)
     unsetenv("PTO_WORKERS");
     const uint32_t available = (uint32_t)CPU_COUNT(&mine);
     const double start = bench_now_ns();
-    body_spin(1000000);
+    body_spin(1000000); /* its time is the length of a step */
     step_ns = (bench_now_ns() - start) * 1e-6;
     if (!choose_all(&o, available)) {
         fprintf(stderr, "bench_cores: the memory is not what the serial program leaves\n");
         return 2;
     }
-    measure_all(&o);
-    print_table(&o, available);
+    const int rounds = measure_all(&o, start);
+    print_table(&o, rounds, available);
     return print_bars(available) ? 0 : 1;
 }

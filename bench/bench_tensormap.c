@@ -8,12 +8,15 @@
  * With 10,000 regions no map stays in the nearest caches. Beside each row a walk is measured over as
  * many cache lines as all questions and regions have, in order or at random ("lines"): one to three
  * steps for a result. Where a row grows more than its bar allows, but not without that, the bar stays
- * short, and a line below it says that the caches are the reason.
+ * short, and a line below it says that the caches are the reason. A new region has to be searched in a
+ * tree, which passes log2(n) forks: 13 for 10,000 regions, and 4 for 16. If that is more than the bar
+ * allows, the line says how much the cost of a fork grows.
  *
  * Part two submits small tasks, with lookups, inserts and retirement: on tiles that the map knows,
  * and on managed blocks that are new each time.
  */
 #define _GNU_SOURCE /* syscall */
+#include <math.h>
 #include <string.h>
 
 #if defined(__linux__)
@@ -205,6 +208,7 @@ typedef struct bar {
     char name[96];
     double figure, want;
     double without; /* the figure without what its cache lines cost */
+    bool searches;
 } bar;
 
 static bar bars[128];
@@ -242,6 +246,7 @@ static void run_pattern(const pattern *p, bool known, bool scattered)
     b->figure = ratio;
     b->without = (ns[SIZES - 1] - (lines[SIZES - 1] - lines[0])) / ns[0];
     b->want = scattered ? 6 : 3;
+    b->searches = !known;
     for (int size = 0; size < SIZES; size++) {
         world_free(&worlds[size]);
     }
@@ -468,6 +473,11 @@ int main(int argc, char **argv)
         if (b->figure > b->want && b->without <= b->want) { /* still short, and why */
             printf("    cache lines are the reason: %.1f x without the walk over as many\n",
                    b->without > 1 ? b->without : 1.0);
+        } else if (b->figure > b->want && b->searches) {
+            const double forks = log2((double)sizes[SIZES - 1]) / log2((double)sizes[0]);
+            printf(
+                "    the depth of the tree is the reason: %.1f times as many forks, each %.1f x\n",
+                forks, b->figure / forks);
         }
     }
     all &= bench_bar_at_most("tensormap hot task", hot, "ns", 40);

@@ -259,11 +259,11 @@ static int best_peer(const comparison *c, int row)
     return best;
 }
 
-/* Our inline column divided by the best peer, or the inverse for METG; 0: nothing to compare. */
-static double ratio_of(const comparison *c, int row)
+/* One of our columns divided by the best peer, or the inverse for METG; 0: nothing to compare. */
+static double ratio_of(const comparison *c, int place, int row)
 {
     const int best = best_peer(c, row);
-    const double ours = c->all[0][row].median;
+    const double ours = c->all[place][row].median;
     if (best < 0 || ours <= 0) {
         return 0;
     }
@@ -296,10 +296,10 @@ static void compare_print(const comparison *c)
                 printf(" %9s", "-");
             }
         }
-        if (best < 0 || ratio_of(c, row) <= 0) {
+        if (best < 0 || ratio_of(c, 0, row) <= 0) {
             printf(" %9s\n", "-");
         } else {
-            printf(" %9.2f  %s: %s\n", ratio_of(c, row), runtime_name(best),
+            printf(" %9.2f  %s: %s\n", ratio_of(c, 0, row), runtime_name(best),
                    c->all[best][row].set->text);
         }
     }

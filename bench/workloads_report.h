@@ -68,7 +68,7 @@ static half half_tile(const problem *p, int who)
     return (half){(double)at->tile, true};
 }
 
-enum { MAX_BARS = 16 };
+enum { MAX_BARS = 20 };
 
 typedef struct bar {
     char name[64];
@@ -108,6 +108,15 @@ static void find_bars(const problem *p)
     if (best && p->library.rate > 0) {
         snprintf(more, sizeof more, "vs %s", p->routine);
         add_bar(best->cells[OURS].rate / p->library.rate, "of its speed", 0.95, p->name, more);
+    }
+    /* With small tiles most of what is not in kernels is ours. */
+    for (size_t i = 0; i < p->n_rows; i++) {
+        const row *r = &p->rows[i];
+        const double part = ratio(r->cells[OURS].rate, r->cells[KERNELS].rate);
+        if (part > 0 && (r->tile == 16 || r->tile == 32) && (i == 0 || r->tile != r[-1].tile)) {
+            snprintf(more, sizeof more, "vs kernels alone, tile %lld", (long long)r->tile);
+            add_bar(part, "of their speed", r->tile == 16 ? 0.7 : 0.9, p->name, more);
+        }
     }
     for (int who = LIBGOMP; who <= STARPU; who++) {
         int64_t tile = 0;
