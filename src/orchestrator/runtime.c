@@ -103,7 +103,7 @@ static pto_status protect(const ptoi_mapping *mapping, ptoi_part part)
 static pto_status create_window(pto_runtime *rt)
 {
     const pto_config *c = &rt->settings.config;
-    PTO_TRY(ptoi_window_create(c, rt->files, &rt->mapping));
+    PTO_TRY(ptoi_window_create(&rt->settings, rt->files, &rt->mapping));
     PTO_TRY(ptoi_window_attach(&rt->mapping, &rt->view));
     rt->mapping_s = rt->mapping;
     if (c->map_twice && c->place != PTO_PLACE_PROCESS) {
@@ -285,8 +285,6 @@ static pto_status create_scheduler(pto_runtime *rt)
     const ptoi_settings *set = &rt->settings;
     const ptoi_wakes *wakes = rt->view.wakes;
     PTO_TRY(ptoi_scheduler_create(set, &rt->mapping_s, rt, &rt->scheduler));
-    ptoi_set32(&rt->view.header->workers, set->n_workers);
-    ptoi_set32(&rt->view.header->processes, set->n_processes);
     rt->calls = ptoi_caller_calls(rt->scheduler);
     for (uint32_t l = 0; l < rt->levels; l++) {
         rt->rings[l].renewed_lap = 1;

@@ -24,10 +24,9 @@ static uint32_t round_up(uint32_t count)
     return power;
 }
 
-static ptoi_file file_of(ptoi_part part, size_t header_bytes, uint64_t bytes, uint32_t number)
+static ptoi_file file_of(size_t header_bytes, uint64_t bytes, uint32_t number)
 {
-    return (ptoi_file){.magic = PTOI_WINDOW_MAGIC + part,
-                       .version = PTOI_WINDOW_VERSION,
+    return (ptoi_file){.version = PTOI_WINDOW_VERSION,
                        .header_bytes = (uint32_t)header_bytes,
                        .bytes = bytes,
                        .window = (uint64_t)ptoi_os_process() << 32 | number};
@@ -58,13 +57,16 @@ static void size_up(const pto_config *config, ptoi_header *h)
     h->inbox_mask = round_up(h->slots) - 1;
 }
 
-static void lay_out_orchestrator(const pto_config *config, uint32_t number, ptoi_header *h)
+static void lay_out_orchestrator(const ptoi_settings *settings, uint32_t number, ptoi_header *h)
 {
+    const pto_config *config = &settings->config;
     uint64_t end = 0;
     ptoi_set32(&h->era, 1);
     ptoi_set64(&h->created, ptoi_os_clock());
     ptoi_set32(&h->process, ptoi_os_process());
     ptoi_set32(&h->place, (uint32_t)config->place);
+    ptoi_set32(&h->workers, settings->n_workers);
+    ptoi_set32(&h->processes, settings->n_processes);
     memcpy(h->runtime, PTO_VERSION, sizeof PTO_VERSION);
     place(&end, sizeof *h);
     h->inbox_at = place(&end, (h->inbox_mask + UINT64_C(1)) * sizeof(ptoi_a32));
@@ -90,7 +92,7 @@ static void lay_out_orchestrator(const pto_config *config, uint32_t number, ptoi
     if (config->place == PTO_PLACE_GPU) {
         h->log_at = place(&end, PTOI_LOG_ENTRIES * sizeof(uint32_t));
     }
-    h->file = file_of(PTOI_PART_ORCHESTRATOR, sizeof *h, end, number);
+    h->file = file_of(sizeof *h, end, number);
     for (uint32_t l = 0; l < h->levels; l++) {
         h->level[l].heap_at = place(&h->heaps_bytes, h->level[l].heap_bytes *
                                                          (config->guard ? PTOI_WINDOW_STRETCH : 1));
@@ -118,7 +120,7 @@ static void lay_out_scheduler(const ptoi_header *h, ptoi_sched_header *s)
         s->host_ready_at = place(&end, (h->inbox_mask + UINT64_C(1)) * sizeof(ptoi_a64));
         s->host_posts_at = place(&end, (h->inbox_mask + UINT64_C(1)) * sizeof(uint64_t));
     }
-    s->file = file_of(PTOI_PART_SCHEDULER, sizeof *s, end, (uint32_t)h->file.window);
+    s->file = file_of(sizeof *s, end, (uint32_t)h->file.window);
 }
 
 pto_status ptoi_window_map(const int files[PTOI_PARTS], const ptoi_mapping *like,
@@ -161,7 +163,19 @@ static pto_status create_files(uint32_t number, const ptoi_mapping *sizes, int f
     return PTO_OK;
 }
 
-pto_status ptoi_window_create(const pto_config *config, int files[PTOI_PARTS], ptoi_mapping *made)
+/* Writes the headers. From then on others may attach. */
+static void show(const ptoi_header *h, const ptoi_sched_header *s, const ptoi_mapping *made)
+{
+    memcpy(made->memory[PTOI_PART_ORCHESTRATOR], h, sizeof *h);
+    memcpy(made->memory[PTOI_PART_SCHEDULER], s, sizeof *s);
+    for (unsigned p = 0; p < 2; p++) {
+        ptoi_file *file = made->memory[p];
+        ptoi_release64(&file->magic, PTOI_WINDOW_MAGIC + p); /* W19 */
+    }
+}
+
+pto_status ptoi_window_create(const ptoi_settings *settings, int files[PTOI_PARTS],
+                              ptoi_mapping *made)
 {
     static ptoi_a32 created; /* windows of this process */
     const uint32_t number = ptoi_fetch_add32(&created, 1);
@@ -170,8 +184,8 @@ pto_status ptoi_window_create(const pto_config *config, int files[PTOI_PARTS], p
     ptoi_sched_header s;
     memset(&h, 0, sizeof h);
     memset(&s, 0, sizeof s);
-    size_up(config, &h);
-    lay_out_orchestrator(config, number, &h);
+    size_up(&settings->config, &h);
+    lay_out_orchestrator(settings, number, &h);
     lay_out_scheduler(&h, &s);
     const ptoi_mapping sizes = {
         {NULL}, {h.file.bytes, s.file.bytes, sizeof(ptoi_wakes), h.heaps_bytes + h.shared_bytes}};
@@ -183,8 +197,7 @@ pto_status ptoi_window_create(const pto_config *config, int files[PTOI_PARTS], p
         ptoi_window_close(opened);
         return status;
     }
-    memcpy(made->memory[PTOI_PART_ORCHESTRATOR], &h, sizeof h);
-    memcpy(made->memory[PTOI_PART_SCHEDULER], &s, sizeof s);
+    show(&h, &s, made);
     memcpy(files, opened, sizeof opened);
     return PTO_OK;
 }

@@ -64,6 +64,8 @@
  *                          a reader that finds the serial unchanged has read one whole record.
  *   W15 label.key          no task has this key while the text is written. The words are released
  *                          and acquired, so a reader that finds the key twice has read one text.
+ *   W19 file.magic         released as the last store of a window's creation; acquired by whoever
+ *                          attaches: the header is whole, and says how many threads there are.
  *
  * A device with streams has one more (worker/launcher.h). It stands between W1 and W2 of its tasks.
  *
@@ -98,6 +100,7 @@
 
 #include <pto/pto.h>
 
+#include "base/config.h"
 #include "tensor/desc.h"
 #include "window/arg_desc.h"
 #include "window/line.h"
@@ -333,9 +336,9 @@ typedef struct ptoi_device_line {
 
 /* ---- The two headers ---- */
 
-/* How either header begins: which file this is. Fixed at creation. */
+/* How either header begins: which file this is. Written at creation. */
 typedef struct ptoi_file {
-    uint64_t magic;
+    ptoi_a64 magic; /* W19; 0: not yet */
     uint32_t version;
     uint32_t header_bytes;
     uint64_t bytes;  /* of the file */
@@ -489,7 +492,8 @@ typedef struct ptoi_mapping {
 
 /* Creates a window as configured (every per-level field is set): its files and one mapping of them,
  * zeroed except for the headers. On failure nothing is left behind. */
-pto_status ptoi_window_create(const pto_config *config, int files[PTOI_PARTS], ptoi_mapping *made);
+pto_status ptoi_window_create(const ptoi_settings *settings, int files[PTOI_PARTS],
+                              ptoi_mapping *made);
 
 /* Maps the files of a window once more, `like` an earlier mapping. */
 pto_status ptoi_window_map(const int files[PTOI_PARTS], const ptoi_mapping *like,

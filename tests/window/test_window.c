@@ -68,8 +68,10 @@ static void expect_file_checked(const window *w, ptoi_part part)
     expect_refused(&less, part == PTOI_PART_SCHEDULER ? "no scheduler's file" : "no orchestrator");
     less.bytes[part] = w->mapping.bytes[part] - 1;
     expect_refused(&less, "do not fit");
-    file->magic += 2;
+    ptoi_set64(&file->magic, ptoi_get64(&file->magic) + 2);
     expect_refused(&w->mapping, "that are no");
+    ptoi_set64(&file->magic, 0);
+    expect_refused(&w->mapping, "still being created");
     *file = good;
     file->version++;
     snprintf(version, sizeof version,
@@ -114,6 +116,21 @@ static void test_other_files(void **state)
     assert_null(view.base[0]);
     assert_int_equal(ptoi_window_attach(&w.mapping, &view), PTO_OK);
     window_drop(&another);
+    window_drop(&w);
+}
+
+/* A tool may attach as soon as the window is there: it knows then which line is the orchestrating thread's. */
+static void test_threads(void **state)
+{
+    (void)state;
+    static ptoi_settings settings;
+    pto_config config = PTO_CONFIG_INIT;
+    window w;
+    config.workers = 3;
+    assert_int_equal(ptoi_config_resolve(&config, &settings), PTO_OK);
+    assert_int_equal(ptoi_window_create(&settings, w.files, &w.mapping), PTO_OK);
+    assert_int_equal(ptoi_window_attach(&w.mapping, &w.view), PTO_OK);
+    assert_int_equal(ptoi_get32(&w.view.header->workers), 3);
     window_drop(&w);
 }
 
@@ -237,6 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_addresses),
         cmocka_unit_test(test_other_files),
+        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_damaged_headers),
         cmocka_unit_test(test_references),
     };

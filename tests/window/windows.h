@@ -25,7 +25,7 @@ static inline void window_make_shared(window *w, uint64_t shared_bytes)
     config.level_ring_tasks[2] = 32;
     config.deps = 4;
     assert_int_equal(ptoi_config_resolve(&config, &settings), PTO_OK);
-    assert_int_equal(ptoi_window_create(&settings.config, w->files, &w->mapping), PTO_OK);
+    assert_int_equal(ptoi_window_create(&settings, w->files, &w->mapping), PTO_OK);
     assert_int_equal(ptoi_window_attach(&w->mapping, &w->view), PTO_OK);
 }
 
