@@ -94,8 +94,9 @@ static pto_status check_files(const ptoi_mapping *m)
     bool fits = true;
     for (int p = 0; p < 2; p++) {
         files[p] = m->memory[p];
-        const uint64_t magic = m->bytes[p] < headers[p] ? ~UINT64_C(0)
-                                                        : ptoi_acquire64(&files[p]->magic); /* pairs W19 */
+        const uint64_t magic = m->bytes[p] < headers[p]
+                                   ? ~UINT64_C(0)
+                                   : ptoi_acquire64(&files[p]->magic); /* pairs W19 */
         if (!magic) {
             return pto_fail(PTO_CORRUPT, "attach: the runtime is still being created: try again");
         }

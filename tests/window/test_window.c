@@ -252,10 +252,8 @@ static void test_references(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_addresses),
-        cmocka_unit_test(test_other_files),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_damaged_headers),
+        cmocka_unit_test(test_two_addresses), cmocka_unit_test(test_other_files),
+        cmocka_unit_test(test_threads),       cmocka_unit_test(test_damaged_headers),
         cmocka_unit_test(test_references),
     };
     return cmocka_run_group_tests_name("window", tests, NULL, NULL);
