@@ -290,13 +290,14 @@ static int locks(void)
     return end();
 }
 
-/* A temporary without elements has a home, too: all ranks get the same answers. */
+/* A temporary without elements has a home, too: all ranks get the same answers. A view without elements needs no
+ * memory, so it does not matter where its tensor lives. */
 static int empty(void)
 {
     begin(NULL);
-    const int64_t none = 0;
-    const pto_tensor t0 = tile(0);
-    pto_tensor temp, view;
+    const int64_t none = 0, four = 4;
+    const pto_tensor t0 = tile(0), t1 = tile(1);
+    pto_tensor temp, view, part;
     int32_t got[1];
     CHECK(pto_tensor_slice(&line, 0, 3, 3, 1, &view) == PTO_OK);
     PTO_SCOPE(rt) {
@@ -308,6 +309,17 @@ static int empty(void)
         CHECK(pto_mpi_submit(rt, touch, pto_input(&view), pto_inout(&t0)) == PTO_OK);
         CHECK(pto_mpi_read(rt, &temp, got, sizeof got) == PTO_OK);
         CHECK(pto_mpi_read(rt, &view, NULL, 0) == PTO_OK);
+        /* Of a temporary that has elements, and lives on one rank. */
+        CHECK(pto_mpi_temp(rt, PTO_INT32, 1, &four, &temp) == PTO_OK);
+        CHECK(pto_tensor_slice(&temp, 0, 2, 2, 1, &part) == PTO_OK);
+        CHECK(pto_mpi_submit(rt, touch, pto_output(&part)) == PTO_NOT_CONTIGUOUS);
+        CHECK(pto_mpi_submit(rt, touch, pto_input(&part), pto_inout(&t0)) == PTO_NOT_WRITTEN);
+        CHECK(pto_mpi_refused(rt));
+        CHECK(pto_mpi_submit(rt, copy, pto_input(&t0), pto_output(&temp)) == PTO_OK);
+        CHECK(pto_mpi_submit(rt, touch, pto_input(&part), pto_inout(&t0)) == PTO_OK);
+        CHECK(pto_mpi_submit(rt, touch, pto_input(&part), pto_inout(&t1)) == PTO_OK);
+        CHECK(pto_mpi_submit(rt, touch, pto_output(&part), pto_inout(&t1)) == PTO_OK);
+        CHECK(pto_mpi_read(rt, &part, NULL, 0) == PTO_OK);
     }
     return end();
 }
