@@ -180,6 +180,8 @@ static int refusals(void)
     CHECK(strstr(pto_error_detail(), "pto_mpi_submit"));
     CHECK(pto_read(rt, &line, got, sizeof got) == PTO_BAD_MEMORY);
     CHECK(pto_copy(rt, &t0, &t1) == PTO_BAD_MEMORY);
+    void *address = NULL;
+    CHECK(pto_get_buffer_addr(rt, &t0, &address) == PTO_BAD_MEMORY && !address);
     CHECK(pto_refused(rt, NULL));
     /* What was refused has changed nothing. */
     CHECK(pto_mpi_submit(rt, add, pto_input(&t1), pto_inout(&t0)) == PTO_OK);

@@ -358,6 +358,7 @@ static void test_refused_memory(void **state)
     const char *why = "is a volume";
     rig r;
     pto_tensor volume, later, plain, outside;
+    void *address = NULL;
     rig_start(&r, state, NULL);
     expect_ok(pto_external_tensor(r.rt, memory + 32, PTO_FLOAT32, 1, DIMS(8), &volume));
     expect_ok(pto_external_tensor(r.rt, other, PTO_FLOAT32, 1, DIMS(8), &plain));
@@ -371,6 +372,9 @@ static void test_refused_memory(void **state)
     expect_fail(pto_write(r.rt, &volume, other, sizeof other), PTO_BAD_MEMORY, why);
     expect_fail(pto_copy(r.rt, &plain, &volume), PTO_BAD_MEMORY, why);
     expect_fail(pto_wait_unused(r.rt, &volume), PTO_BAD_MEMORY, why);
+    expect_fail(pto_get_buffer_addr(r.rt, &volume, &address), PTO_BAD_MEMORY, why);
+    assert_null(address);
+    expect_ok(pto_get_buffer_addr(r.rt, &outside, &address));
     expect_ok(pto_write(r.rt, &outside, other, sizeof other));
     expect_fail(pto_refuse_memory(r.rt, memory, 1, NULL), PTO_NULL_ARGUMENT, "why");
     expect_fail(pto_refuse_memory(r.rt, memory, UINT64_MAX, why), PTO_OVERFLOW, "refuse memory");
