@@ -196,6 +196,7 @@ whole_runs() {
         ranks 4 "$pto" run $name --mpi --small --workers 1
         [ $status -eq 0 ] || fail "pto run $name --mpi ends with status $status"
         said 1 "4 ranks"
+        ! grep -q "$(printf '\033')" "$work/out" || fail "colours in a file"
     done
     ranks 2 "$pto" run cholesky --mpi --small --break 40
     [ $status -ne 0 ] && [ $status -ne 124 ] || fail "a matrix that cannot be factored: status $status"
