@@ -42,7 +42,8 @@ static bool is_whole(const view *v)
     for (int32_t d = 0; d < v->o->ndim; d++) {
         n *= v->o->shape[d];
     }
-    return n == 0 || (v->t->offset == 0 && pto_tensor_numel(v->t) == n && pto_tensor_is_contiguous(v->t));
+    return n == 0 ||
+           (v->t->offset == 0 && pto_tensor_numel(v->t) == n && pto_tensor_is_contiguous(v->t));
 }
 
 pto_status plan_check_kinds(const plan *p)

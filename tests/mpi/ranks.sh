@@ -94,7 +94,7 @@ single_cases() {
     fi
 
     # One world after the other in the same processes.
-    ranks 3 "$programs/cases" different_configs refusals stale two_worlds wrong_place failures \
+    ranks 3 "$programs/cases" different_configs refusals stale two_worlds wrong_place in_kernel failures \
         cache_heals scratch_heals broadcast_heals scratch_cuts ranges counted trees together backwards \
         locks empty destroyed_early after_failure patience aliases stale_temps bad_arguments \
         slow_reader many_worlds

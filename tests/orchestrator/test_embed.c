@@ -35,6 +35,36 @@ static void test_watermark_counts_a_prefix(void **state)
     rig_stop(&r);
 }
 
+/* Not while the orchestrating thread runs a kernel. */
+static pto_status asks_kernel(const pto_call *call)
+{
+    bool *may = (bool *)call->args[0].data;
+    *may = pto_may_call(call->user);
+    return PTO_OK;
+}
+
+static void test_who_may_call(void **state)
+{
+    (void)state;
+    pto_config config = PTO_CONFIG_INIT;
+    pto_runtime *rt;
+    pto_kernel asks;
+    pto_tensor t;
+    bool may = true;
+    config.workers = PTO_NO_WORKERS;
+    config.place = PTO_PLACE_INLINE;
+    assert_false(pto_may_call(NULL));
+    expect_ok(pto_runtime_create(&rt, &config));
+    assert_true(pto_may_call(rt));
+    expect_ok(pto_kernel_register(rt, "asks", PTO_VECTOR, asks_kernel, rt, &asks));
+    expect_ok(pto_external_tensor(rt, &may, PTO_BOOL, 0, NULL, &t));
+    expect_ok(pto_submit(rt, asks, pto_output(&t)));
+    expect_ok(pto_wait(rt));
+    assert_false(may);
+    assert_true(pto_may_call(rt));
+    expect_ok(pto_runtime_destroy(&rt, PTO_WAIT));
+}
+
 static void test_names_of_kernels(void **state)
 {
     rig r;
@@ -414,6 +444,7 @@ int main(void)
     const rig_case cases[] = {
         RIG_CASE(test_watermark_counts_a_prefix),
         RIG_CASE(test_watermark_is_for_one_thread),
+        RIG_CASE(test_who_may_call),
         RIG_CASE(test_names_of_kernels),
         RIG_CASE(test_checks),
         RIG_CASE(test_refused_destroy),
