@@ -185,6 +185,16 @@ static pto_status copied_arg(plan *p, const view *v, char *copy, pto_tensor *arg
     return stage_scratch(p, v->o, &all, arg);
 }
 
+/* A view without elements needs no memory: neither that of a tile, nor that of a temporary, which lives on one rank
+ * only. */
+static pto_tensor nowhere(const view *v)
+{
+    pto_tensor t = {.ndim = v->t->ndim, .dtype = v->t->dtype, .device = object_device(v->o)};
+    memcpy(t.shape, v->t->shape, sizeof t.shape);
+    memcpy(t.strides, v->t->strides, sizeof t.strides);
+    return t;
+}
+
 pto_status carry_out(plan *p, pto_kernel kernel, pto_worker_type type)
 {
     world *w = p->w;
@@ -216,13 +226,7 @@ pto_status carry_out(plan *p, pto_kernel kernel, pto_worker_type type)
                 PTO_TRY(copied_arg(p, v, block + p->scratch_at[i], &args[i]));
                 break;
             case WAY_EMPTY:
-                args[i] = *v->t;
-                args[i].device = object_device(v->o);
-                if (!v->o->temp) {
-                    args[i].storage = NULL;
-                    args[i].storage_bytes = 0;
-                    args[i].offset = 0;
-                }
+                args[i] = nowhere(v);
                 break;
             case WAY_PLAIN:
             case WAY_CACHED:

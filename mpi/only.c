@@ -222,7 +222,8 @@ bool pto_mpi_only_begin_at(pto_runtime *rt, const pto_param *params, size_t n, c
 {
     world *w = world_of(rt);
     uint64_t hash = 41;
-    if (!w || (n && !params) || world_check(w) != PTO_OK) {
+    if (!w || (n && !params) || world_check(w) != PTO_OK ||
+        world_check_thread(w, "mpi_only") != PTO_OK) {
         return false; /* the next call says so */
     }
     w->file = file;
@@ -277,7 +278,7 @@ static void add_to_sum(world *w)
 void pto_mpi_only_end_at(pto_runtime *rt, const char *file, int line)
 {
     world *w = world_of(rt);
-    if (!w || !w->only.open) {
+    if (!w || !w->only.open || world_check_thread(w, "mpi_only") != PTO_OK) {
         return;
     }
     history_step(w, 42, file, line); /* ranks that end it too early differ here */

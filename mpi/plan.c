@@ -34,14 +34,16 @@ pto_status plan_resolve(plan *p, uint64_t *hash, uint32_t *distributed)
     return status;
 }
 
-/* Whether a view is all of a temporary, as its first writer must write it. */
+/* Whether a view is all of a temporary, as its first writer must write it. A temporary without elements has no other
+ * views. */
 static bool is_whole(const view *v)
 {
     int64_t n = 1;
     for (int32_t d = 0; d < v->o->ndim; d++) {
         n *= v->o->shape[d];
     }
-    return v->t->offset == 0 && pto_tensor_numel(v->t) == n && pto_tensor_is_contiguous(v->t);
+    return n == 0 ||
+           (v->t->offset == 0 && pto_tensor_numel(v->t) == n && pto_tensor_is_contiguous(v->t));
 }
 
 pto_status plan_check_kinds(const plan *p)
@@ -71,7 +73,7 @@ pto_status plan_check_kinds(const plan *p)
                                 "mpi_submit: parameter %u is a temporary that no task has written",
                                 i);
             }
-            if (v->n && !is_whole(v)) {
+            if (!is_whole(v)) {
                 return pto_fail(
                     PTO_NOT_CONTIGUOUS,
                     "mpi_submit: parameter %u is the first to write a temporary, and does "

@@ -89,32 +89,17 @@ pto_status world_without_lock(const char *who)
                           who);
 }
 
-_Thread_local char world_mark;
-
-static pto_status is_its_thread(const world *w, const char *who)
+pto_status world_wrong_thread(const char *who)
 {
-    bool failed;
-    pto_failure failure;
-    if (pto_get_failure(w->rt, &failed, &failure) == PTO_WRONG_THREAD) { /* any call that looks */
-        return pto_fail(PTO_WRONG_THREAD,
-                        "%s: called inside of a kernel, or on another thread than the "
-                        "orchestrating one",
-                        who);
-    }
-    return PTO_OK;
-}
-
-pto_status world_begin_thread(world *w, const char *who)
-{
-    PTO_TRY(is_its_thread(w, who));
-    w->thread = &world_mark;
-    return PTO_OK;
+    return pto_fail(
+        PTO_WRONG_THREAD,
+        "%s: called inside of a kernel, or on another thread than the orchestrating one", who);
 }
 
 pto_status world_may(const world *w, const char *who)
 {
     PTO_TRY(world_without_lock(who));
-    return is_its_thread(w, who);
+    return world_check_thread(w, who);
 }
 
 pto_status world_enter(world *w, const char *who, const char *file, int line)

@@ -404,10 +404,9 @@ struct world {
     /* NULL: the world has ended. Written by its orchestrating thread; others read it in world_of. */
     _Atomic(pto_runtime *) rt;
     int rank, ranks;
-    const char *thread; /* world_mark of the orchestrating thread; NULL: it has not submitted yet */
-    bool counting;      /* no MPI, no kernels: what rank `rank` would do is counted */
-    uint32_t spin;      /* polls without a message before the orchestrating thread may sleep */
-    int cores;          /* for each rank of this machine, beside its threads; negative: too few */
+    bool counting; /* no MPI, no kernels: what rank `rank` would do is counted */
+    uint32_t spin; /* polls without a message before the orchestrating thread may sleep */
+    int cores;     /* for each rank of this machine, beside its threads; negative: too few */
     uint64_t cache_bytes;
     uint64_t small_bytes; /* of a piece that may share a message with others */
     MPI_Comm data, control;
@@ -590,15 +589,13 @@ static inline world *world_of(const pto_runtime *rt)
     return w && atomic_load_explicit(&w->rt, memory_order_relaxed) == rt ? w : world_search(rt);
 }
 
-/* Its address tells threads apart: no two of them that live have the same. As in the core, no call finds it. */
-extern _Thread_local char world_mark __attribute__((tls_model("initial-exec")));
-/* A thread that has not submitted before. */
-pto_status world_begin_thread(world *w, const char *who);
+/* Whether this thread may submit, and is not inside of a kernel that runs in another call. Tasks of other ranks never
+ * get to the runtime, which would know; and it would know too late, since calls of this library do not nest. */
+pto_status world_wrong_thread(const char *who);
 
-/* Whether this thread may submit: tasks of other ranks never get to the runtime, which would know. */
-static inline pto_status world_check_thread(world *w, const char *who)
+static inline pto_status world_check_thread(const world *w, const char *who)
 {
-    return __builtin_expect(w->thread == &world_mark, 1) ? PTO_OK : world_begin_thread(w, who);
+    return __builtin_expect(pto_may_call(w->rt), 1) ? PTO_OK : world_wrong_thread(who);
 }
 
 /* Whether this thread may make a call that waits for MPI: not while it holds the lock; and if so, not in a kernel.

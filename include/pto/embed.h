@@ -24,6 +24,10 @@ extern "C" {
  * another thread than the orchestrating one, and inside of a kernel, both numbers are 0. */
 PTO_API uint64_t pto_watermark(pto_runtime *rt, uint64_t *submitted);
 
+/* Returns whether this thread may call the runtime now: it is the orchestrating thread, and not inside of a kernel,
+ * which it runs while it submits or waits. For a library that keeps books of its own beside the runtime. */
+PTO_API bool pto_may_call(const pto_runtime *rt);
+
 /* Sets a function that can end a wait, for programs that handle signals; NULL removes it. While
  * any call waits (pto_wait, pto_read, a submit that needs room, pto_runtime_destroy with PTO_WAIT ...),
  * the orchestrating thread asks it between two tasks, when a signal has arrived, and at least ten times a

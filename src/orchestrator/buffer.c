@@ -89,10 +89,10 @@ void ptoi_buffer_note_range(pto_runtime *rt, const void *memory, uint64_t bytes)
     rt->heap_end = low + bytes > rt->heap_end ? low + bytes : rt->heap_end;
 }
 
-pto_status ptoi_buffer_check_external(const pto_runtime *rt, const char *who, const pto_tensor *t)
+/* Whether the addresses of a tensor are memory at all: pto_refuse_memory. */
+static pto_status check_refused(const pto_runtime *rt, const char *who, const pto_tensor *t)
 {
     uint64_t low, end;
-    PTO_TRY(pto_tensor_check(t));
     PTO_TRY(pto_tensor_byte_range(t, &low, &end));
     if (low < end &&
         (uintptr_t)t->storage + low < rt->refused_memory.low + rt->refused_memory.bytes &&
@@ -100,6 +100,15 @@ pto_status ptoi_buffer_check_external(const pto_runtime *rt, const char *who, co
         return ptoi_fail(PTO_BAD_MEMORY, "%s: the tensor at %p %s", who,
                          (void *)((uintptr_t)t->storage + low), rt->refused_memory.why);
     }
+    return PTO_OK;
+}
+
+pto_status ptoi_buffer_check_external(const pto_runtime *rt, const char *who, const pto_tensor *t)
+{
+    uint64_t low, end;
+    PTO_TRY(pto_tensor_check(t));
+    PTO_TRY(check_refused(rt, who, t));
+    PTO_TRY(pto_tensor_byte_range(t, &low, &end));
     for (int side = 0; side < 2; side++) {
         uintptr_t heap = rt->heap_low[side], base = (uintptr_t)t->storage;
         if (low < end && base + low < heap + rt->heap_bytes && base + end > heap) {
@@ -538,6 +547,7 @@ static pto_status address_of(pto_runtime *rt, const pto_tensor *t, void **addres
     PTO_TRY(pto_tensor_check(t));
     uint64_t offset = (uint64_t)t->offset * pto_dtype_size(t->dtype);
     if (!t->owner) {
+        PTO_TRY(check_refused(rt, "address", t));
         *address = (void *)((uintptr_t)t->storage + offset);
         return PTO_OK;
     }

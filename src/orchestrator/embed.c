@@ -9,6 +9,11 @@
 #include "orchestrator/retire.h"
 #include "orchestrator/runtime.h"
 
+bool pto_may_call(const pto_runtime *rt)
+{
+    return ptoi_runtime_is_ours(rt);
+}
+
 uint64_t pto_watermark(pto_runtime *rt, uint64_t *submitted)
 {
     const bool ours = ptoi_runtime_is_ours(rt);

@@ -39,6 +39,7 @@
 static pto_runtime *rt;
 static pto_kernel add, copy, touch, fail_if;
 static pto_device where;
+static uint32_t workers = 1;
 static pto_tensor line; /* one tile of 4 numbers for each rank */
 
 static pto_status add_kernel(const pto_call *call)
@@ -89,7 +90,7 @@ static void add_kernel_here(const char *name, pto_kernel_fn fn, pto_kernel *kern
 static void begin(const pto_mpi_config *config)
 {
     pto_config c = PTO_CONFIG_INIT;
-    c.workers = 1;
+    c.workers = workers;
     c.spin = PTO_NO_SPIN;
     c.device = where; /* of temporaries */
     CHECK(pto_runtime_create(&rt, &c) == PTO_OK);
@@ -180,6 +181,8 @@ static int refusals(void)
     CHECK(strstr(pto_error_detail(), "pto_mpi_submit"));
     CHECK(pto_read(rt, &line, got, sizeof got) == PTO_BAD_MEMORY);
     CHECK(pto_copy(rt, &t0, &t1) == PTO_BAD_MEMORY);
+    void *address = NULL;
+    CHECK(pto_get_buffer_addr(rt, &t0, &address) == PTO_BAD_MEMORY && !address);
     CHECK(pto_refused(rt, NULL));
     /* What was refused has changed nothing. */
     CHECK(pto_mpi_submit(rt, add, pto_input(&t1), pto_inout(&t0)) == PTO_OK);
@@ -219,17 +222,49 @@ static void *submit_there(void *of)
     return NULL;
 }
 
-static pto_status answers[4]; /* of the kernel below, on the rank that ran it */
+static pto_status answers[6]; /* of the kernel below, on the rank that ran it */
 
 static pto_status calls_kernel(const pto_call *call)
 {
     int32_t got[4];
+    pto_tensor mine, other;
     (void)call;
     answers[0] = pto_mpi_wait(rt);
     answers[1] = pto_mpi_read(rt, &line, got, sizeof got);
     answers[2] = pto_mpi_clear_error(rt);
     answers[3] = pto_mpi_runtime_destroy(&rt, PTO_CANCEL);
+    PTO_TRY(pto_tensor_slice(&line, 0, 0, 4, 1, &mine));
+    PTO_TRY(pto_tensor_slice(&line, 0, 4, 8, 1, &other));
+    answers[4] = pto_mpi_submit(rt, touch, pto_inout(&mine));
+    answers[5] = pto_mpi_submit(rt, touch, pto_inout(&other));
+    pto_mpi_only(rt, pto_inout(&line))
+    {
+        return pto_fail(PTO_KERNEL_FAILED, "a range in a kernel");
+    }
     return PTO_OK;
+}
+
+static void check_answers(void)
+{
+    for (int i = 0; i < 6; i++) {
+        CHECK(answers[i] == (pto_mpi_rank(rt) == 0 ? PTO_WRONG_THREAD : PTO_OK));
+        answers[i] = PTO_OK;
+    }
+}
+
+/* The orchestrating thread runs the kernel, in another call: it is the wrong place all the same. */
+static int in_kernel(void)
+{
+    workers = PTO_NO_WORKERS;
+    begin(NULL);
+    workers = 1;
+    pto_kernel calls;
+    const pto_tensor t0 = tile(0);
+    add_kernel_here("calls", calls_kernel, &calls);
+    CHECK(pto_mpi_submit(rt, calls, pto_inout(&t0)) == PTO_OK);
+    CHECK(pto_mpi_wait(rt) == PTO_OK);
+    check_answers();
+    return end();
 }
 
 /* Calls of the wrong thread, or with the lock, would wait for ever. They are refused. */
@@ -242,9 +277,7 @@ static int wrong_place(void)
     add_kernel_here("calls", calls_kernel, &calls);
     CHECK(pto_mpi_submit(rt, calls, pto_inout(&t0)) == PTO_OK);
     CHECK(pto_mpi_wait(rt) == PTO_OK);
-    for (int i = 0; i < 4; i++) {
-        CHECK(answers[i] == (pto_mpi_rank(rt) == 0 ? PTO_WRONG_THREAD : PTO_OK));
-    }
+    check_answers();
     /* Also a task that is none of this rank's business. */
     pthread_t thread;
     pto_status there = PTO_OK;
@@ -290,13 +323,14 @@ static int locks(void)
     return end();
 }
 
-/* A temporary without elements has a home, too: all ranks get the same answers. */
+/* A temporary without elements has a home, too: all ranks get the same answers. A view without elements needs no
+ * memory, so it does not matter where its tensor lives. */
 static int empty(void)
 {
     begin(NULL);
-    const int64_t none = 0;
-    const pto_tensor t0 = tile(0);
-    pto_tensor temp, view;
+    const int64_t none = 0, four = 4;
+    const pto_tensor t0 = tile(0), t1 = tile(1);
+    pto_tensor temp, view, part;
     int32_t got[1];
     CHECK(pto_tensor_slice(&line, 0, 3, 3, 1, &view) == PTO_OK);
     PTO_SCOPE(rt) {
@@ -308,6 +342,17 @@ static int empty(void)
         CHECK(pto_mpi_submit(rt, touch, pto_input(&view), pto_inout(&t0)) == PTO_OK);
         CHECK(pto_mpi_read(rt, &temp, got, sizeof got) == PTO_OK);
         CHECK(pto_mpi_read(rt, &view, NULL, 0) == PTO_OK);
+        /* Of a temporary that has elements, and lives on one rank. */
+        CHECK(pto_mpi_temp(rt, PTO_INT32, 1, &four, &temp) == PTO_OK);
+        CHECK(pto_tensor_slice(&temp, 0, 2, 2, 1, &part) == PTO_OK);
+        CHECK(pto_mpi_submit(rt, touch, pto_output(&part)) == PTO_NOT_CONTIGUOUS);
+        CHECK(pto_mpi_submit(rt, touch, pto_input(&part), pto_inout(&t0)) == PTO_NOT_WRITTEN);
+        CHECK(pto_mpi_refused(rt));
+        CHECK(pto_mpi_submit(rt, copy, pto_input(&t0), pto_output(&temp)) == PTO_OK);
+        CHECK(pto_mpi_submit(rt, touch, pto_input(&part), pto_inout(&t0)) == PTO_OK);
+        CHECK(pto_mpi_submit(rt, touch, pto_input(&part), pto_inout(&t1)) == PTO_OK);
+        CHECK(pto_mpi_submit(rt, touch, pto_output(&part), pto_inout(&t1)) == PTO_OK);
+        CHECK(pto_mpi_read(rt, &part, NULL, 0) == PTO_OK);
     }
     return end();
 }
@@ -1654,6 +1699,7 @@ static int run(const char *name)
            : !strcmp(name, "stale")             ? stale()
            : !strcmp(name, "two_worlds")        ? two_worlds()
            : !strcmp(name, "wrong_place")       ? wrong_place()
+           : !strcmp(name, "in_kernel")         ? in_kernel()
            : !strcmp(name, "failures")          ? failures()
            : !strcmp(name, "locks")             ? locks()
            : !strcmp(name, "empty")             ? empty()

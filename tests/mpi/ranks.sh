@@ -94,7 +94,7 @@ single_cases() {
     fi
 
     # One world after the other in the same processes.
-    ranks 3 "$programs/cases" different_configs refusals stale two_worlds wrong_place failures \
+    ranks 3 "$programs/cases" different_configs refusals stale two_worlds wrong_place in_kernel failures \
         cache_heals scratch_heals broadcast_heals scratch_cuts ranges counted trees together backwards \
         locks empty destroyed_early after_failure patience aliases stale_temps bad_arguments \
         slow_reader many_worlds
@@ -196,6 +196,7 @@ whole_runs() {
         ranks 4 "$pto" run $name --mpi --small --workers 1
         [ $status -eq 0 ] || fail "pto run $name --mpi ends with status $status"
         said 1 "4 ranks"
+        ! grep -q "$(printf '\033')" "$work/out" || fail "colours in a file"
     done
     ranks 2 "$pto" run cholesky --mpi --small --break 40
     [ $status -ne 0 ] && [ $status -ne 124 ] || fail "a matrix that cannot be factored: status $status"

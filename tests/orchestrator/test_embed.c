@@ -35,6 +35,36 @@ static void test_watermark_counts_a_prefix(void **state)
     rig_stop(&r);
 }
 
+/* Not while the orchestrating thread runs a kernel. */
+static pto_status asks_kernel(const pto_call *call)
+{
+    bool *may = (bool *)call->args[0].data;
+    *may = pto_may_call(call->user);
+    return PTO_OK;
+}
+
+static void test_who_may_call(void **state)
+{
+    (void)state;
+    pto_config config = PTO_CONFIG_INIT;
+    pto_runtime *rt;
+    pto_kernel asks;
+    pto_tensor t;
+    bool may = true;
+    config.workers = PTO_NO_WORKERS;
+    config.place = PTO_PLACE_INLINE;
+    assert_false(pto_may_call(NULL));
+    expect_ok(pto_runtime_create(&rt, &config));
+    assert_true(pto_may_call(rt));
+    expect_ok(pto_kernel_register(rt, "asks", PTO_VECTOR, asks_kernel, rt, &asks));
+    expect_ok(pto_external_tensor(rt, &may, PTO_BOOL, 0, NULL, &t));
+    expect_ok(pto_submit(rt, asks, pto_output(&t)));
+    expect_ok(pto_wait(rt));
+    assert_false(may);
+    assert_true(pto_may_call(rt));
+    expect_ok(pto_runtime_destroy(&rt, PTO_WAIT));
+}
+
 static void test_names_of_kernels(void **state)
 {
     rig r;
@@ -358,6 +388,7 @@ static void test_refused_memory(void **state)
     const char *why = "is a volume";
     rig r;
     pto_tensor volume, later, plain, outside;
+    void *address = NULL;
     rig_start(&r, state, NULL);
     expect_ok(pto_external_tensor(r.rt, memory + 32, PTO_FLOAT32, 1, DIMS(8), &volume));
     expect_ok(pto_external_tensor(r.rt, other, PTO_FLOAT32, 1, DIMS(8), &plain));
@@ -371,6 +402,9 @@ static void test_refused_memory(void **state)
     expect_fail(pto_write(r.rt, &volume, other, sizeof other), PTO_BAD_MEMORY, why);
     expect_fail(pto_copy(r.rt, &plain, &volume), PTO_BAD_MEMORY, why);
     expect_fail(pto_wait_unused(r.rt, &volume), PTO_BAD_MEMORY, why);
+    expect_fail(pto_get_buffer_addr(r.rt, &volume, &address), PTO_BAD_MEMORY, why);
+    assert_null(address);
+    expect_ok(pto_get_buffer_addr(r.rt, &outside, &address));
     expect_ok(pto_write(r.rt, &outside, other, sizeof other));
     expect_fail(pto_refuse_memory(r.rt, memory, 1, NULL), PTO_NULL_ARGUMENT, "why");
     expect_fail(pto_refuse_memory(r.rt, memory, UINT64_MAX, why), PTO_OVERFLOW, "refuse memory");
@@ -410,6 +444,7 @@ int main(void)
     const rig_case cases[] = {
         RIG_CASE(test_watermark_counts_a_prefix),
         RIG_CASE(test_watermark_is_for_one_thread),
+        RIG_CASE(test_who_may_call),
         RIG_CASE(test_names_of_kernels),
         RIG_CASE(test_checks),
         RIG_CASE(test_refused_destroy),

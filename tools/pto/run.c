@@ -349,11 +349,13 @@ static void warn_of_unknown_options(const options *o)
     }
 }
 
-/* On several ranks only the first one prints, and none repeats a run on its own. */
+/* On several ranks only the first one prints, and none repeats a run on its own. Nor does it know where its output goes:
+ * Open MPI gives each rank a terminal, and sends what comes from there to wherever its own output goes. */
 static options options_of_rank(const options *given)
 {
     options o = *given;
     if (o.mpi) {
+        setenv("NO_COLOR", "1", true);
         o.profile = PROFILE_NO;
         o.quiet = o.quiet || mpi_rank_of_launcher() != 0;
         o.json = o.json && mpi_rank_of_launcher() == 0;

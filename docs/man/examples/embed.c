@@ -119,6 +119,11 @@ static pto_status run(pto_runtime *rt)
         printf("its memory is still in use\n");
     }
     /* end */
+    /* example: pto_may_call */
+    if (!pto_may_call(rt)) { /* in a kernel, say: leave the books of this library as they are */
+        return PTO_WRONG_THREAD;
+    }
+    /* end */
     /* example: pto_wait_unused */
     PTO_TRY(pto_wait_unused(rt, &ta)); /* nobody reads or writes it */
     a[0] = 1;
