@@ -1,11 +1,13 @@
-/* merged.c FILE [RANKS] - checks the trace of all ranks of a run:
+/* merged.c FILE RANKS [WORKERS] - checks the trace of all ranks of a run:
  *
  *     every send and every receive is one end of one message
  *     no message arrives before it was sent, by more than the error that the trace states
- *     every rank has its lanes, and tasks are in order: edges lead forward (checked by the reader)
+ *     every rank has a lane for its orchestrating thread, and one for each of its workers; tasks are in order: edges
+ *     lead forward (checked by the reader)
  *
  * Prints the number of messages. */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,24 +71,34 @@ static void check_messages(const ptoi_ptrace *t)
     printf("%" PRIu64 " messages\n", messages);
 }
 
+/* Lanes whose names begin like that. */
+static uint64_t lanes_of(const ptoi_ptrace *t, uint64_t rank, const char *thread)
+{
+    char begin[64];
+    uint64_t lanes = 0;
+    snprintf(begin, sizeof begin, "rank %" PRIu64 " %s", rank, thread);
+    for (uint64_t i = 0; i < t->n_lanes; i++) {
+        lanes += !strncmp(ptoi_ptrace_string(t, t->lanes[i].name), begin, strlen(begin));
+    }
+    return lanes;
+}
+
 int main(int argc, char **argv)
 {
     ptoi_ptrace t;
-    if (argc != 3 || ptoi_ptrace_open(argv[1], &t) != PTO_OK) {
-        fprintf(stderr, "%s\n", argc == 3 ? pto_error_detail() : "usage: merged FILE RANKS");
+    const bool usage = argc < 3 || argc > 4;
+    if (usage || ptoi_ptrace_open(argv[1], &t) != PTO_OK) {
+        fprintf(stderr, "%s\n", usage ? "usage: merged FILE RANKS [WORKERS]" : pto_error_detail());
         return 2;
     }
     const uint64_t ranks = strtoull(argv[2], NULL, 10);
     CHECK(number_of(&t, "ranks") == ranks, "the trace is of %" PRIu64 " ranks\n",
           number_of(&t, "ranks"))
     for (uint64_t r = 0; r < ranks; r++) {
-        char begin[32];
-        uint64_t lanes = 0;
-        snprintf(begin, sizeof begin, "rank %" PRIu64 " ", r);
-        for (uint64_t i = 0; i < t.n_lanes; i++) {
-            lanes += !strncmp(ptoi_ptrace_string(&t, t.lanes[i].name), begin, strlen(begin));
-        }
-        CHECK(lanes > 1, "rank %" PRIu64 " has %" PRIu64 " lanes\n", r, lanes)
+        const uint64_t own = lanes_of(&t, r, "orchestrator"), workers = lanes_of(&t, r, "worker ");
+        CHECK(own == 1, "rank %" PRIu64 " has %" PRIu64 " lanes of orchestrators\n", r, own)
+        CHECK(argc == 3 || workers == strtoull(argv[3], NULL, 10),
+              "rank %" PRIu64 " has %" PRIu64 " lanes of workers\n", r, workers)
     }
     CHECK(t.lost == 0, "%" PRIu64 " records are lost\n", t.lost)
     check_messages(&t);

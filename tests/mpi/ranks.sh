@@ -231,9 +231,10 @@ interrupted() {
     fail "an interrupted run leaves processes behind"
 }
 
-# merged NAME RANKS: checks the trace of all ranks, $work/NAME.
+# merged NAME RANKS [WORKERS]: checks the trace of all ranks, $work/NAME. Each has so many workers.
 merged() {
-    "$programs/../merged" "$work/$1" "$2" >"$work/out" 2>&1 || fail "the trace of $2 ranks is wrong"
+    "$programs/../merged" "$work/$1" "$2" ${3:+"$3"} >"$work/out" 2>&1 ||
+        fail "the trace of $2 ranks is wrong"
     [ "$(grep -c messages "$work/out")" = 1 ] && ! grep -q "^0 " "$work/out" ||
         fail "the trace of $2 ranks has no messages"
 }
@@ -246,7 +247,7 @@ traces() {
         ranks $n "$pto" run cholesky --mpi --small --workers 1
         unset PTO_TRACE
         [ $status -eq 0 ] || fail "a traced run on $n ranks ends with status $status"
-        merged run.ptrace $n
+        merged run.ptrace $n 1
     done
     # Random programs: worlds one after the other, failures, temporaries, views across tiles.
     PTO_TRACE=$work/random.ptrace
