@@ -41,7 +41,7 @@ ptoi_first ptoi_first_use(pto_runtime *rt, const pto_tensor *t, const ptoi_buffe
         if (ptoi_access_waits(map, &found, access) && !PTOI_MUTANT(FIRST_USE)) {
             return PTOI_FIRST_WAITS;
         }
-        ptoi_access_know(map, &found);
+        ptoi_access_know(map, &found, access);
     }
     const ptoi_arg_desc place = ptoi_write_place(rt, t, b, desc);
     ptoi_arg_tensor(arg, ptoi_desc_at(map->descs.records, desc),

@@ -298,7 +298,7 @@ bool ptoi_poison_meets(pto_runtime *rt, const pto_tensor *t)
     }
     bool met = false;
     ptoi_search s;
-    ptoi_search_begin(&s, p->map, space, &place.layout, PTOI_NONE);
+    ptoi_search_begin(&s, p->map, space, &place.layout, PTOI_NONE, PTOI_ALL);
     for (uint32_t other; !met && (other = ptoi_search_next(&s)) != PTOI_NONE;) {
         met = s.proved || ptoi_overlaps_exactly(&place.layout, &p->map->regions[other].layout);
     }
@@ -319,7 +319,7 @@ void ptoi_poison_cover(pto_runtime *rt, const pto_tensor *t, uint64_t order)
         return;
     }
     ptoi_search s;
-    ptoi_search_begin(&s, p->map, space, &place.layout, PTOI_NONE);
+    ptoi_search_begin(&s, p->map, space, &place.layout, PTOI_NONE, PTOI_ALL);
     for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
         if (p->orders[other] < order &&
             ptoi_map_covers(p->map, &place.layout, &p->map->regions[other].layout)) {

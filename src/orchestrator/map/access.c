@@ -110,7 +110,8 @@ static __attribute__((noinline)) size_t ask_index(pto_tensormap *map, uint32_t s
 {
     size_t count = 0;
     ptoi_search s;
-    ptoi_search_begin(&s, map, space, layout, but);
+    ptoi_search_begin(&s, map, space, layout, but,
+                      access == PTO_MAP_WRITE ? PTOI_ALL : PTOI_WRITTEN);
     for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
         const ptoi_region *r = &map->regions[other];
         map->doubt[0] = s.proved ? NULL : layout;
@@ -160,12 +161,15 @@ static inline size_t ask(pto_tensormap *map, const ptoi_found *found, pto_map_ac
     }
     if (found->region == PTOI_NONE) {
         uint32_t space = ptoi_space_find(map, &found->place.space);
-        if (space == PTOI_NONE || map->spaces[space].root == PTOI_NONE) {
+        if (space == PTOI_NONE || map->spaces[space].regions == 0) {
             return 0;
         }
         return ask_index(map, space, &found->place.layout, PTOI_NONE, access, emit, context);
     }
     const ptoi_region *r = &map->regions[found->region];
+    if (access == PTO_MAP_WRITE && ptoi_region_only_read(r)) {
+        ptoi_region_begin_writes(map, found->region);
+    }
     size_t count = ask_region(map, r, access, emit, context);
     if (r->links != PTOI_LINKS_NONE) {
         count += ask_links(map, found->region, access, emit, context);
@@ -206,9 +210,10 @@ static inline bool is_newest(const pto_tensormap *map, pto_map_task task)
 }
 
 /* Makes a place known. */
-static void enter(pto_tensormap *map, ptoi_found *found)
+static void enter(pto_tensormap *map, ptoi_found *found, pto_map_access access)
 {
     found->region = ptoi_region_take(map);
+    map->regions[found->region].flags |= access == PTO_MAP_READ ? PTOI_REGION_ONLY_READ : 0;
     ptoi_region_enter_index(map, found->region, &found->place);
     if (found->tensor) {
         ptoi_desc_cache_set(map, found->region, found->tensor);
@@ -216,7 +221,7 @@ static void enter(pto_tensormap *map, ptoi_found *found)
     ptoi_grow_entered(map, found->place.hash);
 }
 
-void ptoi_access_know(pto_tensormap *map, ptoi_found *found)
+void ptoi_access_know(pto_tensormap *map, ptoi_found *found, pto_map_access access)
 {
     if (found->empty || found->region != PTOI_NONE) {
         return;
@@ -224,7 +229,7 @@ void ptoi_access_know(pto_tensormap *map, ptoi_found *found)
     const bool room = map->region_free.freed != PTOI_NONE ||
                       map->region_free.untouched < map->region_capacity;
     if (room || ++map->passed % PTOI_KNOW_EVERY == 0) {
-        enter(map, found);
+        enter(map, found, access);
         ptoi_map_debug_check(map);
     }
 }
@@ -233,7 +238,9 @@ void ptoi_access_record(pto_tensormap *map, ptoi_found *found, pto_map_access ac
                         pto_map_task task)
 {
     if (found->region == PTOI_NONE) {
-        enter(map, found);
+        enter(map, found, access);
+    } else if (access == PTO_MAP_WRITE && ptoi_region_only_read(&map->regions[found->region])) {
+        ptoi_region_begin_writes(map, found->region);
     }
     if (!is_newest(map, task)) {
         ptoi_entry_begin(map, task);
@@ -276,7 +283,7 @@ void ptoi_access_cover(pto_tensormap *map, const pto_tensor *t, pto_map_task sin
         ptoi_unindexed_to_index(map, found.place.space.a, found.place.space.b);
     }
     uint32_t space = ptoi_space_find(map, &found.place.space);
-    if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE) {
+    if (space != PTOI_NONE && map->spaces[space].regions) {
         ptoi_region_supersede_all(map, space, &found.place.layout, since);
     }
     ptoi_map_debug_check(map);
@@ -409,6 +416,7 @@ pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params,
     }
     PTO_TRY(check_task(map, task));
 
+    const uint32_t begun = map->begun;
     uint32_t regions[FEW];
     hit_list list = {hits, max_hits, 0, task.id, 0}; /* its address is not taken, so it stays in
                                                         registers */
@@ -420,7 +428,9 @@ pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params,
                                     ? PTOI_NONE
                                     : ptoi_desc_cache_match(map, params[i].tensor, regions[i]);
         list.param = (uint32_t)i;
-        if (PTOI_UNLIKELY(region == PTOI_NONE || map->regions[region].links != PTOI_LINKS_NONE)) {
+        if (PTOI_UNLIKELY(region == PTOI_NONE || map->regions[region].links != PTOI_LINKS_NONE ||
+                          (params[i].access == PTO_MAP_WRITE &&
+                           ptoi_region_only_read(&map->regions[region])))) {
             hit_list any = list;
             moved = true;
             PTO_TRY(ask_param(map, &params[i], &any, &entries));
@@ -437,6 +447,11 @@ pto_status pto_tensormap_submit(pto_tensormap *map, const pto_map_param *params,
             }
             superseded += list.count - before;
         }
+    }
+    if (PTOI_UNLIKELY(map->begun != begun)) {
+        /* Regions got links on the way. Where the budget runs out, links and searches may differ, but the caller who
+         * was told how many hits there are must get as many when he asks again. */
+        return pto_tensormap_submit(map, params, n_params, task, hits, max_hits, n_hits);
     }
     *n_hits = list.count;
     if (PTOI_UNLIKELY(list.count > max_hits)) {

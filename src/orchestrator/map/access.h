@@ -34,7 +34,7 @@ bool ptoi_access_waits(pto_tensormap *map, const ptoi_found *found, pto_map_acce
  * must have a free entry, so there is an idle region (M3). If no region is free, only one place in PTOI_KNOW_EVERY replaces an idle region. So programs that stream through memory
  * change the index seldom, and those that come back still make the map grow (grow.h). */
 #define PTOI_KNOW_EVERY 8
-void ptoi_access_know(pto_tensormap *map, ptoi_found *found);
+void ptoi_access_know(pto_tensormap *map, ptoi_found *found, pto_map_access access);
 
 /* For the function that a question calls: whether the access just reported shares a byte with the
  * new one, even where the budget left that undecided. */

@@ -90,6 +90,10 @@ static pto_status check_region(const pto_tensormap *map, uint32_t region)
                   : r->hash != ptoi_mix_layout(&r->layout, &key)) {
         return ptoi_fail(PTO_CORRUPT, "map: M4 broken, region %u has hash %u", region, r->hash);
     }
+    if (r->writer && ptoi_region_only_read(r)) {
+        return ptoi_fail(PTO_CORRUPT, "map: M5 broken, region %u has a writer and is not written",
+                         region);
+    }
     if (r->writer >= map->level[r->writer_level].watermark) {
         const ptoi_level *level = &map->level[r->writer_level];
         const ptoi_entry *entry = ptoi_entry_at(level, r->writer_entry);

@@ -51,7 +51,7 @@ static uint32_t space_create(pto_tensormap *map, const ptoi_space_key *key)
         map->space_free.freed = s->next;
     }
     ptoi_chain *bucket = &map->space_buckets[space_bucket(map, key)];
-    *s = (ptoi_space){key->a, key->b, (uint32_t)key->kind, *bucket, PTOI_NONE, 0};
+    *s = (ptoi_space){key->a, key->b, (uint32_t)key->kind, *bucket, {PTOI_NONE, PTOI_NONE}, 0};
     *bucket = ptoi_chain_to(at);
     return at;
 }
@@ -81,18 +81,18 @@ static uint32_t group_strides(const ptoi_layout *a)
     return a->k < PTOI_GROUP_STRIDES ? a->k : PTOI_GROUP_STRIDES;
 }
 
-static uint32_t group_hash(uint32_t space, const ptoi_layout *a, uint64_t shift)
+static uint32_t group_hash(uint32_t space, bool written, const ptoi_layout *a, uint64_t shift)
 {
-    uint64_t h = ptoi_mix(space ^ shift << 32);
+    uint64_t h = ptoi_mix((space << 1 | written) ^ shift << 33);
     for (uint32_t j = 0; j < group_strides(a); j++) {
         h = ptoi_mix(h ^ a->dim[j].s);
     }
     return (uint32_t)(h >> 32);
 }
 
-static bool group_fits(const ptoi_group *g, uint32_t space, const ptoi_layout *a)
+static bool group_fits(const ptoi_group *g, uint32_t space, bool written, const ptoi_layout *a)
 {
-    if (g->space != space || g->count != group_strides(a)) {
+    if (g->space != space || g->written != written || g->count != group_strides(a)) {
         return false;
     }
     for (uint32_t j = 0; j < g->count; j++) {
@@ -157,6 +157,11 @@ static bool group_box(const ptoi_group *g, const ptoi_layout *a, ptoi_range *box
     return exact && !left;
 }
 
+static uint32_t *root_of_group(pto_tensormap *map, const ptoi_group *g)
+{
+    return &map->spaces[g->space].root[g->written];
+}
+
 /* Extends the range of a group. Each time it has to move in the tree of its memory it doubles, so
  * it seldom moves. */
 static void group_widen(pto_tensormap *map, uint32_t at, const ptoi_layout *a)
@@ -169,8 +174,7 @@ static void group_widen(pto_tensormap *map, uint32_t at, const ptoi_layout *a)
         if (lo >= g->range.lo && hi <= g->range.hi) {
             return;
         }
-        ptoi_boxtree_remove(&map->forest, &map->spaces[g->space].root, &g->range, 1,
-                            at | GROUP_BIT);
+        ptoi_boxtree_remove(&map->forest, root_of_group(map, g), &g->range, 1, at | GROUP_BIT);
         uint64_t size = g->range.hi - g->range.lo;
         if (lo < g->range.lo) {
             lo = g->range.lo - lo < size && g->range.lo > size ? g->range.lo - size : lo;
@@ -186,23 +190,24 @@ static void group_widen(pto_tensormap *map, uint32_t at, const ptoi_layout *a)
     }
     g->range.lo = lo;
     g->range.hi = hi;
-    ptoi_boxtree_insert(&map->forest, &map->spaces[g->space].root, &g->range, 1, at | GROUP_BIT);
+    ptoi_boxtree_insert(&map->forest, root_of_group(map, g), &g->range, 1, at | GROUP_BIT);
 }
 
 /* A group that has members where this layout lies, of another matrix or of another origin in the same one. Otherwise
  * each of many tiles that were made with origins of their own would be a group of its own. */
-static uint32_t group_around(const pto_tensormap *map, uint32_t space, const ptoi_layout *a)
+static uint32_t group_around(const pto_tensormap *map, uint32_t space, bool written,
+                             const ptoi_layout *a)
 {
     ptoi_walk w;
     w.box[0] = range_of(a);
-    ptoi_walk_begin(&w, &map->forest, map->spaces[space].root, 1);
+    ptoi_walk_begin(&w, &map->forest, map->spaces[space].root[written], 1);
     for (uint32_t tries = 0, at; tries < GROUP_TRIES && (at = ptoi_walk_next(&w)) != PTOI_NONE;
          tries++) {
         if (!(at & GROUP_BIT)) {
             continue;
         }
         const ptoi_group *g = &map->groups[at & ~GROUP_BIT];
-        if (group_fits(g, space, a) && ptoi_boxes_meet(&g->extent, w.box, 1)) {
+        if (group_fits(g, space, written, a) && ptoi_boxes_meet(&g->extent, w.box, 1)) {
             return at & ~GROUP_BIT;
         }
     }
@@ -212,18 +217,19 @@ static uint32_t group_around(const pto_tensormap *map, uint32_t space, const pto
 /* The group of a layout: one with its strides and its digits, or one around it, or a new one. Matrices with the same
  * strides begin at different places of a row, and what is one box in the digits of one matrix crosses the end of a
  * digit in those of another. */
-static uint32_t group_of(pto_tensormap *map, uint32_t space, const ptoi_layout *a, uint64_t origin)
+static uint32_t group_of(pto_tensormap *map, uint32_t space, bool written, const ptoi_layout *a,
+                         uint64_t shift)
 {
-    const uint64_t shift = a->dim[0].s - origin % a->dim[0].s;
-    uint32_t hash = group_hash(space, a, shift);
+    uint32_t hash = group_hash(space, written, a, shift);
     ptoi_chain *bucket = &map->group_buckets[hash & map->index_mask];
     for (uint32_t known = ptoi_chain_at(*bucket); known != PTOI_NONE;
          known = ptoi_chain_at(map->groups[known].next)) {
-        if (map->groups[known].shift == shift && group_fits(&map->groups[known], space, a)) {
+        if (map->groups[known].shift == shift &&
+            group_fits(&map->groups[known], space, written, a)) {
             return known;
         }
     }
-    const uint32_t around = group_around(map, space, a);
+    const uint32_t around = group_around(map, space, written, a);
     if (around != PTOI_NONE) {
         return around;
     }
@@ -233,7 +239,11 @@ static uint32_t group_of(pto_tensormap *map, uint32_t space, const ptoi_layout *
     if (at == map->group_free.freed) {
         map->group_free.freed = g->next;
     }
-    *g = (ptoi_group){.count = group_strides(a), .space = space, .next = *bucket, .hash = hash};
+    *g = (ptoi_group){.count = group_strides(a),
+                      .space = space,
+                      .written = written,
+                      .next = *bucket,
+                      .hash = hash};
     for (uint32_t j = 0; j < g->count; j++) {
         g->strides[j] = a->dim[j].s;
     }
@@ -248,7 +258,7 @@ static uint32_t group_of(pto_tensormap *map, uint32_t space, const ptoi_layout *
 static void group_release(pto_tensormap *map, uint32_t at)
 {
     ptoi_group *g = &map->groups[at];
-    ptoi_boxtree_remove(&map->forest, &map->spaces[g->space].root, &g->range, 1, at | GROUP_BIT);
+    ptoi_boxtree_remove(&map->forest, root_of_group(map, g), &g->range, 1, at | GROUP_BIT);
     ptoi_chain *link = &map->group_buckets[g->hash & map->index_mask];
     while (ptoi_chain_at(*link) != at) {
         link = &map->groups[ptoi_chain_at(*link)].next;
@@ -261,23 +271,20 @@ static void group_release(pto_tensormap *map, uint32_t at)
 
 /* ---- Adding and removing regions ---- */
 
-void ptoi_index_insert(pto_tensormap *map, uint32_t region, uint64_t origin)
+/* `shift`: of a group that the region may have to itself. */
+static void insert_into_tree(pto_tensormap *map, uint32_t region, uint64_t shift)
 {
     ptoi_region *r = &map->regions[region];
-    ptoi_space_key key = {r->a, r->b, (ptoi_space_kind)r->kind};
-    r->space = ptoi_space_find(map, &key);
-    if (r->space == PTOI_NONE) {
-        r->space = space_create(map, &key);
-    }
-    map->spaces[r->space].regions++;
+    const bool written = !ptoi_region_only_read(r);
+    r->flags &= (uint8_t)~PTOI_REGION_EXACT;
     if (r->layout.k == 0) {
         ptoi_range range = range_of(&r->layout);
         r->group = PTOI_NONE;
         r->flags |= PTOI_REGION_EXACT;
-        ptoi_boxtree_insert(&map->forest, &map->spaces[r->space].root, &range, 1, region);
+        ptoi_boxtree_insert(&map->forest, &map->spaces[r->space].root[written], &range, 1, region);
         return;
     }
-    r->group = group_of(map, r->space, &r->layout, origin);
+    r->group = group_of(map, r->space, written, &r->layout, shift);
     group_widen(map, r->group, &r->layout);
     ptoi_group *g = &map->groups[r->group];
     ptoi_range box[PTOI_MAX_DIGITS];
@@ -288,13 +295,26 @@ void ptoi_index_insert(pto_tensormap *map, uint32_t region, uint64_t origin)
     ptoi_boxtree_insert(&map->forest, &g->root, box, g->count + 1, region);
 }
 
-void ptoi_index_remove(pto_tensormap *map, uint32_t region)
+void ptoi_index_insert(pto_tensormap *map, uint32_t region, uint64_t origin)
 {
     ptoi_region *r = &map->regions[region];
-    ptoi_space *s = &map->spaces[r->space];
+    ptoi_space_key key = {r->a, r->b, (ptoi_space_kind)r->kind};
+    r->space = ptoi_space_find(map, &key);
+    if (r->space == PTOI_NONE) {
+        r->space = space_create(map, &key);
+    }
+    map->spaces[r->space].regions++;
+    const uint64_t stride = r->layout.k ? r->layout.dim[0].s : 1;
+    insert_into_tree(map, region, stride - origin % stride);
+}
+
+static void remove_from_tree(pto_tensormap *map, uint32_t region)
+{
+    ptoi_region *r = &map->regions[region];
+    const bool written = !ptoi_region_only_read(r);
     if (r->group == PTOI_NONE) {
         ptoi_range range = range_of(&r->layout);
-        ptoi_boxtree_remove(&map->forest, &s->root, &range, 1, region);
+        ptoi_boxtree_remove(&map->forest, &map->spaces[r->space].root[written], &range, 1, region);
     } else {
         ptoi_group *g = &map->groups[r->group];
         ptoi_range box[PTOI_MAX_DIGITS];
@@ -304,9 +324,25 @@ void ptoi_index_remove(pto_tensormap *map, uint32_t region)
             group_release(map, r->group);
         }
     }
+}
+
+void ptoi_index_remove(pto_tensormap *map, uint32_t region)
+{
+    const ptoi_region *r = &map->regions[region];
+    ptoi_space *s = &map->spaces[r->space];
+    remove_from_tree(map, region);
     if (--s->regions == 0 && r->space != 0) {
         space_release(map, r->space);
     }
+}
+
+void ptoi_index_move_to_written(pto_tensormap *map, uint32_t region)
+{
+    ptoi_region *r = &map->regions[region];
+    const uint64_t shift = r->group == PTOI_NONE ? 0 : map->groups[r->group].shift;
+    remove_from_tree(map, region);
+    r->flags &= (uint8_t)~PTOI_REGION_ONLY_READ;
+    insert_into_tree(map, region, shift);
 }
 
 /* A memory is in use while it has regions, a group while it has members. */
@@ -335,8 +371,20 @@ void ptoi_index_fill_tables(pto_tensormap *map)
 
 /* ---- Search ---- */
 
+/* Begins with the next tree. False if there is none. */
+static bool next_tree(ptoi_search *s)
+{
+    if (!s->left) {
+        return false;
+    }
+    const bool written = s->left & PTOI_WRITTEN;
+    s->left &= written ? ~PTOI_WRITTEN : ~PTOI_ONLY_READ;
+    ptoi_walk_begin(&s->outer, &s->map->forest, s->map->spaces[s->space].root[written], 1);
+    return true;
+}
+
 void ptoi_search_begin(ptoi_search *s, pto_tensormap *map, uint32_t space,
-                       const ptoi_layout *layout, uint32_t self)
+                       const ptoi_layout *layout, uint32_t self, uint32_t trees)
 {
     s->map = map;
     s->layout = layout;
@@ -346,27 +394,33 @@ void ptoi_search_begin(ptoi_search *s, pto_tensormap *map, uint32_t space,
     s->idle_too = false;
     s->idle = PTOI_NONE;
     ptoi_keep_earn(map);
+    s->space = space;
+    s->left = space == PTOI_NONE ? 0 : trees;
     s->outer.box[0] = range_of(layout);
-    ptoi_walk_begin(&s->outer, &map->forest,
-                    space == PTOI_NONE ? PTOI_NONE : map->spaces[space].root, 1);
+    (void)next_tree(s);
     map->stats.searches++;
 }
 
 /* Whether a layout in rows touches the range of a child. This skips everything that lies between
- * two rows. Groups are always visited: they have boxes of their own. */
+ * two rows. Groups, too, although they have boxes of their own: otherwise the shape of the tree would decide whether a
+ * group is met, and where the budget runs out the same question would have different answers. */
 static inline bool in_rows(const void *layout, const ptoi_range *box, uint32_t child)
 {
     uint64_t found;
-    return (child & (PTOI_REF_ITEM | GROUP_BIT)) == (PTOI_REF_ITEM | GROUP_BIT) ||
-           (ptoi_layout_successor(layout, box->lo, &found) && found <= box->hi);
+    (void)child;
+    return ptoi_layout_successor(layout, box->lo, &found) && found <= box->hi;
 }
 
 /* The next item in the tree of the memory. */
 static inline uint32_t next_outer(ptoi_search *s)
 {
-    return s->layout->k == 0 || !s->layout->nested
-               ? ptoi_walk_next(&s->outer)
-               : ptoi_walk_next_if(&s->outer, in_rows, s->layout);
+    uint32_t at;
+    do {
+        at = s->layout->k == 0 || !s->layout->nested
+                 ? ptoi_walk_next(&s->outer)
+                 : ptoi_walk_next_if(&s->outer, in_rows, s->layout);
+    } while (at == PTOI_NONE && next_tree(s));
+    return at;
 }
 
 /* The next region whose box meets the layout, in any tree. */
@@ -427,33 +481,45 @@ uint32_t ptoi_search_next(ptoi_search *s)
 
 /* ---- Check ---- */
 
-/* Checks one memory: its tree, the trees of its groups, and the numbers of their items. */
-static pto_status check_space(const pto_tensormap *map, uint32_t at, uint32_t *groups)
+/* Checks one tree of a memory, and the trees of its groups. Counts regions and groups. */
+static pto_status check_tree(const pto_tensormap *map, uint32_t at, bool written, uint32_t *regions,
+                             uint32_t *groups)
 {
-    const ptoi_space *space = &map->spaces[at];
-    uint32_t items, seen = 0, regions = 0;
-    PTO_TRY(ptoi_boxtree_check(&map->forest, space->root, 1, &items));
+    const uint32_t root = map->spaces[at].root[written];
+    uint32_t items, seen = 0;
+    PTO_TRY(ptoi_boxtree_check(&map->forest, root, 1, &items));
     ptoi_walk w;
     w.box[0] = (ptoi_range){0, UINT64_MAX};
-    ptoi_walk_begin(&w, &map->forest, space->root, 1);
+    ptoi_walk_begin(&w, &map->forest, root, 1);
     for (uint32_t item; (item = ptoi_walk_next(&w)) != PTOI_NONE; seen++) {
         if (!(item & GROUP_BIT)) {
-            regions++;
+            (*regions)++;
             continue;
         }
         const ptoi_group *g = &map->groups[item & ~GROUP_BIT];
         uint32_t members;
         PTO_TRY(ptoi_boxtree_check(&map->forest, g->root, g->count + 1, &members));
-        if (g->space != at || members != g->members) {
+        if (g->space != at || g->written != written || members != g->members) {
             return ptoi_fail(PTO_CORRUPT, "map: group %u holds %u regions of %u", item & ~GROUP_BIT,
                              members, g->members);
         }
-        regions += g->members;
+        *regions += g->members;
         (*groups)++;
     }
-    if (seen != items || regions != space->regions) {
+    return seen == items ? PTO_OK
+                         : ptoi_fail(PTO_CORRUPT, "map: memory %u has %u items, a walk finds %u",
+                                     at, items, seen);
+}
+
+/* Checks one memory: its trees, and the number of its regions. */
+static pto_status check_space(const pto_tensormap *map, uint32_t at, uint32_t *groups)
+{
+    uint32_t regions = 0;
+    PTO_TRY(check_tree(map, at, false, &regions, groups));
+    PTO_TRY(check_tree(map, at, true, &regions, groups));
+    if (regions != map->spaces[at].regions) {
         return ptoi_fail(PTO_CORRUPT, "map: memory %u counts %u regions, its index holds %u", at,
-                         space->regions, regions);
+                         map->spaces[at].regions, regions);
     }
     return PTO_OK;
 }
@@ -463,15 +529,18 @@ static pto_status check_place(const pto_tensormap *map, uint32_t region)
 {
     const ptoi_region *r = &map->regions[region];
     ptoi_range range = range_of(&r->layout), box[PTOI_MAX_DIGITS];
+    const bool written = !ptoi_region_only_read(r);
     bool exact = true, there;
     if (r->group == PTOI_NONE) {
-        there = ptoi_boxtree_holds(&map->forest, map->spaces[r->space].root, &range, 1, region);
+        there = ptoi_boxtree_holds(&map->forest, map->spaces[r->space].root[written], &range, 1,
+                                   region);
     } else {
         const ptoi_group *g = &map->groups[r->group];
         exact = group_box(g, &r->layout, box);
         there = range.lo >= g->range.lo && range.hi <= g->range.hi && g->space == r->space &&
+                g->written == written &&
                 ptoi_boxtree_holds(&map->forest, g->root, box, g->count + 1, region) &&
-                ptoi_boxtree_holds(&map->forest, map->spaces[g->space].root, &g->range, 1,
+                ptoi_boxtree_holds(&map->forest, map->spaces[g->space].root[written], &g->range, 1,
                                    r->group | GROUP_BIT);
     }
     if (!there || exact != ((r->flags & PTOI_REGION_EXACT) != 0)) {

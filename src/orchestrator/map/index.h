@@ -15,6 +15,12 @@
  * exactly (ptoi_overlaps): boxes affect speed, never answers.
  *
  * A question with any other layout is converted to the digits of each group that it meets.
+ *
+ * Two reads never wait for each other. So a memory has two such trees: one of regions that tasks have
+ * written since they became known, and one of all others, which are only read. A read searches the
+ * first, a write both, and two regions that are only read are not linked. A program may then read one
+ * array through thousands of views that overlap: none of them meets another. A region moves to the
+ * first tree with the first question about a write to it (ptoi_region_begin_writes), and stays there.
  */
 #ifndef PTOI_INDEX_H
 #define PTOI_INDEX_H
@@ -28,13 +34,16 @@ uint32_t ptoi_space_find(const pto_tensormap *map, const ptoi_space_key *key);
 void ptoi_index_insert(pto_tensormap *map, uint32_t region, uint64_t origin);
 void ptoi_index_remove(pto_tensormap *map, uint32_t region);
 
+/* Moves a region that was only read to the written ones. */
+void ptoi_index_move_to_written(pto_tensormap *map, uint32_t region);
+
 /* Fills the tables of memories and groups anew, after their size (index_mask) has changed. */
 void ptoi_index_fill_tables(pto_tensormap *map);
 
 /* A search through the index for all regions that share a byte with a layout:
  *
  *     ptoi_search s;
- *     ptoi_search_begin(&s, map, space, &layout, self);
+ *     ptoi_search_begin(&s, map, space, &layout, self, PTOI_ALL);
  *     while ((r = ptoi_search_next(&s)) != PTOI_NONE) ...
  *     ptoi_region_evict(map, s.idle);
  *
@@ -43,10 +52,17 @@ void ptoi_index_fill_tables(pto_tensormap *map);
  * before it has paid. Otherwise they are collected in `s.idle` to be evicted, or every later search would meet them for
  * nothing. */
 
+/* Where to search, as bits. */
+#define PTOI_ONLY_READ 1u
+#define PTOI_WRITTEN 2u
+#define PTOI_ALL 3u
+
 typedef struct ptoi_search {
     pto_tensormap *map;
     const ptoi_layout *layout;
+    uint32_t space;
     uint32_t self; /* a known region to leave out; PTOI_NONE: none */
+    uint32_t left; /* trees that are still to be searched: PTOI_ONLY_READ, PTOI_WRITTEN */
     bool in_group;
     bool exact;    /* the layout fills its box in the current tree */
     bool proved;   /* the region just reported does share a byte; else the budget ran out */
@@ -56,7 +72,7 @@ typedef struct ptoi_search {
 } ptoi_search;
 
 void ptoi_search_begin(ptoi_search *s, pto_tensormap *map, uint32_t space,
-                       const ptoi_layout *layout, uint32_t self);
+                       const ptoi_layout *layout, uint32_t self, uint32_t trees);
 uint32_t ptoi_search_next(ptoi_search *s);
 
 /* M4 for the index, and T1 to T5 of every tree. */

@@ -1,8 +1,8 @@
 /* links.h - links between regions that share a byte.
  *
  * When a region becomes known, the index finds the other regions that share a byte with it, and
- * each such pair is linked. From then on a question about either of them follows its links and
- * searches nothing. Its cost is that of its answers.
+ * each such pair is linked, unless both are only read (index.h). From then on a question about
+ * either of them follows its links and searches nothing. Its cost is that of its answers.
  *
  *     region A: links ─> [A's end of A-B] ──> [A's end of A-C] ──> none
  *                             ║ pair: numbers 2p and 2p + 1
@@ -14,7 +14,8 @@
  *
  * Invariants (M5 of map.h):
  *   - ends come in pairs: an end in A's list that names B, and one in B's list that names A
- *   - a complete region has exactly one link to each region that shares a byte with it
+ *   - a complete region has at most one link to each region that shares a byte with it, and exactly one if one of
+ *     the two is written
  */
 #ifndef PTOI_LINKS_H
 #define PTOI_LINKS_H

@@ -168,7 +168,7 @@ pto_status pto_tensormap_init(pto_tensormap **out, const pto_tensormap_config *c
     map->dead = PTOI_NONE;
     ptoi_descs_init(&map->descs, map->descs.records, map->descs.table, map->descs.taken,
                     map->descs.marks);
-    map->spaces[0] = (ptoi_space){0, 0, PTOI_SPACE_USER, PTOI_NONE, PTOI_NONE, 0};
+    map->spaces[0] = (ptoi_space){0, 0, PTOI_SPACE_USER, PTOI_NONE, {PTOI_NONE, PTOI_NONE}, 0};
     map->space_free.untouched = 1;
     *out = map;
     return PTO_OK;

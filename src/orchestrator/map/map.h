@@ -30,8 +30,8 @@
  *       may become live again)
  *   M4  every region in use is in one bucket, that of its hash, and in the index once; or it is
  *       unindexed, and only in the table of unindexed regions (unindexed.h)
- *   M5  a region is linked with every other one that is proved to share a byte, or is marked
- *       incomplete
+ *   M5  a region is linked with every other one that is proved to share a byte, unless both are only
+ *       read, or is marked incomplete. A region with a writer is not only read
  *   M6  along a chain of readers, within one level, entry numbers fall and task ids do not rise
  *
  * Entries and regions begin few and grow, up to the sizes that were reserved: grow.h.
@@ -69,10 +69,11 @@ typedef struct ptoi_cached_desc {
     uint64_t offset[2];  /* offset and owner */
 } ptoi_cached_desc;
 
-#define PTOI_REGION_USED 1u      /* it describes a place and can be found */
-#define PTOI_REGION_DEAD 2u      /* it is on the dead list */
-#define PTOI_REGION_EXACT 4u     /* it fills its box in the index */
-#define PTOI_REGION_UNINDEXED 8u /* a whole block, found by its owner alone: unindexed.h */
+#define PTOI_REGION_USED 1u       /* it describes a place and can be found */
+#define PTOI_REGION_DEAD 2u       /* it is on the dead list */
+#define PTOI_REGION_EXACT 4u      /* it fills its box in the index */
+#define PTOI_REGION_UNINDEXED 8u  /* a whole block, found by its owner alone: unindexed.h */
+#define PTOI_REGION_ONLY_READ 16u /* no question was about a write to it: index.h */
 
 /* A question about a known region needs the first two cache lines: the state and the cached
  * descriptor. */
@@ -143,7 +144,8 @@ typedef struct ptoi_space {
     uint64_t a, b;
     uint32_t kind;
     ptoi_chain next;  /* in the bucket; in a free one: the next free one, not inverted */
-    uint32_t root;    /* box tree of byte ranges: dense regions and groups */
+    uint32_t root[2]; /* box trees of byte ranges: regions that are only read; written ones. Both
+                         have dense regions and groups */
     uint32_t regions; /* regions in it */
 } ptoi_space;
 
@@ -158,7 +160,8 @@ typedef struct ptoi_group {
     uint32_t space;
     ptoi_chain next; /* in the bucket; in a free one: the next free one, not inverted */
     uint32_t hash;
-    uint32_t root; /* box tree of the members */
+    uint32_t root;    /* box tree of the members */
+    uint32_t written; /* whether all members are written; or none is */
     uint32_t members;
 } ptoi_group;
 
@@ -224,6 +227,7 @@ struct pto_tensormap {
     uint32_t hand;            /* next region to look at in the search for an idle one */
     uint64_t visits; /* of idle regions that tasks have earned, and nobody has used: keep.h */
     uint64_t earned; /* order up to which tasks have earned them */
+    uint32_t begun;  /* regions that were only read until a question about a write came: region.h */
     uint32_t passed; /* places that were asked about when no region was free: access.h */
 
     struct ptoi_link_end *link_ends;

@@ -134,6 +134,30 @@ uint32_t ptoi_region_take(pto_tensormap *map)
     return region;
 }
 
+/* Links a region with those of some trees that share a byte with it. */
+static void link_with(pto_tensormap *map, uint32_t region, uint32_t space, uint32_t trees)
+{
+    ptoi_search s;
+    ptoi_search_begin(&s, map, space, &map->regions[region].layout, region, trees);
+    s.idle_too = true;
+    for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
+        if (s.proved) {
+            ptoi_links_add(map, region, other);
+        } else {
+            ptoi_links_mark_incomplete(map, region, other);
+        }
+    }
+    ptoi_region_evict(map, s.idle);
+}
+
+void ptoi_region_begin_writes(pto_tensormap *map, uint32_t region)
+{
+    const ptoi_region *r = &map->regions[region];
+    map->begun++;
+    ptoi_index_move_to_written(map, region);
+    link_with(map, region, r->space, PTOI_ONLY_READ);
+}
+
 void ptoi_region_enter_index(pto_tensormap *map, uint32_t region, const ptoi_place *place)
 {
     ptoi_region *r = &map->regions[region];
@@ -143,18 +167,8 @@ void ptoi_region_enter_index(pto_tensormap *map, uint32_t region, const ptoi_pla
     r->a = place->space.a;
     r->b = place->space.b;
     uint32_t space = ptoi_space_find(map, &place->space);
-    if (space != PTOI_NONE && map->spaces[space].root != PTOI_NONE) {
-        ptoi_search s;
-        ptoi_search_begin(&s, map, space, &r->layout, PTOI_NONE);
-        s.idle_too = true;
-        for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
-            if (s.proved) {
-                ptoi_links_add(map, region, other);
-            } else {
-                ptoi_links_mark_incomplete(map, region, other);
-            }
-        }
-        ptoi_region_evict(map, s.idle);
+    if (space != PTOI_NONE && map->spaces[space].regions) {
+        link_with(map, region, space, ptoi_region_only_read(r) ? PTOI_WRITTEN : PTOI_ALL);
     }
     ptoi_index_insert(map, region, place->origin);
     ptoi_region_chain(map, region);
@@ -200,7 +214,7 @@ static void supersede_by_search(pto_tensormap *map, uint32_t region)
 {
     const ptoi_region *r = &map->regions[region];
     ptoi_search s;
-    ptoi_search_begin(&s, map, r->space, &r->layout, region);
+    ptoi_search_begin(&s, map, r->space, &r->layout, region, PTOI_ALL);
     for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
         if (ptoi_region_covers(map, region, other)) {
             supersede_one(map, other);
@@ -213,7 +227,7 @@ void ptoi_region_supersede_all(pto_tensormap *map, uint32_t space, const ptoi_la
                                pto_map_task since)
 {
     ptoi_search s;
-    ptoi_search_begin(&s, map, space, layout, PTOI_NONE);
+    ptoi_search_begin(&s, map, space, layout, PTOI_NONE, PTOI_ALL);
     for (uint32_t other; (other = ptoi_search_next(&s)) != PTOI_NONE;) {
         const ptoi_region *r = &map->regions[other];
         bool newer = r->writer >= since.id && r->writer_level == since.level;

@@ -2,6 +2,8 @@
 #ifndef PTOI_REGION_H
 #define PTOI_REGION_H
 
+#include <string.h>
+
 #include "orchestrator/map/entry.h"
 
 /* Whether the region is in hash and index. */
@@ -27,6 +29,26 @@ static inline bool ptoi_region_idle(const pto_tensormap *map, const ptoi_region 
     return true;
 }
 
+/* Whether the region is known for reads only. */
+static inline bool ptoi_region_only_read(const ptoi_region *r)
+{
+    return r->flags & PTOI_REGION_ONLY_READ;
+}
+
+/* False if a write need not look for readers: none is known, and all regions that overlap are linked. One test of
+ * two fields, since submit asks this for every write. */
+_Static_assert(offsetof(ptoi_region, flags) == offsetof(ptoi_region, read_levels) + 1,
+               "one load has both");
+
+static inline bool ptoi_region_may_delay_write(const ptoi_region *r)
+{
+    const uint8_t both[2] = {0xff, PTOI_REGION_ONLY_READ};
+    uint16_t fields, mask;
+    memcpy(&fields, &r->read_levels, sizeof fields);
+    memcpy(&mask, both, sizeof mask);
+    return fields & mask;
+}
+
 /* Adds a region to the bucket of its hash. */
 static inline void ptoi_region_chain(pto_tensormap *map, uint32_t region)
 {
@@ -50,8 +72,12 @@ uint32_t ptoi_region_find(const pto_tensormap *map, const ptoi_place *place);
  * one (M3 says when). */
 uint32_t ptoi_region_take(pto_tensormap *map);
 
-/* Gives an allocated region its place, links it, and adds it to hash and index. */
+/* Gives an allocated region its place, links it, and adds it to hash and index. Its flags say whether it is written. */
 void ptoi_region_enter_index(pto_tensormap *map, uint32_t region, const ptoi_place *place);
+
+/* Moves an indexed region that was only read to the written ones, and links it. Call it with the first question
+ * about a write to it. In the map of a runtime nothing is evicted, so regions that were found stay. */
+void ptoi_region_begin_writes(pto_tensormap *map, uint32_t region);
 
 /* Called when an entry of the region was recycled or dropped. Puts an idle region that is brief on the dead list. */
 void ptoi_region_let_go(pto_tensormap *map, uint32_t region);
