@@ -327,9 +327,10 @@ def _address(function):
     if isinstance(function, ctypes._CFuncPtr):
         return ctypes.cast(function, ctypes.c_void_p).value
     if type(function).__module__ in ("_cffi_backend", "cffi"):
-        import _cffi_backend
-        types = _cffi_backend
-        return int(types.cast(types.new_primitive_type("uintptr_t"), function))
+        import _cffi_backend as cffi
+        ctype = cffi.typeof(function)
+        if ctype.kind == "function" or ctype.cname == "void *":  # of data there is nothing to call
+            return int(cffi.cast(cffi.new_primitive_type("uintptr_t"), function))
     raise TypeError(f"cfunc: {function!r} is no function pointer: pass one of ctypes, cffi or numba (cfunc), or its "
                     "address")
 
