@@ -54,16 +54,43 @@ def _access(annotation, where):
     return said.pop() if said else "s"
 
 
-def _parameters(function):
+def _globals(function):
+    """Where the names in its annotations are looked up."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    if not hasattr(function, "__globals__"):  # an object that is called
+        function = inspect.unwrap(type(function).__call__)
+    return getattr(function, "__globals__", {})
+
+
+def _resolve(function, parameter):
+    """With `from __future__ import annotations`, an annotation in quotes is a string in a string."""
+    if not isinstance(parameter.annotation, str):
+        return parameter
+    return parameter.replace(annotation=eval(parameter.annotation, _globals(function)))
+
+
+def _signature(function):
+    """Its signature with annotations that are no strings."""
     try:
         signature = inspect.signature(function, eval_str=True)
-    except NameError as error:
-        raise TypeError(f"{_name(function)}: an annotation cannot be resolved: {error}. The name must be "
-                        "known where the function is defined") from error
-    except (TypeError, ValueError) as error:
+        return signature.replace(parameters=[_resolve(function, one) for one in signature.parameters.values()])
+    except Exception as error:  # the text of an annotation may raise any
+        cause = error
+    try:
+        inspect.signature(function)
+    except (TypeError, ValueError):
         raise TypeError(f"{function!r} cannot be a kernel, because nothing says what it does with its arguments: write "
                         "a function that calls it, as in def f(x: pto.In[np.ndarray], y: pto.Out[np.ndarray]): "
-                        "np.sqrt(x, out=y)") from error
+                        "np.sqrt(x, out=y)") from cause
+    raise TypeError(f"{_name(function)}: an annotation cannot be resolved: {cause}. One that is a string, as all are after "
+                    "`from __future__ import annotations`, can use global names only, and none that is imported for type "
+                    "checkers alone") from cause
+
+
+def _parameters(function):
+    signature = _signature(function)
     _refuse_bound_outputs(function)
     parameters, least, variadic = [], 0, False
     for parameter in signature.parameters.values():
@@ -100,7 +127,7 @@ def _unseen(function, parameter, why):
 def _refuse_bound_outputs(function):
     """functools.partial takes what it binds by position out of the signature."""
     if isinstance(function, functools.partial):
-        whole = inspect.signature(function.func, eval_str=True)
+        whole = _signature(function.func)
         unbound = (None, getattr(functools, "Placeholder", None))  # CPython 3.14
         for name, value in whole.bind_partial(*function.args).arguments.items():
             if not any(value is one for one in unbound) and _is_output(function, whole.parameters[name]):
@@ -300,9 +327,10 @@ def _address(function):
     if isinstance(function, ctypes._CFuncPtr):
         return ctypes.cast(function, ctypes.c_void_p).value
     if type(function).__module__ in ("_cffi_backend", "cffi"):
-        import _cffi_backend
-        types = _cffi_backend
-        return int(types.cast(types.new_primitive_type("uintptr_t"), function))
+        import _cffi_backend as cffi
+        ctype = cffi.typeof(function)
+        if ctype.kind == "function" or ctype.cname == "void *":  # of data there is nothing to call
+            return int(cffi.cast(cffi.new_primitive_type("uintptr_t"), function))
     raise TypeError(f"cfunc: {function!r} is no function pointer: pass one of ctypes, cffi or numba (cfunc), or its "
                     "address")
 

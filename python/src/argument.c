@@ -464,11 +464,17 @@ bool argument_of_other(PyObject *object, Argument *out, const char *who, Py_ssiz
     if (numpy_is_array(object) || (!numpy_loaded() && numpy_load() && numpy_is_array(object))) {
         return numpy_resolve(object, out, who, index);
     }
-    if (numpy_is_scalar(object) || PyUnicode_Check(object)) {
-        /* falls through to the error: a scalar has no memory of its own */
-    } else if (PyObject_CheckBuffer(object)) {
+    if (numpy_is_scalar(object)) { /* it has no memory of its own, though it exports a buffer */
+        PyErr_Format(PyExc_TypeError,
+                     "%s: argument %zd must be an array, but %R is a single element: pass x[i:i+1] "
+                     "instead of x[i], which does not share the memory of x",
+                     who, index, (PyObject *)Py_TYPE(object));
+        return false;
+    }
+    if (!PyUnicode_Check(object) && PyObject_CheckBuffer(object)) {
         return from_buffer(object, out, who, index);
-    } else if (has_dlpack(object)) {
+    }
+    if (!PyUnicode_Check(object) && has_dlpack(object)) {
         return from_dlpack(object, out, who, index);
     }
     PyErr_Format(PyExc_TypeError,

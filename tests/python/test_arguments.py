@@ -227,6 +227,12 @@ def test_wrong_objects(rt):
     for bad in (None, 3, "text", [1, 2], object(), np.float64(3), {}, np.array([object()]), lambda: 0):
         with pytest.raises(TypeError):
             rt.submit(put, bad, 0)
+    x = np.zeros(3)
+    for element in (x[1], np.zeros(1, "i4,f4")[0]):
+        with pytest.raises(TypeError, match=r"is a single element: pass x\[i:i\+1\] instead of x\[i\]"):
+            rt.submit(put, element, 0)
+        with pytest.raises(TypeError, match="is a single element"):
+            rt.sync(element)
     with pytest.raises(TypeError, match="object"):
         rt.submit(read, np.array([{}, []], dtype=object), [])
     with pytest.raises(TypeError, match="object"):

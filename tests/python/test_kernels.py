@@ -164,7 +164,13 @@ def test_function_pointers(rt, lib):
     ffi = cffi.FFI()
     ffi.cdef("int saxpy(int64_t n, float a, const float *x, float *y);")
     opened = ffi.dlopen(lib.path)
-    kernels.append(pto.cfunc(ffi.addressof(opened, "saxpy"), text))
+    pointer = ffi.addressof(opened, "saxpy")
+    kernels += [pto.cfunc(pointer, text), pto.cfunc(ffi.cast("void *", pointer), text)]
+    for data in (ffi.new("int[3]"), ffi.new("int *"), ffi.cast("char *", pointer)):
+        with pytest.raises(TypeError, match="is no function pointer"):
+            pto.cfunc(data, text)
+    with pytest.raises(ValueError, match="NULL"):
+        pto.cfunc(ffi.NULL, text)
 
     @ctypes.CFUNCTYPE(None)
     def from_python():
@@ -177,7 +183,7 @@ def test_function_pointers(rt, lib):
         rt.submit(k, 2, 1.0, np.ones(2, "f4"), y)
     rt.submit(kernels[-1])
     rt.wait()
-    assert y.tolist() == [3, 3] and done == [1]
+    assert y.tolist() == [4, 4] and done == [1]
 
 
 def test_numbers_that_are_no_address():

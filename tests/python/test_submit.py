@@ -3,6 +3,7 @@
 import functools
 import gc
 import random
+import textwrap
 import weakref
 
 import numpy as np
@@ -179,9 +180,46 @@ def test_string_annotations(rt):
     rt.submit(late, x, np.ones(3))
     rt.sync(x)
     assert x.tolist() == [1, 1, 1]
-    exec("def bad(x: 'unknown.In'): pass", namespace)
-    with pytest.raises(TypeError, match="unknown"):
-        pto.kernel(namespace["bad"])
+    for bad in ("unknown.In", "pto.Input[np.ndarray]", "number of steps", "pto.In[np.ndarray][3]", "1 + 'x'"):
+        exec(f"def bad(x: {bad!r}): pass", namespace)
+        with pytest.raises(TypeError, match="bad: an annotation cannot be resolved: .*can use global names only"):
+            pto.kernel(namespace["bad"])
+
+
+def test_annotations_that_are_strings_twice(rt):
+    """All annotations of such a module are strings, and what is in quotes there is a string in a string."""
+    def define(text):
+        namespace = {"functools": functools, "np": np, "pto": pto}
+        exec("from __future__ import annotations\n" + textwrap.dedent(text), namespace)
+        return namespace
+
+    made = define("""
+        def add(x: "pto.In[np.ndarray]", y: "pto.InOut['np.ndarray']", by: "float" = 1.0):
+            y += by * x
+
+        def wraps(f):
+            @functools.wraps(f)
+            def wrapper(*args, **named):
+                f(*args, **named)
+            return wrapper
+
+        class Adder:
+            def method(self, x: "pto.In[np.ndarray]", y: "pto.InOut[np.ndarray]"):
+                y += x
+
+            __call__ = method
+        """)
+    add = made["add"]
+    x, y = np.ones(3), np.zeros(3)
+    for kernel in (pto.kernel(add), functools.partial(add, by=10.0), functools.partial(made["wraps"](add), by=10.0),
+                   made["wraps"](add), made["Adder"]().method, made["Adder"]()):
+        rt.submit(kernel, x, y)
+    rt.sync(y)
+    assert y.tolist() == [24, 24, 24]
+    with pytest.raises(TypeError, match="parameter y is written"):
+        pto.kernel(functools.partial(add, x, y))
+    with pytest.raises(TypeError, match="bad: an annotation cannot be resolved: .*'Inn'"):
+        pto.kernel(define("def bad(x: 'pto.Inn[np.ndarray]'): pass")["bad"])
 
 
 def test_undecorated_function(rt):
