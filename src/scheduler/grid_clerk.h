@@ -52,6 +52,14 @@ PTOI_INLINE void ptoi_grid_tell_time(const ptoi_grid *g)
     }
 }
 
+/* Whether it can complete another task. All lanes. If not the step ends: on a simulated device the thread of
+ * the clerk is that of the writer, and would wait for itself. */
+PTOI_INLINE bool ptoi_grid_clerk_has_room(const ptoi_grid *g, ptoi_grid_clerk *clerk)
+{
+    const bool has = ptoi_grid_has_room(g, &clerk->worker); /* the first lane counts what is done */
+    return PTOI_GRID_FIRST(has);
+}
+
 /* Answers a letter, and completes tasks that were posted. All lanes. Returns whether there was one. */
 PTOI_INLINE bool ptoi_grid_serve_host(const ptoi_grid *g, ptoi_grid_clerk *clerk)
 {
@@ -68,7 +76,8 @@ PTOI_INLINE bool ptoi_grid_serve_host(const ptoi_grid *g, ptoi_grid_clerk *clerk
         ptoi_grid_answer(g, letter);
         clerk->letter = letter;
     }
-    for (; clerk->posts_taken != posted; clerk->posts_taken++) {
+    for (; clerk->posts_taken != posted && ptoi_grid_clerk_has_room(g, clerk);
+         clerk->posts_taken++) {
         const uint64_t post = ptoi_far_word(&g->posts[clerk->posts_taken & g->inbox_mask]);
         const uint32_t index = (uint32_t)post;
         const ptoi_grid_slot slot = ptoi_grid_own_slot(&g->view.slots[index]);

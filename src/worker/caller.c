@@ -296,8 +296,8 @@ void ptoi_scheduler_join(ptoi_scheduler *s)
         }
     }
     join(&s->own);
+    ptoi_crash_end(s); /* it names the blocks of the keeper's grid */
     ptoi_keeper_destroy(s);
-    ptoi_crash_end(s);
 }
 
 /* ---- The orchestrating thread ---- */

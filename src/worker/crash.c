@@ -6,6 +6,7 @@
 #include "worker/crash.h"
 
 #include "base/error.h"
+#include "worker/keeper.h"
 
 /* Whether the kernel of a task was called and has not returned. */
 static bool is_running(const ptoi_view *view, pto_task task)
@@ -47,16 +48,32 @@ static void describe(const ptoi_view *view, pto_task task, ptoi_crash_text *text
 }
 
 /* Describes the task that the worker runs, if it is this thread. */
-static bool tell_of(const ptoi_scheduler *s, const ptoi_worker *worker, uint32_t self,
-                    ptoi_crash_text *text)
+static bool tell_of(const ptoi_worker *worker, uint32_t self, ptoi_crash_text *text)
 {
     const ptoi_worker_line *line = worker->calls.line;
+    const ptoi_view *view = worker->calls.view; /* that of a block is the mirror */
     const pto_task task = ptoi_get64(&line->task);
-    if (ptoi_get32(&line->thread) != self || !is_running(&s->view, task)) {
+    if (ptoi_get32(&line->thread) != self || !is_running(view, task)) {
         return false;
     }
-    describe(&s->view, task, text);
+    describe(view, task, text);
     return true;
+}
+
+/* Describes the task that one of these threads of a device runs, if it is this thread. */
+static void tell_of_device(const ptoi_worker *workers, uint32_t n, const char *what,
+                           pto_device device, uint32_t self, ptoi_crash_text *text)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (tell_of(&workers[i], self, text)) {
+            ptoi_crash_add(text, what);
+            ptoi_crash_add_number(text, i, 10);
+            ptoi_crash_add(text, " of ");
+            ptoi_crash_add(text, pto_device_name(device.type));
+            ptoi_crash_add(text, ":");
+            ptoi_crash_add_number(text, (uint32_t)device.index, 10);
+        }
+    }
 }
 
 static void tell(const ptoi_witness *witness, ptoi_crash_text *text)
@@ -66,7 +83,7 @@ static void tell(const ptoi_witness *witness, ptoi_crash_text *text)
                                                                               witness));
     const uint32_t self = ptoi_os_thread_number();
     for (uint32_t i = 0; i <= s->n_workers; i++) {
-        if (tell_of(s, &s->workers[i], self, text)) {
+        if (tell_of(&s->workers[i], self, text)) {
             ptoi_crash_add(text,
                            i == s->n_workers ? ", on the orchestrating thread" : ", on worker ");
             if (i < s->n_workers) {
@@ -76,16 +93,13 @@ static void tell(const ptoi_witness *witness, ptoi_crash_text *text)
     }
     for (uint32_t d = 1; d < s->n_devices; d++) {
         const ptoi_sched_device *device = &s->devices[d];
-        for (uint32_t i = 0; i < device->n_workers; i++) {
-            if (tell_of(s, &device->workers[i], self, text)) {
-                ptoi_crash_add(text, ", on worker ");
-                ptoi_crash_add_number(text, i, 10);
-                ptoi_crash_add(text, " of ");
-                ptoi_crash_add(text, pto_device_name(device->device.type));
-                ptoi_crash_add(text, ":");
-                ptoi_crash_add_number(text, (uint32_t)device->device.index, 10);
-            }
-        }
+        tell_of_device(device->workers, device->n_workers, ", on worker ", device->device, self,
+                       text);
+    }
+    uint32_t n_blocks = 0;
+    const ptoi_worker *blocks = ptoi_keeper_blocks(s, &n_blocks);
+    if (n_blocks) {
+        tell_of_device(blocks, n_blocks, ", on block ", ptoi_keeper_device(s)->device, self, text);
     }
 }
 

@@ -26,6 +26,7 @@ typedef struct ptoi_grid_threads {
     ptoi_keeper *keeper;
     ptoi_worker *workers;
     size_t worker_bytes;
+    char *stacks; /* for signals, one for each worker */
     pthread_t service;
     bool serving;
 } ptoi_grid_threads;
@@ -160,7 +161,11 @@ pto_status ptoi_grid_threads_create(ptoi_scheduler *s, ptoi_keeper *k, uint32_t 
     t->keeper = k;
     t->worker_bytes = n * sizeof *t->workers;
     t->workers = ptoi_os_reserve(t->worker_bytes);
-    for (uint32_t i = 0; t->workers && i < n; i++) {
+    t->stacks = s->crash_report ? ptoi_os_reserve(n * PTOI_CRASH_STACK) : NULL;
+    if (!t->workers || (s->crash_report && !t->stacks)) {
+        return ptoi_fail(PTO_OUT_OF_MEMORY, "create: a grid of %u threads", n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
         ptoi_worker *w = &t->workers[i];
         const uint32_t id = ptoi_line_of_device(&s->view, first + i);
         ptoi_scheduler_init_device_worker(s, w, k->device, id, 0);
@@ -173,8 +178,9 @@ pto_status ptoi_grid_threads_create(ptoi_scheduler *s, ptoi_keeper *k, uint32_t 
         w->calls.call.worker = i;
         w->calls.call.device = s->devices[k->device].device;
         w->log = s->logs ? &s->logs[id] : NULL;
+        w->stack = t->stacks ? t->stacks + i * PTOI_CRASH_STACK : NULL;
     }
-    return t->workers && t->workers[n - 1].calls.args
+    return t->workers[n - 1].calls.args
                ? PTO_OK
                : ptoi_fail(PTO_OUT_OF_MEMORY, "create: a grid of %u threads", n);
 }
@@ -242,6 +248,14 @@ void ptoi_grid_threads_destroy(ptoi_scheduler *s, ptoi_keeper *k)
         ptoi_os_release(t->workers[i].calls.args, s->args_bytes);
     }
     ptoi_os_release(t->workers, t->worker_bytes);
+    ptoi_os_release(t->stacks, k->grid.n_workers * PTOI_CRASH_STACK);
     ptoi_os_release(t, sizeof *t);
     k->threads = NULL;
+}
+
+const ptoi_worker *ptoi_keeper_blocks(const ptoi_scheduler *s, uint32_t *n)
+{
+    const ptoi_grid_threads *t = s->keeper ? s->keeper->threads : NULL;
+    *n = t && t->workers ? s->keeper->grid.n_workers : 0;
+    return t ? t->workers : NULL;
 }

@@ -82,4 +82,7 @@ pto_status ptoi_grid_threads_launch(ptoi_keeper *k);
 void ptoi_grid_threads_join(ptoi_keeper *k);
 void ptoi_grid_threads_destroy(ptoi_scheduler *s, ptoi_keeper *k);
 
+/* The threads that are blocks of the grid; *n = 0: it is none of threads. */
+const ptoi_worker *ptoi_keeper_blocks(const ptoi_scheduler *s, uint32_t *n);
+
 #endif /* PTOI_KEEPER_H */

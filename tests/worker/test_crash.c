@@ -5,6 +5,9 @@
 #define _GNU_SOURCE /* memfd_create */
 #include "../runtime/rig.h"
 
+#include <pto/device.h>
+#include <pto/gpu.h>
+
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -221,6 +224,45 @@ static void test_stack_overflow(void **state)
            "on worker ");
 }
 
+/* A block of a simulated device that schedules for itself, also beyond the end of its stack. */
+static void crash_in_a_block(void **state, const pto_config *config, int how)
+{
+    pto_runtime *rt = NULL;
+    pto_kernel kernel;
+    pto_tensor x;
+    (void)state;
+    expect_ok(pto_runtime_create(&rt, config));
+    expect_ok(pto_gpu_kernel(rt, "bad", PTO_VECTOR, &kernel));
+    expect_ok(pto_kernel_variant(rt, kernel, PTO_DEVICE_SIM, crash, NULL));
+    expect_ok(pto_tensor_empty(config->device, PTO_UINT8, 1, DIMS(8), &x));
+    for (int i = 0; i < 3; i++) { /* signal 0 does nothing */
+        const pto_param params[] = {pto_scalar(i < 2 ? 0 : how), pto_inout(&x)};
+        expect_ok(pto_label(rt, "tile[%d]", i));
+        expect_ok(pto_submit_task_at(rt, kernel, PTO_KERNEL_TYPE, params, 2, NULL, "app.c", 12));
+    }
+    expect_ok(pto_wait(rt));
+    _exit(1);
+}
+
+static void test_blocks_of_a_grid(void **state)
+{
+    if (((const rig_setup *)*state)->place != PTO_PLACE_INLINE) {
+        skip(); /* it has a place of its own */
+    }
+    pto_config config = PTO_CONFIG_INIT;
+    config.place = PTO_PLACE_GPU;
+    config.device = (pto_device){PTO_DEVICE_SIM, 0};
+    config.gpu_workers = 1;
+    const ended e = child(crash_in_a_block, state, &config, SIGABRT);
+    KILLED(&e, SIGABRT,
+           "pto: SIGABRT in task 2 'tile[2]' (kernel 'bad', submitted at app.c:12), on "
+           "block 0 of sim:0\n");
+    if (!SANITIZED) {
+        const ended deep = child(crash_in_a_block, state, &config, STACK);
+        KILLED(&deep, SIGSEGV, "in task 2 'tile[2]' (kernel 'bad'", "on block 0 of sim:0\n");
+    }
+}
+
 /* ---- Silence ---------------------------------------------------------------------------------- */
 
 static void crash_outside(void **state, const pto_config *config, int how)
@@ -371,6 +413,7 @@ int main(void)
         RIG_CASE_ONE_PROCESS(test_names_the_task, "a crash ends the program"),
         RIG_CASE(test_inline_execution),
         RIG_CASE_ONE_PROCESS(test_stack_overflow, "a crash ends the program"),
+        RIG_CASE_ONE_PROCESS(test_blocks_of_a_grid, "a crash ends the program"),
         RIG_CASE_ONE_PROCESS(test_outside_of_kernels, "a crash ends the program"),
         RIG_CASE_ONE_PROCESS(test_opt_out, "a crash ends the program"),
         RIG_CASE_ONE_PROCESS(test_handlers_of_the_program, "a crash ends the program"),

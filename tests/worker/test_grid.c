@@ -127,6 +127,55 @@ static void failures_of_the_host_reach_the_device(void **state)
     on_grid_stop(&g);
 }
 
+enum { MANY = 1000 }; /* more completions than a ring of the grid holds */
+
+static pto_task pending[MANY];
+static atomic_int n_pending;
+
+static pto_status stays_pending(const pto_call *call)
+{
+    pending[call->args[1].i64] = call->task;
+    atomic_fetch_add(&n_pending, 1);
+    return PTO_PENDING;
+}
+
+/* Tasks of the host that end faster than the grid can show that they are complete. Its clerk must not wait for its
+ * writer: on a simulated device they share a thread. */
+static void many_host_tasks_end_at_once(void **state)
+{
+    (void)state;
+    pto_config config = PTO_CONFIG_INIT;
+    int64_t cells[MANY] = {0};
+    config.ring_tasks = 2 * MANY;
+    on_grid g = on_grid_start(&config, 1, 1);
+    const pto_tensor a = on_grid_cell(&g, 0);
+    pto_kernel wait;
+    expect_ok(pto_kernel_register(g.rt, "wait", PTO_AI_CPU, stays_pending, NULL, &wait));
+    for (int round = 0; round < 3; round++) {
+        atomic_store(&n_pending, 0);
+        for (int i = 0; i < MANY; i++) {
+            pto_tensor cell;
+            expect_ok(pto_tensor_init(&cell, &cells[i], 8, PTO_INT64, 1, DIMS(1), NULL, 0));
+            expect_ok(pto_submit(g.rt, wait, pto_inout(&cell), pto_scalar(i)));
+        }
+        const pto_task last = pto_last_task(g.rt);
+        expect_ok(pto_submit(g.rt, g.add, pto_inout(&a), pto_scalar(1), pto_after(last)));
+        const uint64_t begin = rig_now_ms();
+        while (atomic_load(&n_pending) < MANY) {
+            assert_true(rig_now_ms() - begin < RIG_PATIENCE_MS);
+            rig_sleep_us(50);
+        }
+        for (int i = 0; i < MANY; i++) {
+            expect_ok(pto_task_complete(g.rt, pending[i], PTO_OK));
+        }
+        expect_ok(pto_wait(g.rt));
+    }
+    int64_t got = 0;
+    expect_ok(pto_read(g.rt, &a, &got, sizeof got));
+    assert_int_equal(got, 3);
+    on_grid_stop(&g);
+}
+
 /* A simulated device that is lost fails each task that it would start. It can be repaired. */
 static void a_lost_device_fails_its_tasks(void **state)
 {
@@ -444,6 +493,7 @@ int main(void)
         cmocka_unit_test(a_block_must_be_left),
         cmocka_unit_test(failures_are_told),
         cmocka_unit_test(failures_of_the_host_reach_the_device),
+        cmocka_unit_test(many_host_tasks_end_at_once),
         cmocka_unit_test(a_lost_device_fails_its_tasks),
         cmocka_unit_test(cancel_ends_what_runs),
         cmocka_unit_test(watchers_see_tasks_of_a_grid),
