@@ -5,7 +5,7 @@
  * address, and the tasks to wait for. Edges and arguments are written to their final place. They are
  * taken from the rings only when the task is committed.
  *
- * The walk changes nothing but marks that are void in the next call (`attempt`), and what the map knows. So anything
+ * The walk changes nothing but marks that are void in the next call (`attempt`). So anything
  * unusual (a first use, an error) can abandon the walk and start the slow path (slow.h).
  * Room is checked for many tasks ahead: rings.fast_until says up to which order.
  *
@@ -227,18 +227,6 @@ ptoi_fast_try_links(pto_tensormap *map, const ptoi_region *r, uint64_t kind)
     return PTOI_RESOLVED;
 }
 
-/* A region that was only read gets its links before a write follows them. `run`: and whether a task that is not
- * complete is in the way of one that runs inline. */
-static inline ptoi_fast_verdict ptoi_fast_begin_writes(pto_tensormap *map, const ptoi_region *r,
-                                                       bool run)
-{
-    if (PTOI_LIKELY(!ptoi_region_only_read(r))) {
-        return PTOI_RESOLVED;
-    }
-    ptoi_region_begin_writes(map, (uint32_t)(r - map->regions));
-    return run ? ptoi_fast_try_links(map, r, PTO_PARAM_OUTPUT) : PTOI_RESOLVED;
-}
-
 /* Adds edges to the tasks that use regions which overlap this one. */
 static __attribute__((noinline)) ptoi_fast_verdict
 ptoi_fast_meet_links(pto_runtime *rt, const ptoi_region *r, ptoi_edges *edges, uint32_t kind,
@@ -389,11 +377,10 @@ ptoi_fast_meet(pto_runtime *rt, const ptoi_fast_walk w, ptoi_region *r, const ui
         }
         bool waits = ptoi_fast_is_written(map, r);
         if (kind != PTO_PARAM_INPUT && ptoi_region_may_delay_write(r)) {
-            const ptoi_fast_verdict v = ptoi_fast_begin_writes(map, r, true);
-            if (PTOI_UNLIKELY(v != PTOI_RESOLVED)) {
-                return v;
+            if (PTOI_UNLIKELY(ptoi_region_only_read(r))) {
+                return PTOI_UNUSUAL; /* it has no links yet */
             }
-            waits |= r->read_levels && ptoi_fast_is_read(map, r);
+            waits |= ptoi_fast_is_read(map, r);
         }
         if (PTOI_UNLIKELY(waits && !PTOI_MUTANT(INLINE))) {
             return PTOI_BLOCKED;
@@ -407,9 +394,10 @@ ptoi_fast_meet(pto_runtime *rt, const ptoi_fast_walk w, ptoi_region *r, const ui
         ptoi_edge_met(rt, edges, r->writer_level, r->writer, (uint32_t)kind, PTO_MAP_WRITE);
     }
     if (kind != PTO_PARAM_INPUT && ptoi_region_may_delay_write(r)) {
-        (void)ptoi_fast_begin_writes(map, r, false);
-        if (r->read_levels &&
-            PTOI_UNLIKELY(!ptoi_fast_meet_readers(rt, r, edges, (uint32_t)kind, w.most))) {
+        if (PTOI_UNLIKELY(ptoi_region_only_read(r))) {
+            return PTOI_UNUSUAL; /* it has no links yet */
+        }
+        if (PTOI_UNLIKELY(!ptoi_fast_meet_readers(rt, r, edges, (uint32_t)kind, w.most))) {
             return PTOI_MANY;
         }
     }
