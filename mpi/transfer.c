@@ -12,11 +12,16 @@ typedef struct transfer {
 
 static pto_status check_memory(const transfer *x, const view *v)
 {
-    return !v->bytes || (x->memory && x->bytes >= v->bytes)
+    if (v->bytes && !x->memory) {
+        return pto_fail(PTO_NULL_ARGUMENT,
+                        "%s: the memory is NULL, and the tensor has %" PRIu64 " bytes", x->who,
+                        v->bytes);
+    }
+    return x->bytes >= v->bytes
                ? PTO_OK
-               : pto_fail(x->memory ? PTO_BUFFER_TOO_SMALL : PTO_NULL_ARGUMENT,
+               : pto_fail(PTO_BUFFER_TOO_SMALL,
                           "%s: %" PRIu64 " bytes of memory, and the tensor has %" PRIu64, x->who,
-                          x->memory ? x->bytes : 0, v->bytes);
+                          x->bytes, v->bytes);
 }
 
 /* What all ranks find. */

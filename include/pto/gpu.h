@@ -30,7 +30,8 @@
  * CUBE tasks only and the others VECTOR tasks only, so that long tasks of one type leave blocks to the
  * other.
  *
- * A device schedules for one runtime of the process at a time: PTO_BAD_DEVICE if there is another.
+ * A GPU schedules for one runtime of the process at a time: PTO_BAD_DEVICE if there is another. (A simulated
+ * device schedules for any number.)
  *
  * The grid leaves the GPU when it had nothing to do for a while (gpu_idle_us, PTO_GPU_IDLE_US), and comes
  * back with the next task. While it is there, calls that synchronize the whole device (cudaFree,
