@@ -6,7 +6,8 @@
  * taken from the rings only when the task is committed.
  *
  * The walk changes nothing but marks that are void in the next call (`attempt`). So anything
- * unusual (a first use, an error) can abandon the walk and start the slow path (slow.h).
+ * unusual (a first use, an error) can abandon the walk and start the slow path (slow.h). The walk of many.c for tasks
+ * that run also makes views known to the map, for reads or for writes.
  * Room is checked for many tasks ahead: rings.fast_until says up to which order.
  *
  * Three files have walks of their own, compiled for them: submit.c for tasks of the host, route.c for those of other
@@ -368,6 +369,13 @@ ptoi_fast_meet(pto_runtime *rt, const ptoi_fast_walk w, ptoi_region *r, const ui
                ptoi_edges *edges)
 {
     pto_tensormap *map = rt->map;
+    const bool readers = kind != PTO_PARAM_INPUT && ptoi_region_may_delay_write(r);
+    if (readers && PTOI_UNLIKELY(ptoi_region_only_read(r))) { /* it has no links yet */
+        if (!w.run || !w.many) {
+            return w.run ? PTOI_MANY : PTOI_UNUSUAL;
+        }
+        ptoi_region_begin_writes(map, (uint32_t)(r - map->regions));
+    }
     if (w.run) {
         if (PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)) {
             const ptoi_fast_verdict v = ptoi_fast_try_links(map, r, kind);
@@ -375,17 +383,8 @@ ptoi_fast_meet(pto_runtime *rt, const ptoi_fast_walk w, ptoi_region *r, const ui
                 return v;
             }
         }
-        bool waits = ptoi_fast_is_written(map, r);
-        if (kind != PTO_PARAM_INPUT && ptoi_region_may_delay_write(r)) {
-            if (PTOI_UNLIKELY(ptoi_region_only_read(r))) {
-                return PTOI_UNUSUAL; /* it has no links yet */
-            }
-            waits |= ptoi_fast_is_read(map, r);
-        }
-        if (PTOI_UNLIKELY(waits && !PTOI_MUTANT(INLINE))) {
-            return PTOI_BLOCKED;
-        }
-        return PTOI_RESOLVED;
+        const bool waits = ptoi_fast_is_written(map, r) || (readers && ptoi_fast_is_read(map, r));
+        return PTOI_UNLIKELY(waits && !PTOI_MUTANT(INLINE)) ? PTOI_BLOCKED : PTOI_RESOLVED;
     }
     if (ptoi_fast_is_written(map, r)) {
         if (PTOI_UNLIKELY(edges->count == w.most)) {
@@ -393,13 +392,8 @@ ptoi_fast_meet(pto_runtime *rt, const ptoi_fast_walk w, ptoi_region *r, const ui
         }
         ptoi_edge_met(rt, edges, r->writer_level, r->writer, (uint32_t)kind, PTO_MAP_WRITE);
     }
-    if (kind != PTO_PARAM_INPUT && ptoi_region_may_delay_write(r)) {
-        if (PTOI_UNLIKELY(ptoi_region_only_read(r))) {
-            return PTOI_UNUSUAL; /* it has no links yet */
-        }
-        if (PTOI_UNLIKELY(!ptoi_fast_meet_readers(rt, r, edges, (uint32_t)kind, w.most))) {
-            return PTOI_MANY;
-        }
+    if (readers && PTOI_UNLIKELY(!ptoi_fast_meet_readers(rt, r, edges, (uint32_t)kind, w.most))) {
+        return PTOI_MANY;
     }
     /* Links come after the region itself: the first reason of an edge counts. */
     return PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)

@@ -292,6 +292,45 @@ static void test_parts_of_a_temporary(void **state)
     rig_stop(&b.r);
 }
 
+/* Slices that were only read, each overlapping the next. The first task that writes one runs inline, too, and the map
+ * knows afterwards who is in the way. */
+static void test_first_write(void **state)
+{
+    enum { SLICES = 40, WIDE_ONE = 16, ALL = SLICES * 8 + 8 };
+    bench b;
+    tiles x;
+    static unsigned char memory[ALL];
+    start_with(&b, &x, state, NULL);
+    memset(memory, 0, sizeof memory);
+    const pto_tensor all = rig_bytes(&b.r, memory, ALL);
+    pto_tensor to = rig_slice(&x.t[1], 0, WIDE_ONE);
+    for (int n = 0; n < 2; n++) {
+        for (int64_t i = 0; i < SLICES; i++) {
+            pto_tensor t = cells(&all, i * 8, i * 8 + WIDE_ONE);
+            INLINE(&b, b.copy, pto_input(&t), pto_output(&to));
+        }
+    }
+    expect_ok(pto_check(b.r.rt));
+    for (int64_t i = 0; i < SLICES; i++) {
+        pto_tensor t = cells(&all, i * 8, i * 8 + WIDE_ONE);
+        if (i % 4 == 3) { /* who reads the neighbour is in the way */
+            pto_tensor near = cells(&all, i * 8 - 8, i * 8 - 8 + WIDE_ONE);
+            const pto_task held = RIG_SUBMIT(&b.r, b.r.hold, pto_input(&near));
+            must_wait(&b, OFFLOADED(&b, b.bump, pto_inout(&t)));
+            rig_finish(&b.r, held, PTO_OK);
+            finish(&b);
+        } else {
+            INLINE(&b, b.bump, pto_inout(&t));
+        }
+        expect_ok(pto_check(b.r.rt));
+    }
+    finish(&b);
+    is_byte(memory, 1, 8);
+    is_byte(memory + 8, 2, (SLICES - 1) * 8);
+    is_byte(memory + (size_t)SLICES * 8, 1, 8);
+    rig_stop(&b.r);
+}
+
 int main(void)
 {
     const rig_case cases[] = {
@@ -302,6 +341,7 @@ int main(void)
         RIG_CASE_ONE_PROCESS(test_more_than_regions, "inline execution"),
         RIG_CASE_ONE_PROCESS(test_few_regions_idle, "inline execution"),
         RIG_CASE_ONE_PROCESS(test_parts_of_a_temporary, "inline execution"),
+        RIG_CASE_ONE_PROCESS(test_first_write, "inline execution"),
     };
     return rig_run("inline_views", cases, sizeof cases / sizeof *cases);
 }

@@ -40,6 +40,11 @@ static void test_programs(void **state)
         try_one(one);
         return;
     }
+    /* Here a walk that ended with a refusal had changed what the map knows of a view. */
+    static const uint64_t kept[] = {30064773832, 34359740898, 38654707640, 87020843485365052};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        try_one(kept[i]);
+    }
     const uint64_t first = test_seed() << 32, count = test_effort(1000);
     for (uint64_t i = 0; i < count; i++) {
         try_one(first + i);
