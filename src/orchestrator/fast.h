@@ -228,6 +228,14 @@ ptoi_fast_try_links(pto_tensormap *map, const ptoi_region *r, uint64_t kind)
     return PTOI_RESOLVED;
 }
 
+/* A region that was only read is written from now on: it gets the rest of its links, and these are tried. */
+static __attribute__((noinline)) ptoi_fast_verdict ptoi_fast_begin_writes(pto_tensormap *map,
+                                                                          const ptoi_region *r)
+{
+    ptoi_region_begin_writes(map, (uint32_t)(r - map->regions));
+    return ptoi_fast_try_links(map, r, PTO_PARAM_OUTPUT);
+}
+
 /* Adds edges to the tasks that use regions which overlap this one. */
 static __attribute__((noinline)) ptoi_fast_verdict
 ptoi_fast_meet_links(pto_runtime *rt, const ptoi_region *r, ptoi_edges *edges, uint32_t kind,
@@ -369,13 +377,6 @@ ptoi_fast_meet(pto_runtime *rt, const ptoi_fast_walk w, ptoi_region *r, const ui
                ptoi_edges *edges)
 {
     pto_tensormap *map = rt->map;
-    const bool readers = kind != PTO_PARAM_INPUT && ptoi_region_may_delay_write(r);
-    if (readers && PTOI_UNLIKELY(ptoi_region_only_read(r))) { /* it has no links yet */
-        if (!w.run || !w.many) {
-            return w.run ? PTOI_MANY : PTOI_UNUSUAL;
-        }
-        ptoi_region_begin_writes(map, (uint32_t)(r - map->regions));
-    }
     if (w.run) {
         if (PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)) {
             const ptoi_fast_verdict v = ptoi_fast_try_links(map, r, kind);
@@ -383,8 +384,20 @@ ptoi_fast_meet(pto_runtime *rt, const ptoi_fast_walk w, ptoi_region *r, const ui
                 return v;
             }
         }
-        const bool waits = ptoi_fast_is_written(map, r) || (readers && ptoi_fast_is_read(map, r));
-        return PTOI_UNLIKELY(waits && !PTOI_MUTANT(INLINE)) ? PTOI_BLOCKED : PTOI_RESOLVED;
+        bool waits = ptoi_fast_is_written(map, r);
+        if (kind != PTO_PARAM_INPUT && ptoi_region_may_delay_write(r)) {
+            if (PTOI_UNLIKELY(ptoi_region_only_read(r))) {
+                const ptoi_fast_verdict v = w.many ? ptoi_fast_begin_writes(map, r) : PTOI_MANY;
+                if (v != PTOI_RESOLVED) {
+                    return v;
+                }
+            }
+            waits |= ptoi_fast_is_read(map, r);
+        }
+        if (PTOI_UNLIKELY(waits && !PTOI_MUTANT(INLINE))) {
+            return PTOI_BLOCKED;
+        }
+        return PTOI_RESOLVED;
     }
     if (ptoi_fast_is_written(map, r)) {
         if (PTOI_UNLIKELY(edges->count == w.most)) {
@@ -392,8 +405,13 @@ ptoi_fast_meet(pto_runtime *rt, const ptoi_fast_walk w, ptoi_region *r, const ui
         }
         ptoi_edge_met(rt, edges, r->writer_level, r->writer, (uint32_t)kind, PTO_MAP_WRITE);
     }
-    if (readers && PTOI_UNLIKELY(!ptoi_fast_meet_readers(rt, r, edges, (uint32_t)kind, w.most))) {
-        return PTOI_MANY;
+    if (kind != PTO_PARAM_INPUT && ptoi_region_may_delay_write(r)) {
+        if (PTOI_UNLIKELY(ptoi_region_only_read(r))) {
+            return PTOI_UNUSUAL; /* it has no links yet */
+        }
+        if (PTOI_UNLIKELY(!ptoi_fast_meet_readers(rt, r, edges, (uint32_t)kind, w.most))) {
+            return PTOI_MANY;
+        }
     }
     /* Links come after the region itself: the first reason of an edge counts. */
     return PTOI_UNLIKELY(r->links != PTOI_LINKS_NONE)
