@@ -110,7 +110,7 @@ static void watch(ptoi_trial *t, const ptoi_trial_sight *now)
     }
     const bool odd = cost > t->usual + t->usual / 2 || t->usual > cost + cost / 2;
     t->odd = odd ? t->odd + 1 : 0;
-    if (t->odd >= PTOI_TRIAL_ODD && now->order - t->settled >= PTOI_TRIAL_KEEP / 4) {
+    if (t->odd >= PTOI_TRIAL_ODD && now->order - t->settled >= PTOI_TRIAL_KEEP) {
         t->until = now->order;
     }
 }

@@ -5,7 +5,7 @@
  * count of tasks says so: those that wait may all wait for one another. So the modes are tried in turn, and
  * the one in which tasks complete fastest stays for a while.
  *
- *     try each mode twice ──> keep the best ──> for 32,768 tasks, later 262,144 ──> try the others again
+ *     try each mode twice ──> keep the best ──> for 8,192 tasks, later 262,144 ──> try the others again
  *                                 │                                                       ^
  *                                 └── the tasks take longer than before, or less long ────┘
  *
@@ -23,8 +23,8 @@
 
 #define PTOI_TRIAL 256             /* tasks */
 #define PTOI_TRIAL_LOOK 32         /* tasks between two looks: as often as they are retired */
-#define PTOI_TRIAL_KEEP (1u << 15) /* tasks between two rounds of trials, at first */
-#define PTOI_TRIAL_DOUBLES 3       /* how often that number is doubled */
+#define PTOI_TRIAL_KEEP (1u << 13) /* tasks between two rounds of trials, at first */
+#define PTOI_TRIAL_DOUBLES 5       /* how often that number is doubled */
 #define PTOI_TRIAL_WATCH 1024      /* tasks between two looks while a mode is kept */
 #define PTOI_TRIAL_ODD 4           /* looks in a row that must find a change */
 
