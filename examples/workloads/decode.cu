@@ -11,11 +11,12 @@
 #include "decode_block.h"
 
 #ifndef THREADS
-#define THREADS 512
+#define THREADS 256
 #endif
-#define SHARED_BYTES (196 * 1024)
+#define SHARED_BYTES (110 * 1024)
 
 static_assert(BLOCK_FLOATS * sizeof(float) <= SHARED_BYTES, "the kernels need more");
+static_assert(THREADS <= BLOCK_MOST, "sums of squares have a place for each thread");
 
 PTO_GPU_MODULE_OF(decode_module, THREADS, SHARED_BYTES, 1, decode_join, decode_embed, decode_project,
                   decode_attend, decode_mix, decode_feed, decode_feed_expert, decode_sum,

@@ -5,156 +5,208 @@
 
 #include "decode_math.h"
 
-/* Shared memory of `attend`. Scores, pages and lanes are by row. */
-enum { ATTEND_KEYS = 4096, ATTEND_PAGES = 2048, ATTEND_LANES = 32, ATTEND_SPLIT = 4 };
+/* One row of one head. In shared memory: scores of `chunk` keys at a time, and the pages in which these keys are. */
+enum { ATTEND_KEYS = 2048, ATTEND_PAGES = 1024, ATTEND_SPLIT = 64 };
+#ifndef __cplusplus
+_Static_assert((BLOCK_ROWS + 1) * 512 + ATTEND_KEYS + 4 + ATTEND_PAGES + 2 * ATTEND_KEYS <
+                   BLOCK_ARENA,
+               "there is room for heads of 512");
+#endif
 
 typedef struct block_attention {
-    int32_t rows, dim, page, chunk, each; /* keys and pages of a row at a time */
-    uint64_t inverse;                     /* of page: see block_page_of */
-    float *q, *seen, *scores, *lanes, *top, *weight, *shrink, *sums;
-    int32_t *pages, *length;
+    int dim, page, chunk, room; /* for sums */
+    uint64_t inverse;           /* of page: see block_page_of */
+    float *q, *scores, *sums, *state;
+    int32_t *pages;
+    const float *keys, *values; /* of the head, in page 0 */
+    int64_t k_page, v_page;
 } block_attention;
 
-BLOCK_FUNCTION block_attention block_attention_in(float *x, int64_t rows, int64_t dim, int64_t page,
-                                                  int64_t r)
+BLOCK_FUNCTION block_attention block_attention_in(const float *arena, float *x, int dim, int page)
 {
     block_attention a;
-    a.rows = (int32_t)rows;
-    a.dim = (int32_t)dim;
-    a.page = (int32_t)page;
-    a.inverse = (UINT64_C(1) << 32) / (uint64_t)page + 1;
-    a.chunk = (int32_t)block_least(ATTEND_KEYS / rows, (ATTEND_PAGES / rows - 2) * page);
-    a.each = (int32_t)(ATTEND_PAGES / rows);
+    a.dim = dim;
+    a.page = page;
+    a.inverse = (uint64_t)(UINT32_MAX / (uint32_t)page) + 1;
+    a.chunk = (int)block_least(ATTEND_KEYS, (int64_t)(ATTEND_PAGES - 1) * page) & ~3;
     a.q = x;
-    a.seen = a.q + (rows * dim + 3) / 4 * 4; /* at a multiple of 16 bytes */
-    a.scores = a.seen + r * dim;
-    a.lanes = a.scores + ATTEND_KEYS;
-    a.top = a.lanes + BLOCK_ROWS * ATTEND_LANES;
-    a.weight = a.top + BLOCK_ROWS;
-    a.shrink = a.weight + BLOCK_ROWS;
-    a.length = (int32_t *)(void *)(a.shrink + BLOCK_ROWS);
-    a.pages = a.length + BLOCK_ROWS;
-    a.sums = x + BLOCK_X;
+    a.scores = a.q + (dim + 3) / 4 * 4; /* at a multiple of 16 bytes */
+    a.state = a.scores +
+              ATTEND_KEYS; /* twice: the largest score so far, and the sum of the shares */
+    a.pages = (int32_t *)(void *)(a.state + 4);
+    a.sums = (float *)(void *)(a.pages + ATTEND_PAGES);
+    a.room = (int)(arena + BLOCK_ARENA - a.sums);
     return a;
 }
 
 /* The page of a key: key / page, without a division. Exact below 2^32 / page, which no sequence reaches. */
-BLOCK_FUNCTION int32_t block_page_of(const block_attention *a, int32_t key)
+BLOCK_FUNCTION int block_page_of(const block_attention *a, int key)
 {
-    return (int32_t)((uint64_t)key * a->inverse >> 32);
+    return (int)((uint64_t)(uint32_t)key * a->inverse >> 32);
 }
 
-/* Keys first .. first + n - 1 of each row. A thread has some dims of a key. */
-BLOCK_FUNCTION void block_score(const block_attention *a, const float *keys, int64_t k_page,
-                                int32_t first, int32_t n)
+/* The scores of n keys from `first` on. A thread has q adjacent keys of a page, and some dims of them. The block ends together. */
+BLOCK_FUNCTION void block_score(const int q, const block_attention *a, int first, int n)
 {
-    const int32_t all = a->rows * n;
-    int32_t split = (int32_t)block_least(block_least((int32_t)BLOCK_SIZE / all, ATTEND_SPLIT),
-                                         a->dim);
-    split = split > 1 ? split : 1;
+    const int groups = (n + q - 1) / q, all = groups * q, size = BLOCK_SIZE,
+              at_page = block_page_of(a, first);
+    int split = (int)block_least(block_least(size / groups, a->room / all), a->dim);
+    split = split > 16 ? 16 : split > 1 ? split : 1;
     BLOCK_ROLLED
-    for (int32_t unit = (int32_t)BLOCK_ME; unit < all * split; unit += (int32_t)BLOCK_SIZE) {
-        const int32_t at = unit % all, part = unit / all, i = at / n, j = at % n,
-                      begin = part * a->dim / split, end = (part + 1) * a->dim / split;
-        float dot = 0;
-        if (first + j < a->length[i]) {
-            const int32_t number = block_page_of(a, first + j),
-                          page = a->pages[i * a->each + number - block_page_of(a, first)];
-            const float *key = keys + page * k_page + (first + j - number * a->page),
-                        *query = a->q + i * a->dim;
-            BLOCK_UNROLL_16
-            for (int32_t d = begin; d < end; d++) {
-                dot += query[d] * key[d * a->page];
+    for (int unit = BLOCK_ME; unit < groups * split; unit += size) {
+        const int at = unit % groups * q, part = unit / groups, page = block_page_of(a, first + at);
+        const float *key = a->keys + a->pages[page - at_page] * a->k_page +
+                           (first + at - page * a->page);
+        float dot[4] = {0, 0, 0, 0};
+        BLOCK_ROLLED
+        for (int d = part; d < a->dim; d += BLOCK_AHEAD * split) {
+            float number[BLOCK_AHEAD][4];
+            BLOCK_UNROLL
+            for (int k = 0; k < BLOCK_AHEAD;
+                 k++) { /* so many are under way, also if fewer are left */
+                const int its = d + k * split < a->dim ? d + k * split : d;
+                block_load(q, key + its * a->page, number[k]);
+            }
+            BLOCK_UNROLL
+            for (int k = 0; k < BLOCK_AHEAD; k++) {
+                const float query = d + k * split < a->dim ? a->q[d + k * split] : 0;
+                BLOCK_UNROLL
+                for (int j = 0; j < q; j++) {
+                    dot[j] += query * number[k][j];
+                }
             }
         }
-        a->sums[unit] = dot;
+        block_store(q, dot, a->sums + part * all + at);
     }
     BLOCK_SYNC();
     BLOCK_ROLLED
-    for (int32_t at = (int32_t)BLOCK_ME; at < a->rows * ATTEND_LANES; at += (int32_t)BLOCK_SIZE) {
-        const int32_t i = at / ATTEND_LANES;
-        float most = -INFINITY;
-        for (int32_t j = at % ATTEND_LANES; j < n; j += ATTEND_LANES) {
-            float score = 0;
-            for (int32_t part = 0; part < split; part++) {
-                score += a->sums[part * all + i * n + j];
-            }
-            score = first + j < a->length[i] ? score : -INFINITY;
-            a->scores[i * a->chunk + j] = score;
-            most = score > most ? score : most;
-        }
-        a->lanes[at] = most;
-    }
-    BLOCK_SYNC();
-    BLOCK_ROLLED
-    for (int32_t i = (int32_t)BLOCK_ME; i < a->rows; i += (int32_t)BLOCK_SIZE) {
-        float largest = a->top[i];
+    for (int j = BLOCK_ME; j < n; j += size) {
+        float score = 0;
         BLOCK_UNROLL_8
-        for (int32_t lane = 0; lane < ATTEND_LANES; lane++) {
-            const float most = a->lanes[i * ATTEND_LANES + lane];
-            largest = most > largest ? most : largest;
+        for (int part = 0; part < split; part++) {
+            score += a->sums[part * all + j];
         }
-        a->shrink[i] = largest > -INFINITY ? expf(a->top[i] - largest) : 1; /* 0 at first */
-        a->top[i] = largest;
-    }
-    BLOCK_SYNC();
-    BLOCK_ROLLED
-    for (int32_t at = (int32_t)BLOCK_ME; at < a->rows * ATTEND_LANES; at += (int32_t)BLOCK_SIZE) {
-        const int32_t i = at / ATTEND_LANES;
-        float some = 0;
-        for (int32_t j = at % ATTEND_LANES; j < n; j += ATTEND_LANES) {
-            const float score = a->scores[i * a->chunk + j];
-            const float share = score > -INFINITY ? expf(score - a->top[i]) : 0;
-            a->scores[i * a->chunk + j] = share;
-            some += share;
-        }
-        a->lanes[at] = some;
+        a->scores[j] = score;
     }
     BLOCK_SYNC();
 }
 
-/* Adds the values of these keys. A thread has one dim and every split-th key. `seen` is transposed: r rows. */
-BLOCK_FUNCTION void block_mix_values(const block_attention *a, const float *values, int64_t v_page,
-                                     int32_t first, int32_t n, int32_t r)
+/* What a thread adds of the values: q adjacent dims of every split-th key. Shares are relative to the largest of its
+ * scores, which is left in sums, with the sum of its shares, behind all that is added. */
+BLOCK_FUNCTION void block_add_values(const int q, const block_attention *a, int first, int n,
+                                     int split)
 {
-    const int32_t all = a->rows * a->dim;
-    int32_t split = (int32_t)block_least(BLOCK_SIZE / all, BLOCK_SUMS / all);
-    split = split > 1 ? split : 1;
+    const int groups = a->dim / q, at_page = block_page_of(a, first);
+    float *largest = a->sums + split * a->dim, *weight = largest + split;
     BLOCK_ROLLED
-    for (int32_t unit = (int32_t)BLOCK_ME; unit < all * split; unit += (int32_t)BLOCK_SIZE) {
-        const int32_t d = unit % a->dim, i = unit / a->dim % a->rows,
-                      there = a->length[i] - first < n ? a->length[i] - first : n;
-        const int32_t *pages = a->pages + i * a->each - block_page_of(a, first);
-        const float *scores = a->scores + i * a->chunk;
-        float some = 0;
+    for (int unit = BLOCK_ME; unit < groups * split; unit += BLOCK_SIZE) {
+        const int d = unit % groups * q, part = unit / groups;
+        float most = a->scores[part], all = 0, sum[4] = {0, 0, 0, 0};
         BLOCK_UNROLL_8
-        for (int32_t j = unit / all; j < there; j += split) {
-            const int32_t number = block_page_of(a, first + j);
-            some += scores[j] *
-                    values[pages[number] * v_page + (first + j - number * a->page) * a->dim + d];
+        for (int j = part; j < n; j += split) {
+            most = a->scores[j] > most ? a->scores[j] : most;
         }
-        a->sums[unit] = some;
-    }
-    BLOCK_SYNC();
-    BLOCK_ROLLED
-    for (int32_t at = (int32_t)BLOCK_ME; at < all; at += (int32_t)BLOCK_SIZE) {
-        const int32_t d = at % a->dim, i = at / a->dim;
-        float some = a->seen[d * r + i] * a->shrink[i];
-        for (int32_t part = 0; part < split; part++) {
-            some += a->sums[part * all + at];
+        BLOCK_ROLLED
+        for (int j = part; j < n; j += BLOCK_AHEAD * split) {
+            float number[BLOCK_AHEAD][4];
+            BLOCK_UNROLL
+            for (int k = 0; k < BLOCK_AHEAD; k++) {
+                const int its = first + (j + k * split < n ? j + k * split : j),
+                          page = block_page_of(a, its);
+                block_load(q,
+                           a->values + a->pages[page - at_page] * a->v_page +
+                               (its - page * a->page) * a->dim + d,
+                           number[k]);
+            }
+            BLOCK_UNROLL
+            for (int k = 0; k < BLOCK_AHEAD; k++) {
+                const float share = j + k * split < n ? expf(a->scores[j + k * split] - most) : 0;
+                all += share;
+                BLOCK_UNROLL
+                for (int i = 0; i < q; i++) {
+                    sum[i] += share * number[k][i];
+                }
+            }
         }
-        a->seen[d * r + i] = some;
+        block_store(q, sum, a->sums + part * a->dim + d);
+        if (d == 0) {
+            largest[part] = most;
+            weight[part] = all;
+        }
     }
+}
+
+/* Adds what the threads have added to what earlier chunks gave: seen[d * r]. The last chunk divides by the sum of
+ * the shares. */
+BLOCK_FUNCTION void block_join_values(const block_attention *a, int split, int chunk, bool last,
+                                      float *seen, int r)
+{
+    const float *largest = a->sums + split * a->dim, *weight = largest + split,
+                *before = a->state + (chunk + 1) % 2 * 2;
+    float *after = a->state + chunk % 2 * 2;
     BLOCK_ROLLED
-    for (int32_t i = (int32_t)BLOCK_ME; i < a->rows; i += (int32_t)BLOCK_SIZE) {
-        float sum = a->weight[i] * a->shrink[i];
+    for (int d = BLOCK_ME; d < a->dim; d += BLOCK_SIZE) {
+        float most = chunk ? before[0] : largest[0], all = 0, sum = 0;
         BLOCK_UNROLL_8
-        for (int32_t lane = 0; lane < ATTEND_LANES; lane++) {
-            sum += a->lanes[i * ATTEND_LANES + lane];
+        for (int part = 0; part < split; part++) {
+            most = largest[part] > most ? largest[part] : most;
         }
-        a->weight[i] = sum;
+        if (chunk) {
+            const float share = expf(before[0] - most);
+            all = before[1] * share;
+            sum = seen[d * r] * share;
+        }
+        BLOCK_UNROLL_8
+        for (int part = 0; part < split; part++) {
+            const float share = expf(largest[part] - most);
+            all += weight[part] * share;
+            sum += a->sums[part * a->dim + d] * share;
+        }
+        seen[d * r] = last ? sum / all : sum;
+        if (d == 0) {
+            after[0] = most;
+            after[1] = all;
+        }
     }
-    BLOCK_SYNC();
+}
+
+/* The attention of a row: seen[d * r]. `info` is that of the row. */
+BLOCK_FUNCTION void block_attend(const block_attention *a, const float *query, const int32_t *info,
+                                 int pass, float *seen, int r)
+{
+    const float scale = BLOCK_RSQRT((float)a->dim);
+    const int length = info[0] + pass + 1, dim = a->dim, q = dim % 4 ? 1 : 4;
+    int split = (int)block_least(BLOCK_SIZE / (dim / q), a->room / (dim + 2));
+    split = split > ATTEND_SPLIT ? ATTEND_SPLIT : split > 1 ? split : 1;
+    BLOCK_ROLLED
+    for (int d = BLOCK_ME; d < dim; d += BLOCK_SIZE) {
+        a->q[d] = query[d] * scale;
+        if (length <= 0) {
+            seen[d * r] = 0;
+        }
+    }
+    for (int first = 0, chunk = 0; first < length; first += a->chunk, chunk++) {
+        const int n = (int)block_least(a->chunk, length - first), at_page = block_page_of(a, first),
+                  used = (int)block_least(split, n),
+                  pages = block_page_of(a, first + n - 1) - at_page + 1;
+        BLOCK_ROLLED
+        for (int at = BLOCK_ME; at < pages; at += BLOCK_SIZE) {
+            a->pages[at] = info[1 + at_page + at];
+        }
+        BLOCK_SYNC();
+        if (a->page % 4 || a->k_page % 4 || (uintptr_t)a->keys % 16) {
+            block_score(1, a, first, n);
+        } else {
+            block_score(4, a, first, n);
+        }
+        if (q == 1 || a->v_page % 4 || (uintptr_t)a->values % 16) {
+            block_add_values(1, a, first, n, used);
+        } else {
+            block_add_values(4, a, first, n, used);
+        }
+        BLOCK_SYNC();
+        block_join_values(a, used, chunk, first + n == length, seen, r);
+    }
 }
 
 /* The attention of one head of some rows to all tokens of their sequences, times the rows of w for this head. Of q,
@@ -164,65 +216,38 @@ BLOCK_FUNCTION void block_mix_values(const block_attention *a, const float *valu
 BLOCK_KERNEL(attend)
 {
     const float *image = ARG(float, 3);
-    const int64_t rows = SHAPE(4, 0), width = SHAPE(4, 1), dim = INTEGER(5), page = SHAPE(1, 3),
-                  first_row = INTEGER(7), info_row = INTEGER(10);
-    const int64_t k_page = STRIDE(1, 0), v_page = STRIDE(2, 0), r = block_rows(rows, dim, width);
-    const float *query = ARG(float, 0) + first_row * STRIDE(0, 0), *keys = ARG(float, 1),
-                *values = ARG(float, 2);
+    const int rows = (int)SHAPE(4, 0), width = (int)SHAPE(4, 1), dim = (int)INTEGER(5),
+              first_row = (int)INTEGER(7), info_row = (int)INTEGER(10);
+    const block_matrix w = {image + INTEGER(8), dim, width, width};
+    block_expect(w.at, w.k * w.ld);
+    const int r = (int)block_rows(rows, dim, width), pass = (int)INTEGER(6);
+    const int64_t q_row = STRIDE(0, 0), to_row = STRIDE(4, 0);
+    const float *query = ARG(float, 0) + first_row * q_row;
     const int32_t *info = (const int32_t *)(const void *)(image + INTEGER(9)) +
                           first_row * info_row;
-    const float scale = 1 / sqrtf((float)dim);
-    const int64_t q_row = STRIDE(0, 0), to_row = STRIDE(4, 0);
-    const int pass = (int)INTEGER(6);
-    float *to = ARG(float, 4);
-    for (int64_t from = 0; from < rows; from += r) {
-        const int here = (int)block_least(r, rows - from), d_of = (int)dim, w_of = (int)width;
-        const block_attention a = block_attention_in(BLOCK_SHARED, here, dim, page, r);
-        int longest = 0;
-        BLOCK_SYNC();
+    float *to = ARG(float, 4), *seen = BLOCK_SHARED;
+    float *sums = block_behind(seen, r, dim);
+    block_attention a = block_attention_in(seen, sums, dim, (int)SHAPE(1, 3));
+    a.keys = ARG(float, 1);
+    a.values = ARG(float, 2);
+    a.k_page = STRIDE(1, 0);
+    a.v_page = STRIDE(2, 0);
+    for (int from = 0; from < rows; from += r) {
+        const int here = (int)block_least(r, rows - from);
+        BLOCK_SYNC(); /* the last product was read */
         BLOCK_ROLLED
-        for (int at = (int)BLOCK_ME; at < here * d_of; at += (int)BLOCK_SIZE) {
-            a.q[at] = query[(from + at / d_of) * q_row + at % d_of] * scale;
+        for (int at = BLOCK_ME; at < (r - here) * dim; at += BLOCK_SIZE) {
+            seen[at % dim * r + here + at / dim] = 0;
         }
-        BLOCK_ROLLED
-        for (int at = (int)BLOCK_ME; at < (int)r * d_of; at += (int)BLOCK_SIZE) {
-            a.seen[at] = 0;
-        }
-        BLOCK_UNROLL_8
         for (int i = 0; i < here; i++) {
-            const int length = info[(from + i) * info_row] + pass + 1;
-            longest = length > longest ? length : longest;
-            if (BLOCK_ME == 0) {
-                a.length[i] = length > 0 ? length : 0;
-                a.top[i] = -INFINITY;
-                a.weight[i] = 0;
-            }
-        }
-        for (int first = 0; first < longest; first += a.chunk) {
-            const int n = (int)block_least(a.chunk, longest - first),
-                      at_page = block_page_of(&a, first),
-                      pages = block_page_of(&a, first + n - 1) - at_page + 1;
-            BLOCK_ROLLED
-            for (int at = (int)BLOCK_ME; at < here * pages; at += (int)BLOCK_SIZE) {
-                a.pages[at / pages * a.each + at % pages] =
-                    info[(from + at / pages) * info_row + 1 + at_page + at % pages];
-            }
-            BLOCK_SYNC();
-            block_score(&a, keys, k_page, first, n);
-            block_mix_values(&a, values, v_page, first, n, (int32_t)r);
+            block_attend(&a, query + (from + i) * q_row, info + (from + i) * info_row, pass,
+                         seen + i, r);
         }
         BLOCK_SYNC();
+        block_product(r, seen, w, NULL, sums);
         BLOCK_ROLLED
-        for (int at = (int)BLOCK_ME; at < here * d_of; at += (int)BLOCK_SIZE) {
-            const int i = at % here, d = at / here * (int)r + i;
-            a.seen[d] = a.weight[i] > 0 ? a.seen[d] / a.weight[i] : 0;
-        }
-        BLOCK_SYNC();
-        const block_matrix w = {image + INTEGER(8), dim, width, width};
-        block_product(r, a.seen, w, a.sums);
-        BLOCK_ROLLED
-        for (int at = (int)BLOCK_ME; at < here * w_of; at += (int)BLOCK_SIZE) {
-            to[(from + at / w_of) * to_row + at % w_of] = a.sums[at];
+        for (int at = BLOCK_ME; at < here * width; at += BLOCK_SIZE) {
+            to[(from + at / width) * to_row + at % width] = sums[at];
         }
     }
 }
@@ -234,7 +259,7 @@ BLOCK_FUNCTION void block_mix(const int q, const float *from, int64_t from_row, 
 {
     const int groups = (int)columns / q, all = (int)rows * groups;
     BLOCK_ROLLED
-    for (int at = (int)BLOCK_ME; at < all; at += (int)BLOCK_SIZE) {
+    for (int at = BLOCK_ME; at < all; at += BLOCK_SIZE) {
         const int i = at / groups, c = at % groups * q;
         const float *part = parts + i * part_row + c;
         float sum[4];
@@ -252,16 +277,15 @@ BLOCK_FUNCTION void block_mix(const int q, const float *from, int64_t from_row, 
     }
 }
 
-/* Some rows and columns of x1 = x + the parts of all heads.
- * 0 x: its first columns; the others follow, 1 the first part that it needs [rows, width]: that of the other heads are
- * `head` apart, 2 output: its rows and columns of x1. Scalars: 3 heads, 4 head, 5 its first row, 6 its first
- * column; then the other parts */
+/* Some columns of x1 = x + the parts of all heads.
+ * 0 x: its first columns; the others follow, 1 the first part [rows, width]; the others follow, those of a head `head`
+ * behind those of the last one, 2 output: columns of x1. Scalars: 3 heads, 4 head, 5 the first of the columns; then
+ * the parts, or what stands for them */
 BLOCK_KERNEL(mix)
 {
     const int64_t rows = SHAPE(2, 0), columns = SHAPE(2, 1), heads = INTEGER(3), head = INTEGER(4),
                   from_row = STRIDE(0, 0), part_row = STRIDE(1, 0), to_row = STRIDE(2, 0);
-    const float *from = ARG(float, 0) + INTEGER(5) * from_row + INTEGER(6),
-                *parts = ARG(float, 1) + INTEGER(6);
+    const float *from = ARG(float, 0) + INTEGER(5), *parts = ARG(float, 1) + INTEGER(5);
     float *to = ARG(float, 2);
     const uintptr_t at = (uintptr_t)from | (uintptr_t)parts | (uintptr_t)to;
     if ((columns | from_row | part_row | to_row | head) % 4 == 0 && at % 16 == 0) {

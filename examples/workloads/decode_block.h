@@ -28,57 +28,79 @@ BLOCK_KERNEL(join)
  * 0 tokens [rows], 1 image, 2 output x, 3 scalar: embedding; then what it waits for */
 BLOCK_KERNEL(embed)
 {
-    const int64_t rows = SHAPE(2, 0), width = SHAPE(2, 1), to_row = STRIDE(2, 0);
+    const int rows = (int)SHAPE(2, 0), width = (int)SHAPE(2, 1), to_row = (int)STRIDE(2, 0);
     const int32_t *tokens = ARG(int32_t, 0);
     const float *image = ARG(float, 1), *from = image + INTEGER(3);
     float *to = ARG(float, 2);
-    BLOCK_UNROLL_8
-    for (int at = (int)BLOCK_ME; at < (int)(rows * width); at += (int)BLOCK_SIZE) {
-        const int r = at / (int)width, c = at % (int)width;
-        const int64_t token = tokens[r];
-        to[r * to_row + c] = token < 0 ? 0 : from[token * width + c];
+    for (int first = 0; first < rows; first += BLOCK_ROWS) {
+        int64_t token[BLOCK_ROWS];
+        BLOCK_UNROLL
+        for (int i = 0; i < BLOCK_ROWS; i++) {
+            token[i] = first + i < rows ? tokens[first + i] : -1;
+        }
+        BLOCK_ROLLED
+        for (int c = BLOCK_ME; c < width; c += BLOCK_SIZE) {
+            float number[BLOCK_ROWS];
+            BLOCK_UNROLL
+            for (int i = 0; i < BLOCK_ROWS; i++) {
+                number[i] = token[i] < 0 ? 0 : from[token[i] * width + c];
+            }
+            BLOCK_UNROLL
+            for (int i = 0; i < BLOCK_ROWS; i++) {
+                if (first + i < rows) {
+                    to[(first + i) * to_row + c] = number[i];
+                }
+            }
+        }
     }
 }
 
 /* Some columns c, and those half a head further, of normalise(x) w: turned by RoPE, and stored as queries or
- * in pages. 0 x: some of its columns, 1 image, 2 output: [rows, 2, columns], or pages [pages, 2,
- * columns, tokens of a page]. Scalars: 3 width * 2^16 + dim, 4 the first of the columns of x, 5 weight of the norm, 6 w [width, 2, columns], 7 the angles
- * [positions, dim] of the first column, or -1: not turned, 8 info, 9 its row, 10 pass; then the
- * other pieces of x */
+ * in pages. 0 x: its first columns; the others follow, 1 image, 2 output: [rows, 2, columns], or pages [pages, 2,
+ * columns, tokens of a page]. Scalars: 3 width * 2^16 + dim, 4 weight of the norm, 5 w [width, 2, columns], 6 the angles
+ * [positions, dim] of the first column, or -1: not turned, 7 info, 8 its row, 9 pass; then the other columns of x */
 BLOCK_KERNEL(project)
 {
     const float *image = ARG(float, 1);
-    const block_source from = {ARG(float, 0) - INTEGER(4), STRIDE(0, 0), SHAPE(0, 0),
-                               INTEGER(3) >> 16, NULL};
-    const int64_t t = SHAPE(2, 2), dim = INTEGER(3) & 0xffff, half = dim / 2, info_row = INTEGER(9),
-                  at_angles = INTEGER(7), pass = INTEGER(10);
-    const block_matrix w = {image + INTEGER(6), from.columns, 2 * t, 2 * t};
-    const float *weight = image + INTEGER(5), *angles = image + (at_angles < 0 ? 0 : at_angles);
-    const int32_t *info = (const int32_t *)(const void *)(image + INTEGER(8));
-    const bool pages = NDIM(2) == 4;
-    const int64_t row = STRIDE(2, 0), other = STRIDE(2, 1), column = STRIDE(2, 2),
-                  page = pages ? SHAPE(2, 3) : 1, slot = pages ? STRIDE(2, 3) : 0;
-    float *x = BLOCK_SHARED, *sums = x + BLOCK_X, *to = ARG(float, 2);
-    const int64_t r = block_rows(from.rows, w.k, w.columns);
+    const block_source from = {ARG(float, 0), STRIDE(0, 0), SHAPE(0, 0), INTEGER(3) >> 16, NULL};
+    const int t = (int)SHAPE(2, 2), dim = (int)(INTEGER(3) & 0xffff);
+    const block_matrix w = {image + INTEGER(5), from.columns, 2 * t, 2 * t};
+    block_expect(w.at, w.k * w.ld);
+    const int64_t at_angles = INTEGER(6), row = STRIDE(2, 0), other = STRIDE(2, 1),
+                  column = STRIDE(2, 2);
+    const int info_row = (int)INTEGER(8), pass = (int)INTEGER(9),
+              page = NDIM(2) == 4 ? (int)SHAPE(2, 3) : 0;
+    const float *weight = image + INTEGER(4), *angles = image + (at_angles < 0 ? 0 : at_angles);
+    const int32_t *info = (const int32_t *)(const void *)(image + INTEGER(7));
+    const int64_t slot = page ? STRIDE(2, 3) : 0, r = block_rows(from.rows, w.k, w.columns);
+    float *x = BLOCK_SHARED, *sums = block_behind(x, r, w.k), *to = ARG(float, 2);
+    int64_t *place = (int64_t *)(void *)(x + BLOCK_ARENA);   /* of each row; -1: it has no token */
+    int32_t *turn = (int32_t *)(void *)(place + BLOCK_ROWS); /* where the angles of each row are */
     for (int64_t first = 0; first < from.rows; first += r) {
-        block_take(&from, first, r, weight, x, sums);
-        block_product(r, x, w, sums);
-        const int n = (int)t, all = n * (int)block_least(r, from.rows - first);
+        const int here = (int)block_least(r, from.rows - first);
+        BLOCK_SYNC(); /* the places of the last rows were read */
         BLOCK_ROLLED
-        for (int at = (int)BLOCK_ME; at < all; at += (int)BLOCK_SIZE) {
-            const int i = at / n, c = at % n;
+        for (int i = BLOCK_ME; i < here; i += BLOCK_SIZE) {
             const int32_t *mine = info + (first + i) * info_row;
-            const float a = sums[i * 2 * n + c], b = sums[i * 2 * n + n + c];
-            const int position = mine[0] + (int)pass, of_page = (int)page;
-            if (position < 0) {
+            const int position = mine[0] + pass;
+            turn[i] = position * dim;
+            place[i] = position < 0 ? -1
+                       : page       ? mine[1 + position / page] * row + position % page * slot
+                                    : (first + i) * row;
+        }
+        block_take(&from, first, r, weight, x, block_squares(x));
+        block_product(r, x, w, block_squares(x), sums);
+        BLOCK_ROLLED
+        for (int at = BLOCK_ME; at < t * here; at += BLOCK_SIZE) {
+            const int i = at / t, c = at % t;
+            if (place[i] < 0) {
                 continue;
             }
-            const float *angle = angles + position * dim + c;
+            const float a = sums[i * 2 * t + c], b = sums[i * 2 * t + t + c],
+                        *angle = angles + turn[i] + c;
             const float cosine = at_angles < 0 ? 1 : angle[0],
-                        sine = at_angles < 0 ? 0 : angle[half];
-            float *out = to + c * column +
-                         (pages ? mine[1 + position / of_page] * row + position % of_page * slot
-                                : (first + i) * row);
+                        sine = at_angles < 0 ? 0 : angle[dim / 2];
+            float *out = to + place[i] + c * column;
             out[0] = a * cosine - b * sine;
             out[other] = b * cosine + a * sine;
         }
@@ -86,26 +108,26 @@ BLOCK_KERNEL(project)
 }
 
 /* Some columns of normalise(x) w, and for each row the largest of them and its index.
- * 0 x: some of its columns, 1 image, 2 output logits [rows, columns], 3 output [2, rows]: the largest,
- * as floats, and their indices. Scalars: 4 width, 5 weight of the norm, 6 w [width, columns], 7 the first of the columns, 8 the
- * first of the columns of x; then the other pieces of x */
+ * 0 x: its first columns; the others follow, 1 image, 2 output logits [rows, columns], 3 output [2, rows]: the largest,
+ * as floats, and their indices. Scalars: 4 width, 5 weight of the norm, 6 w [width, columns], 7 the first of the columns; then the
+ * other columns of x */
 BLOCK_KERNEL(logits)
 {
     enum { LANES = 8 };
     const float *image = ARG(float, 1);
-    const block_source from = {ARG(float, 0) - INTEGER(8), STRIDE(0, 0), SHAPE(0, 0), INTEGER(4),
-                               NULL};
+    const block_source from = {ARG(float, 0), STRIDE(0, 0), SHAPE(0, 0), INTEGER(4), NULL};
     const int64_t t = SHAPE(2, 1), r = block_rows(from.rows, from.columns, t), start = INTEGER(7),
                   to_row = STRIDE(2, 0);
     const block_matrix w = {image + INTEGER(6), from.columns, t, t};
-    float *x = BLOCK_SHARED, *sums = x + BLOCK_X, *to = ARG(float, 2), *largest = ARG(float, 3),
-          *best = x;
+    float *x = BLOCK_SHARED, *sums = block_behind(x, r, w.k), *to = ARG(float, 2),
+          *largest = ARG(float, 3), *best = x;
+    block_expect(w.at, w.k * w.ld);
     int32_t *index = ARG(int32_t, 3) + STRIDE(3, 0),
             *which = (int32_t *)(void *)(x + LANES * BLOCK_ROWS);
     for (int64_t first = 0; first < from.rows; first += r) {
         const int64_t n = block_least(r, from.rows - first);
-        block_take(&from, first, r, image + INTEGER(5), x, sums);
-        block_product(r, x, w, sums);
+        block_take(&from, first, r, image + INTEGER(5), x, block_squares(x));
+        block_product(r, x, w, block_squares(x), sums);
         for (int64_t i = 0; i < n; i++) {
             BLOCK_ROLLED
             for (int64_t c = BLOCK_ME; c < t; c += BLOCK_SIZE) {

@@ -1,4 +1,5 @@
 /* decode_cut.c - `decode` on a device: into how many tasks a step is cut, and the data of a run. */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "decode_step.h"
@@ -9,36 +10,42 @@
 enum {
     MOST_SUMS = 32,
     MOST_GROUPS = 4,           /* for which the pieces of an expert become larger */
-    MIXES = 8,                 /* tasks of mix, about */
     HEAD_BYTES = 128 << 10,    /* weights of a piece of a head */
-    SUM_BYTES = 512 << 10,     /* parts that one task adds */
+    MIX_BYTES = 160 << 10,     /* parts that one task of mix adds */
+    SUM_BYTES = 80 << 10,      /* the same of sum */
     MOST_PART_BYTES = 64 << 20 /* parts of a stage */
 };
 
-/* About `wanted` pieces, in whole sectors of memory (8 floats). */
-static decode_cut cut_into(int64_t columns, int64_t wanted)
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* About `wanted` pieces of at most `most` columns, in whole sectors of memory (8 floats). */
+static decode_cut cut_into(int64_t columns, int64_t wanted, int64_t most)
 {
     decode_cut c;
     wanted = wanted > 1 ? wanted : 1;
     c.tile = ((columns + wanted - 1) / wanted + 7) / 8 * 8;
-    c.tile = c.tile < columns ? c.tile : columns;
+    c.tile = least(least(c.tile, most), columns);
     c.pieces = (columns + c.tile - 1) / c.tile;
     return c;
 }
 
-/* Fewer parts, if these would take too much memory. */
-static decode_cut cut_parts(int64_t columns, int64_t wanted, int64_t part_bytes)
+/* Hidden columns. Fewer parts, if these would take too much memory. A row fits into the memory of a block, and what it
+ * becomes (decode_math.h): once `width` and twice the columns, once the columns and `width`. */
+static decode_cut cut_parts(int64_t columns, int64_t wanted, int64_t part_bytes, int64_t width)
 {
     while (wanted > 1 && wanted * part_bytes > MOST_PART_BYTES) {
         wanted /= 2;
     }
-    return cut_into(columns, wanted);
+    return cut_into(columns, wanted, least((DECODE_ARENA - width) / 2, DECODE_ARENA / 3) / 8 * 8);
 }
 
-static decode_cut cut_sum(int64_t columns, int64_t bytes)
+/* Columns of a sum of so many bytes, of which a task adds about `each`. */
+static decode_cut cut_sum(int64_t columns, int64_t bytes, int64_t each)
 {
-    const int64_t wanted = 1 + (bytes - 1) / SUM_BYTES;
-    return cut_into(columns, wanted < MOST_SUMS ? wanted : MOST_SUMS);
+    return cut_into(columns, least(1 + (bytes - 1) / each, MOST_SUMS), columns);
 }
 
 /* Rows of a task of attention, for about `wanted` tasks of a head. A kernel takes up to 8 rows at a time. */
@@ -46,29 +53,37 @@ static decode_cut cut_rows(int64_t rows, int64_t wanted)
 {
     decode_cut c;
     wanted = wanted > 1 ? wanted : 1;
-    c.tile = (rows + wanted - 1) / wanted;
-    c.tile = c.tile < 8 ? c.tile : 8;
+    c.tile = least((rows + wanted - 1) / wanted, 8);
     c.pieces = (rows + c.tile - 1) / c.tile;
     return c;
 }
 
-static void cut_step(const decode *d, struct decode_block *b)
+static pto_status cut_step(const decode *d, struct decode_block *b)
 {
     const decode_sizes *z = &d->model.sizes;
     const int64_t row = z->width * (int64_t)sizeof(float), rows = z->batch * row;
-    const int64_t choices = z->batch * z->chosen, blocks = d->job->number[DECODE_BLOCKS];
-    b->groups = choices < z->experts ? choices : z->experts;
-    b->turns = z->layers < MOST_TURNS ? z->layers : MOST_TURNS;
-    b->cuts.heads = cut_into(z->dim / 2, 1 + (z->dim * row - 1) / HEAD_BYTES);
-    b->rows = cut_rows(z->batch, blocks / 2 / z->heads);
-    b->columns = cut_into(z->width, MIXES / b->rows.pieces);
-    b->cuts.feed = cut_parts(z->hidden, blocks - blocks / 4, rows);
-    b->cuts.expert = cut_parts(z->expert_hidden,
-                               blocks / (b->groups < MOST_GROUPS ? b->groups : MOST_GROUPS),
-                               b->groups * rows);
-    b->cuts.logits = cut_into(z->vocabulary, blocks / 2);
-    b->sum = cut_sum(z->width, b->cuts.feed.pieces * rows);
-    b->expert_sum = cut_sum(z->width, b->cuts.expert.pieces * choices * row);
+    const int64_t choices = z->batch * z->chosen, blocks = d->job->number[DECODE_BLOCKS],
+                  many = least(2 * blocks, MOST_PIECES);
+    b->groups = least(choices, z->experts);
+    b->turns = least(z->layers, MOST_TURNS);
+    b->cuts.heads = cut_into(z->dim / 2, 1 + (z->dim * row - 1) / HEAD_BYTES, z->dim);
+    b->rows = cut_rows(z->batch, many / z->heads);
+    b->mix = cut_sum(z->width, z->heads * rows, MIX_BYTES);
+    b->cuts.feed = cut_parts(z->hidden, blocks - blocks / 4, rows, z->width);
+    b->cuts.expert = cut_parts(
+        z->expert_hidden, least(blocks / least(b->groups, MOST_GROUPS), MOST_PIECES / b->groups),
+        b->groups * rows, z->width);
+    b->cuts.logits = cut_into(z->vocabulary, many, (DECODE_ARENA - z->width) / 8 * 8);
+    b->sum = cut_sum(z->width, b->cuts.feed.pieces * rows, SUM_BYTES);
+    b->expert_sum = cut_sum(z->width, b->cuts.expert.pieces * choices * row, SUM_BYTES);
+    if (b->cuts.feed.pieces > MOST_PIECES || b->cuts.logits.pieces > MOST_PIECES ||
+        (decode_moe_layers(z) && b->groups * b->cuts.expert.pieces > MOST_PIECES)) {
+        return pto_fail(PTO_TOO_LARGE,
+                        "--device: a stage would have more than %d tasks: --hidden, --vocabulary, "
+                        "--experts or --expert-hidden is too large for --width %" PRId64,
+                        MOST_PIECES, z->width);
+    }
+    return PTO_OK;
 }
 
 /* ---- Data -------------------------------------------------------------------------------------- */
@@ -99,7 +114,7 @@ pto_status decode_block_prepare(decode *d)
     if (!block) {
         return pto_fail(PTO_OUT_OF_MEMORY, "no memory for a run of decode");
     }
-    cut_step(d, block);
+    PTO_TRY(cut_step(d, block));
     if (z->heads * block->rows.pieces > MOST_PIECES) {
         return pto_fail(PTO_TOO_LARGE, "--device: --batch times --heads is at most %d",
                         8 * MOST_PIECES);

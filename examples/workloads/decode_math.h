@@ -9,10 +9,11 @@
  * for up to 8 rows, whole lines at a time:
  *
  *     thread          (4 columns, every S-th row of the matrix) for all rows of x. Its loads do not depend on each
- *                     other: 8 of 16 bytes are under way at a time
+ *                     other: while 8 of 16 bytes are used, the next 8 are under way
  *     x               in shared memory, transposed: the 8 numbers of a column are adjacent
- *     sums            of the S threads of a column are added in order, so a result repeats bit for bit. It
- *                     does not depend on the number of rows either
+ *     sums            of the S threads of a column are added in order, so a result repeats bit for bit. Where
+ *                     there is room, it does not depend on the number of rows either
+ *     normalised x    only multiplied by the weight: a row of the product is scaled, when the squares are known
  */
 #ifndef DECODE_MATH_H
 #define DECODE_MATH_H
@@ -23,10 +24,12 @@
 
 #include <pto/kernel.h>
 
+#include "decode_stages.h"
+
 #ifdef __cplusplus /* CUDA, or its emulation */
 #define BLOCK_FUNCTION static __device__ __forceinline__
-#define BLOCK_ME (static_cast<int64_t>(threadIdx.x))
-#define BLOCK_SIZE (static_cast<int64_t>(blockDim.x))
+#define BLOCK_ME (static_cast<int>(threadIdx.x))
+#define BLOCK_SIZE (static_cast<int>(blockDim.x))
 #define BLOCK_SYNC() __syncthreads()
 #define BLOCK_KERNEL(name) PTO_GPU_KERNEL(decode_##name)
 #define BLOCK_SHARED call.shared<float>()
@@ -37,10 +40,10 @@
 #define INTEGER(i) (call.scalar<int64_t>(i))
 #else
 /* Beyond the stack, as on a GPU. Of the thread that runs the kernel. */
-static _Thread_local _Alignas(64) float block_shared[49664];
+static _Thread_local _Alignas(64) float block_shared[28160];
 #define BLOCK_FUNCTION static inline
-#define BLOCK_ME INT64_C(0)
-#define BLOCK_SIZE INT64_C(1)
+#define BLOCK_ME 0
+#define BLOCK_SIZE 1
 #define BLOCK_SYNC() ((void)0)
 #define BLOCK_KERNEL(name) static void run_##name(const pto_call *call)
 #define BLOCK_SHARED block_shared
@@ -54,9 +57,9 @@ static _Thread_local _Alignas(64) float block_shared[49664];
 #ifdef __CUDA_ARCH__
 #define BLOCK_OUTLINE static __device__ __noinline__
 #define BLOCK_IS_SHARED(at) __builtin_assume(__isShared(at))
+#define BLOCK_RSQRT(x) rsqrtf(x)
 #define BLOCK_UNROLL _Pragma("unroll")
 #define BLOCK_ROLLED _Pragma("unroll 1") /* of loops that most threads go through once */
-#define BLOCK_UNROLL_4 _Pragma("unroll 4")
 #define BLOCK_UNROLL_8 _Pragma("unroll 8")
 #define BLOCK_UNROLL_16 _Pragma("unroll 16")
 #else
@@ -66,23 +69,27 @@ static _Thread_local _Alignas(64) float block_shared[49664];
 #define BLOCK_OUTLINE static inline
 #endif
 #define BLOCK_IS_SHARED(at) ((void)0)
+#define BLOCK_RSQRT(x) (1 / sqrtf(x))
 #define BLOCK_UNROLL
 #define BLOCK_ROLLED
-#define BLOCK_UNROLL_4
 #define BLOCK_UNROLL_8
 #define BLOCK_UNROLL_16
 #endif
 
-/* Shared memory, in floats: rows of x, transposed; sums; what else a kernel needs. */
-#define BLOCK_X INT64_C(16384)
-#define BLOCK_SUMS INT64_C(20480)
-#define BLOCK_MORE INT64_C(12800) /* of kernels that route */
-#define BLOCK_FLOATS (BLOCK_X + BLOCK_SUMS + BLOCK_MORE)
+#define BLOCK_ROWS 8 /* rows of x at a time */
+
+/* Shared memory, in floats: rows of x, transposed, and sums behind them; what else a kernel needs; squares. It is less
+ * than could be had, since the rest of that memory is the first-level cache, through which a matrix comes. */
+#define BLOCK_ARENA DECODE_ARENA
+#define BLOCK_MORE 7424 /* of kernels that route or turn */
+#define BLOCK_LANES 32  /* sums of squares of a row */
+#define BLOCK_MOST 256  /* threads */
+#define BLOCK_SQUARES (BLOCK_ROWS * (BLOCK_LANES + BLOCK_MOST))
+#define BLOCK_FLOATS (BLOCK_ARENA + BLOCK_MORE + BLOCK_SQUARES)
 #ifndef __cplusplus
 _Static_assert(sizeof block_shared == BLOCK_FLOATS * sizeof(float), "all of it");
 #endif
 
-#define BLOCK_ROWS 8        /* rows of x at a time */
 #define BLOCK_EPSILON 1e-5f /* DECODE_EPSILON */
 
 BLOCK_FUNCTION int64_t block_least(int64_t a, int64_t b)
@@ -131,22 +138,126 @@ BLOCK_FUNCTION void block_store(const int q, const float *from, float *to)
     }
 }
 
-/* sums[i * columns + c] = row i of x times column c, for r rows and q adjacent columns a thread. x is [k][r]. The
- * block begins and ends together. (Neighbours store next to each other, 16 bytes each: by column, all would store to
- * one bank.) */
+/* The same for numbers that are read once: they do not displace others from the second-level cache. */
+BLOCK_FUNCTION void block_stream(const int q, const float *from, float *to)
+{
+#ifdef __CUDA_ARCH__
+    if (q == 4) {
+        const float4 four = __ldcs(reinterpret_cast<const float4 *>(from));
+        to[0] = four.x;
+        to[1] = four.y;
+        to[2] = four.z;
+        to[3] = four.w;
+        return;
+    }
+#endif
+    block_load(q, from, to);
+}
+
+enum {
+    BLOCK_AHEAD = 8
+}; /* loads of a matrix that are under way; while these are used, as many more */
+
+/* Adds number j of row k of a matrix, times number i of column k of x, to sum[i][j]. */
+BLOCK_FUNCTION void block_add_row(const int r, const int q, const float *x, int k,
+                                  const float *number, float (*sum)[4])
+{
+    float mine[BLOCK_ROWS];
+    BLOCK_UNROLL
+    for (int i = 0; i < r; i += 4) {
+        block_load(r < 4 ? r : 4, x + k * r + i, mine + i);
+    }
+    BLOCK_UNROLL
+    for (int i = 0; i < r; i++) {
+        BLOCK_UNROLL
+        for (int j = 0; j < q; j++) {
+            sum[i][j] += mine[i] * number[j];
+        }
+    }
+}
+
+/* What a thread adds: rows part, part + split ... of q columns. */
+BLOCK_FUNCTION void block_add_rows(const int r, const int q, const float *x, const float *from,
+                                   int64_t ld, int part, int split, int k_end, float (*sum)[4])
+{
+    const int batch = BLOCK_AHEAD * split;
+    const int64_t step = split * ld;
+    float now[BLOCK_AHEAD][4], next[BLOCK_AHEAD][4];
+    int k = part;
+    from += part * ld;
+    if (k + batch - split < k_end) {
+        BLOCK_UNROLL
+        for (int a = 0; a < BLOCK_AHEAD; a++) {
+            block_stream(q, from + a * step, now[a]);
+        }
+        BLOCK_ROLLED
+        for (; k + 2 * batch - split < k_end; k += batch) {
+            from += BLOCK_AHEAD * step;
+            BLOCK_UNROLL
+            for (int a = 0; a < BLOCK_AHEAD; a++) {
+                block_stream(q, from + a * step, next[a]);
+            }
+            BLOCK_UNROLL
+            for (int a = 0; a < BLOCK_AHEAD; a++) {
+                block_add_row(r, q, x, k + a * split, now[a], sum);
+                BLOCK_UNROLL
+                for (int j = 0; j < q; j++) {
+                    now[a][j] = next[a][j];
+                }
+            }
+        }
+        BLOCK_UNROLL
+        for (int a = 0; a < BLOCK_AHEAD; a++) {
+            block_add_row(r, q, x, k + a * split, now[a], sum);
+        }
+        from += BLOCK_AHEAD * step;
+        k += batch;
+    }
+    if (k < k_end) { /* fewer are left */
+        BLOCK_UNROLL
+        for (int a = 0; a < BLOCK_AHEAD; a++) {
+            block_stream(q, k + a * split < k_end ? from + a * step : from, now[a]);
+        }
+        BLOCK_UNROLL
+        for (int a = 0; a < BLOCK_AHEAD; a++) {
+            if (k + a * split < k_end) {
+                block_add_row(r, q, x, k + a * split, now[a], sum);
+            }
+        }
+    }
+}
+
+/* By what row i is multiplied so that the mean of its `columns` squares is 1. */
+BLOCK_FUNCTION float block_scale(const float *squares, int i, int columns)
+{
+    float sum[4] = {0, 0, 0, 0};
+    BLOCK_UNROLL
+    for (int lane = 0; lane < BLOCK_LANES; lane += 4) {
+        float some[4];
+        block_load(4, squares + i * BLOCK_LANES + lane, some);
+        BLOCK_UNROLL
+        for (int j = 0; j < 4; j++) {
+            sum[j] += some[j];
+        }
+    }
+    return BLOCK_RSQRT((sum[0] + sum[1] + (sum[2] + sum[3])) / (float)columns + BLOCK_EPSILON);
+}
+
+/* sums[i * columns + c] = row i of x times column c, for r rows and q adjacent columns a thread. x is [k][r]. With
+ * squares (block_take), rows of x are normalised: a row of the product is scaled instead. The
+ * block ends together. (Neighbours store next to each other, 16 bytes each: by column, all would store to one bank.) */
 BLOCK_FUNCTION void block_product_of(const int r, const int q, const float *x, block_matrix w,
-                                     float *sums)
+                                     const float *squares, float *sums)
 {
     BLOCK_IS_SHARED(x);
     BLOCK_IS_SHARED(sums);
     const int columns = (int)w.columns, groups = columns / q, all = columns * r, k_end = (int)w.k;
-    int split = (int)block_least(block_least(BLOCK_SIZE / groups, BLOCK_SUMS / all), w.k);
+    const int room = (int)(x + BLOCK_ARENA - sums);
+    int split = (int)block_least(block_least(BLOCK_SIZE / groups, room / all), w.k);
     split = split > 64 ? 64 : split > 1 ? split : 1; /* more would take long to add */
     BLOCK_ROLLED
-    for (int unit = (int)BLOCK_ME; unit < groups * split; unit += (int)BLOCK_SIZE) {
+    for (int unit = BLOCK_ME; unit < groups * split; unit += BLOCK_SIZE) {
         const int c = unit % groups * q, part = unit / groups;
-        const float *from = w.at + c + part * w.ld;
-        const int64_t step = split * w.ld;
         float sum[BLOCK_ROWS][4];
         BLOCK_UNROLL
         for (int i = 0; i < r; i++) {
@@ -155,23 +266,7 @@ BLOCK_FUNCTION void block_product_of(const int r, const int q, const float *x, b
                 sum[i][j] = 0;
             }
         }
-        BLOCK_UNROLL_8
-        for (int k = part; k < k_end; k += split) {
-            float number[4], mine[BLOCK_ROWS];
-            block_load(q, from, number);
-            from += step;
-            BLOCK_UNROLL
-            for (int i = 0; i < r; i += 4) {
-                block_load(r < 4 ? r : 4, x + k * r + i, mine + i);
-            }
-            BLOCK_UNROLL
-            for (int i = 0; i < r; i++) {
-                BLOCK_UNROLL
-                for (int j = 0; j < q; j++) {
-                    sum[i][j] += mine[i] * number[j];
-                }
-            }
-        }
+        block_add_rows(r, q, x, w.at + c, w.ld, part, split, k_end, sum);
         BLOCK_UNROLL
         for (int i = 0; i < r; i++) {
             block_store(q, sum[i], sums + part * all + i * columns + c);
@@ -179,7 +274,7 @@ BLOCK_FUNCTION void block_product_of(const int r, const int q, const float *x, b
     }
     BLOCK_SYNC();
     BLOCK_ROLLED
-    for (int at = (int)BLOCK_ME * q; split > 1 && at < all; at += (int)BLOCK_SIZE * q) {
+    for (int at = BLOCK_ME * q; (split > 1 || squares) && at < all; at += BLOCK_SIZE * q) {
         float sum[4];
         block_load(q, sums + at, sum);
         BLOCK_UNROLL_8
@@ -191,15 +286,21 @@ BLOCK_FUNCTION void block_product_of(const int r, const int q, const float *x, b
                 sum[j] += more[j];
             }
         }
+        const float scale = squares ? block_scale(squares, at / columns, k_end) : 1;
+        BLOCK_UNROLL
+        for (int j = 0; j < q; j++) {
+            sum[j] *= scale;
+        }
         block_store(q, sum, sums + at);
     }
     BLOCK_SYNC();
 }
 
 #define BLOCK_PRODUCT(r, q)                                                                        \
-    BLOCK_OUTLINE void block_product_##r##_##q(const float *x, block_matrix w, float *sums)        \
+    BLOCK_OUTLINE void block_product_##r##_##q(const float *x, block_matrix w,                     \
+                                               const float *squares, float *sums)                  \
     {                                                                                              \
-        block_product_of(r, q, x, w, sums);                                                        \
+        block_product_of(r, q, x, w, squares, sums);                                               \
     }
 BLOCK_PRODUCT(1, 1)
 BLOCK_PRODUCT(1, 4)
@@ -208,41 +309,76 @@ BLOCK_PRODUCT(4, 4)
 BLOCK_PRODUCT(8, 1)
 BLOCK_PRODUCT(8, 4)
 
-BLOCK_OUTLINE void block_product(int64_t r, const float *x, block_matrix w, float *sums)
+BLOCK_OUTLINE void block_product(int64_t r, const float *x, block_matrix w, const float *squares,
+                                 float *sums)
 {
     const bool four = (w.columns | w.ld) % 4 == 0 && (uintptr_t)w.at % 16 == 0;
     if (r == 8) {
         if (four) {
-            block_product_8_4(x, w, sums);
+            block_product_8_4(x, w, squares, sums);
         } else {
-            block_product_8_1(x, w, sums);
+            block_product_8_1(x, w, squares, sums);
         }
     } else if (r == 4) {
         if (four) {
-            block_product_4_4(x, w, sums);
+            block_product_4_4(x, w, squares, sums);
         } else {
-            block_product_4_1(x, w, sums);
+            block_product_4_1(x, w, squares, sums);
         }
     } else {
         if (four) {
-            block_product_1_4(x, w, sums);
+            block_product_1_4(x, w, squares, sums);
         } else {
-            block_product_1_1(x, w, sums);
+            block_product_1_1(x, w, squares, sums);
         }
     }
 }
 
-/* How many of `rows` rows to take at a time, for products of k numbers and so many columns: 1, 4 or 8. */
+/* How many of `rows` rows to take at a time, for products of k numbers and so many columns: 1, 4 or 8. There is room for
+ * one (decode_cut.c). */
 BLOCK_FUNCTION int64_t block_rows(int64_t rows, int64_t k, int64_t columns)
 {
     int64_t r = rows > 4 ? 8 : rows > 1 ? 4 : 1;
-    while (r > 1 && (k * r > BLOCK_X || columns * r > BLOCK_SUMS)) {
+    while (r > 1 && (k + columns) * r > BLOCK_ARENA) {
         r = r == 8 ? 4 : 1;
     }
     return r;
 }
 
+/* ---- Memory that is read later ---- */
+
+/* Asks for `floats` floats at a multiple of 16 bytes: they are on their way to the second-level cache while the block
+ * does something else. They are read once, so they do not displace others there. One thread, the last one, does it. */
+BLOCK_FUNCTION void block_expect(const float *from, int64_t floats)
+{
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    if (BLOCK_ME == BLOCK_SIZE - 1 && floats >= 4) {
+        uint64_t policy;
+        asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+        asm volatile("cp.async.bulk.prefetch.L2.global.L2::cache_hint [%0], %1, %2;" ::"l"(
+                         __cvta_generic_to_global(from)),
+                     "r"((uint32_t)(floats / 4 * 16)), "l"(policy)
+                     : "memory");
+    }
+#else
+    (void)from;
+    (void)floats;
+#endif
+}
+
 /* ---- Rows ----------------------------------------------------------------------------------- */
+
+/* Where block_take leaves sums of squares, in the shared memory of a kernel. */
+BLOCK_FUNCTION float *block_squares(float *x)
+{
+    return x + BLOCK_ARENA + BLOCK_MORE;
+}
+
+/* What follows r rows of x with k numbers each: sums. */
+BLOCK_FUNCTION float *block_behind(float *x, int64_t r, int64_t k)
+{
+    return x + (r * k + 3) / 4 * 4; /* at a multiple of 16 bytes */
+}
 
 /* Rows of numbers in memory: row i is that of the matrix at list[i], or without a list at i. */
 typedef struct block_source {
@@ -251,60 +387,18 @@ typedef struct block_source {
     const int32_t *list;
 } block_source;
 
-/* Row i of x in shared memory is scaled so that its mean square is 1. Each thread has left the sum of its squares of
- * row i in sums[i * BLOCK_SIZE + its number]. */
-BLOCK_FUNCTION void block_normalise(const int r, int columns, float *x, float *sums)
-{
-    enum { LANES = 32 };
-    const int me = (int)BLOCK_ME, size = (int)BLOCK_SIZE;
-    float *some = sums + r * size, *scale = some + r * LANES;
-    BLOCK_SYNC();
-    BLOCK_ROLLED
-    for (int at = me; at < r * LANES; at += size) {
-        const float *row = sums + at / LANES * size;
-        float square = 0;
-        BLOCK_UNROLL_8
-        for (int i = at % LANES; i < size; i += LANES) {
-            square += row[i];
-        }
-        some[at % LANES * r + at / LANES] = square;
-    }
-    BLOCK_SYNC();
-    BLOCK_ROLLED
-    for (int i = me; i < r; i += size) {
-        float square = 0;
-        BLOCK_UNROLL_8
-        for (int lane = 0; lane < LANES; lane++) {
-            square += some[lane * r + i];
-        }
-        scale[i] = 1 / sqrtf(square / (float)columns + BLOCK_EPSILON);
-    }
-    BLOCK_SYNC();
-    BLOCK_ROLLED
-    for (int c = me; c < columns; c += size) {
-        BLOCK_UNROLL
-        for (int i = 0; i < r; i += 4) {
-            const int q = r < 4 ? r : 4;
-            float number[4];
-            block_load(q, x + c * r + i, number);
-            BLOCK_UNROLL
-            for (int j = 0; j < q; j++) {
-                number[j] *= scale[i + j];
-            }
-            block_store(q, number, x + c * r + i);
-        }
-    }
-    BLOCK_SYNC();
-}
-
-/* Rows first .. first + r - 1 into shared memory, transposed; zeros where there is none. With a weight they
- * are normalised, and multiplied by it. */
+/* Rows first .. first + r - 1 into shared memory, transposed; zeros where there is none. With a weight each number is
+ * multiplied by it, and sums of squares of what it was are left in `squares`: BLOCK_LANES of each row, not before the
+ * block has come together once more. */
 BLOCK_FUNCTION void block_take_of(const int r, const block_source *s, int64_t first,
-                                  const float *weight, float *x, float *sums)
+                                  const float *weight, float *x, float *squares)
 {
     BLOCK_IS_SHARED(x);
-    BLOCK_IS_SHARED(sums);
-    const int n = (int)block_least(r, s->rows - first), columns = (int)s->columns;
+    BLOCK_IS_SHARED(squares);
+    enum { EACH = 2 }; /* columns of a thread that are under way */
+    const int n = (int)block_least(r, s->rows - first), columns = (int)s->columns,
+              size = BLOCK_SIZE, me = BLOCK_ME;
+    float *mine = squares + BLOCK_ROWS * BLOCK_LANES;
     const float *row[BLOCK_ROWS];
     float square[BLOCK_ROWS];
     BLOCK_UNROLL
@@ -315,53 +409,71 @@ BLOCK_FUNCTION void block_take_of(const int r, const block_source *s, int64_t fi
     }
     BLOCK_SYNC(); /* the last product was read */
     BLOCK_ROLLED
-    for (int c = (int)BLOCK_ME; c < columns; c += (int)BLOCK_SIZE) {
-        const float factor = weight ? weight[c] : 1;
-        float number[BLOCK_ROWS];
+    for (int c = me; c < columns; c += EACH * size) {
+        float factor[EACH], number[EACH][BLOCK_ROWS];
         BLOCK_UNROLL
-        for (int i = 0; i < r; i++) {
-            number[i] = i < n ? row[i][c] : 0;
+        for (int e = 0; e < EACH; e++) {
+            const int at = c + e * size < columns ? c + e * size : c;
+            factor[e] = weight ? weight[at] : 1;
+            BLOCK_UNROLL
+            for (int i = 0; i < r; i++) {
+                number[e][i] = i < n ? row[i][at] : 0;
+            }
         }
         BLOCK_UNROLL
-        for (int i = 0; i < r; i++) {
-            square[i] += number[i] * number[i];
-            number[i] *= factor;
-        }
-        BLOCK_UNROLL
-        for (int i = 0; i < r; i += 4) {
-            block_store(r < 4 ? r : 4, number + i, x + c * r + i);
+        for (int e = 0; e < EACH; e++) {
+            if (c + e * size >= columns) {
+                continue;
+            }
+            BLOCK_UNROLL
+            for (int i = 0; i < r; i++) {
+                square[i] += number[e][i] * number[e][i];
+                number[e][i] *= factor[e];
+            }
+            BLOCK_UNROLL
+            for (int i = 0; i < r; i += 4) {
+                block_store(r < 4 ? r : 4, number[e] + i, x + (c + e * size) * r + i);
+            }
         }
     }
     if (weight) {
         BLOCK_UNROLL
         for (int i = 0; i < r; i++) {
-            sums[i * (int)BLOCK_SIZE + (int)BLOCK_ME] = square[i];
+            mine[i * size + me] = square[i];
         }
-        block_normalise(r, columns, x, sums);
-        return;
     }
     BLOCK_SYNC();
+    BLOCK_ROLLED
+    for (int at = me; weight && at < r * BLOCK_LANES; at += size) {
+        const float *its = mine + at / BLOCK_LANES * size;
+        float sum = 0;
+        BLOCK_UNROLL_8
+        for (int thread = at % BLOCK_LANES; thread < size; thread += BLOCK_LANES) {
+            sum += its[thread];
+        }
+        squares[at] = sum;
+    }
 }
 
 #define BLOCK_TAKE(r)                                                                              \
     BLOCK_OUTLINE void block_take_##r(const block_source *s, int64_t first, const float *weight,   \
-                                      float *x, float *sums)                                       \
+                                      float *x, float *squares)                                    \
     {                                                                                              \
-        block_take_of(r, s, first, weight, x, sums);                                               \
+        block_take_of(r, s, first, weight, x, squares);                                            \
     }
 BLOCK_TAKE(1)
 BLOCK_TAKE(4)
 BLOCK_TAKE(8)
 
 BLOCK_OUTLINE void block_take(const block_source *s, int64_t first, int64_t r, const float *weight,
-                              float *x, float *sums)
+                              float *x, float *squares)
 {
     if (r == 8) {
-        block_take_8(s, first, weight, x, sums);
+        block_take_8(s, first, weight, x, squares);
     } else if (r == 4) {
-        block_take_4(s, first, weight, x, sums);
+        block_take_4(s, first, weight, x, squares);
     } else {
-        block_take_1(s, first, weight, x, sums);
+        block_take_1(s, first, weight, x, squares);
     }
 }
 
@@ -370,8 +482,8 @@ BLOCK_OUTLINE void block_take(const block_source *s, int64_t first, int64_t r, c
 /* How many threads share a group of adjacent elements of a sum over `count` parts. */
 BLOCK_FUNCTION int64_t block_split(int64_t groups, int64_t elements, int64_t count)
 {
-    const int64_t split = block_least(block_least(BLOCK_SIZE / groups, BLOCK_SUMS / elements),
-                                      count);
+    const int64_t split = block_least(
+        block_least(BLOCK_SIZE / (int)groups, BLOCK_ARENA / (int)elements), count);
     return split > 1 ? split : 1;
 }
 

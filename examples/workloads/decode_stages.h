@@ -17,8 +17,11 @@
     X(logits, PTO_CUBE)                                                                            \
     X(pick, PTO_VECTOR)
 
-/* Shared memory of the tasks of experts, behind the sums: experts of each row, whether any row has an expert, the
- * rows of a group, and shares. */
-enum { ROUTE_CHOICES = 4096, ROUTE_EXPERTS = 256 };
+/* Floats of shared memory for rows of x and sums of a product. A row, and one of the product, fit. */
+#define DECODE_ARENA 18432
+
+/* Shared memory of the tasks of experts: experts of each row, whether any row has an expert, the rows of a group, and
+ * shares of some rows. */
+enum { ROUTE_CHOICES = 4096, ROUTE_EXPERTS = 256, ROUTE_ROWS = 1024, ROUTE_SHARES = 2048 };
 
 #endif /* DECODE_STAGES_H */

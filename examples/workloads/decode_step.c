@@ -155,18 +155,6 @@ typedef struct rows_of_x {
     decode_cut pieces;
 } rows_of_x;
 
-/* Lets a task begin with another piece of x than the last one, for the same reason as begin_x1. The first piece is parameter
- * `first`, the others are those from `more` on; all are in t->pieces. Returns the first of its columns. */
-static pto_param turn_x(task *t, size_t first, size_t more, rows_of_x x, int64_t turn)
-{
-    for (int64_t i = 0; i < x.pieces.pieces; i++) {
-        const int64_t at = (i + turn) % x.pieces.pieces;
-        t->params[i ? more + (size_t)i - 1 : first].tensor =
-            &t->pieces[at ? more + (size_t)at - 1 : first];
-    }
-    return pto_scalar(turn % x.pieces.pieces * x.pieces.tile);
-}
-
 static void need_x(const decode *d, task *t, rows_of_x x, int64_t from, int64_t to)
 {
     for (int64_t i = from; i < to; i++) {
@@ -192,13 +180,12 @@ static void add_info(const decode *d, task *t)
 }
 
 /* The tasks of a stage that differ in a few parameters. */
-enum { PROJECT_OUT = 2, PROJECT_X = 4, PROJECT_WEIGHTS = 6, PROJECT_ANGLES, PROJECT_MORE = 11 };
+enum { PROJECT_OUT = 2, PROJECT_WEIGHTS = 5, PROJECT_ANGLES };
 
 typedef struct projection {
     task t;
-    int64_t layer, done; /* tasks */
-    int64_t weights;     /* of the next one */
-    rows_of_x x;
+    int64_t layer;
+    int64_t weights; /* of the next one */
 } projection;
 
 static void begin_projection(const decode *d, projection *p, int64_t pass, rows_of_x x)
@@ -207,14 +194,11 @@ static void begin_projection(const decode *d, projection *p, int64_t pass, rows_
     const decode_sizes *z = &d->model.sizes;
     task *t = &p->t;
     t->n = 0;
-    p->done = 0;
     p->weights = b->packed.layers[p->layer].heads;
-    p->x = x;
     need_x(d, t, x, 0, 1);
     add(t, pto_input(&b->image));
     add(t, pto_scalar(INT64_C(0)));
     add(t, pto_scalar(z->width << 16 | z->dim));
-    add(t, pto_scalar(INT64_C(0)));
     add(t, pto_scalar(b->packed.layers[p->layer].attention_norm));
     add(t, pto_scalar(INT64_C(0)));
     add(t, pto_scalar(INT64_C(0)));
@@ -234,13 +218,11 @@ static pto_status project(const decode *d, projection *p, int64_t n, bool turns,
         for (int64_t i = 0; i < b->cuts.heads.pieces; i++) {
             pto_tensor out;
             head_piece(d, to, h, i, &out);
-            params[PROJECT_X] = turn_x(&p->t, 0, PROJECT_MORE, p->x, p->done);
             params[PROJECT_OUT] = pages ? pto_inout(&out) : pto_output(&out);
             params[PROJECT_WEIGHTS] = pto_scalar(p->weights);
             params[PROJECT_ANGLES] = pto_scalar(turns ? b->packed.angles + i * b->cuts.heads.tile
                                                       : -1);
             PTO_TRY(submit(d, b->k.project, &p->t));
-            p->done++;
             p->weights += d->model.sizes.width * 2 * out.shape[2];
         }
     }
@@ -293,57 +275,58 @@ static pto_status attend(const decode *d, int64_t pass, int64_t layer, const dec
     return PTO_OK;
 }
 
-/* Tasks that add parts need all pieces of them. If there are many such tasks, one that does nothing needs them
- * instead, and those need that. */
-static pto_status need_parts(const decode *d, task *sum, int64_t sums, const decode_scratch *s,
-                             const pto_tensor *parts)
+/* Tasks that add parts need all of them. If that would be many edges, one that does nothing needs them instead, and
+ * those need that. */
+static pto_status need_parts(const decode *d, task *parts, int64_t tasks, const decode_scratch *s)
 {
     task join;
-    if (sums == 1) {
-        return need_items(sum, parts);
+    if (tasks == 1 || tasks * (int64_t)parts->n <= MOST_EDGES) {
+        return PTO_OK;
     }
     join.n = 0;
     add(&join, pto_output(&s->joined));
-    PTO_TRY(need_items(&join, parts));
-    add(sum, pto_input(&s->joined));
+    add_all(&join, parts);
+    parts->n = 0;
+    add(parts, pto_input(&s->joined));
     return submit(d, d->block->k.join, &join);
 }
 
-/* The pieces of x1, as mix writes them. */
-typedef struct rows_of_x1 {
-    int64_t n, turn;
-    pto_tensor piece[MOST_PIECES];
-} rows_of_x1;
-
-static void find_x1(const decode *d, const decode_scratch *s, rows_of_x1 *x1)
+/* x1 = x + the parts of the heads. The parts lie by head, then by row. */
+static pto_status mix(const decode *d, rows_of_x x, const decode_scratch *s)
 {
     const struct decode_block *b = d->block;
     const decode_sizes *z = &d->model.sizes;
-    x1->n = x1->turn = 0;
-    for (int64_t i = 0; i < b->rows.pieces; i++) {
-        const pto_tensor rows = piece_of(&s->x1, 0, b->rows, z->batch, i);
-        for (int64_t c = 0; c < b->columns.pieces; c++) {
-            x1->piece[x1->n++] = piece_of(&rows, 1, b->columns, z->width, c);
+    pto_tensor first, head, to;
+    task t, parts;
+    parts.n = 0;
+    PTO_TRY(decode_item(&s->heads, 0, &head));
+    first = piece_of(&head, 0, b->rows, z->batch, 0);
+    for (int64_t h = 0; h < z->heads; h++) {
+        for (int64_t i = 0; i < b->rows.pieces; i++) {
+            need(&parts, piece_of(&head, 0, b->rows, z->batch, i));
         }
+        head.offset += s->heads.strides[0];
     }
+    PTO_TRY(need_parts(d, &parts, b->mix.pieces, s));
+    for (int64_t i = 0; i < b->mix.pieces; i++) {
+        to = piece_of(&s->x1, 1, b->mix, z->width, i);
+        t.n = 0;
+        need_x(d, &t, x, 0, 1);
+        add(&t, pto_nodep(pto_input(&first)));
+        add(&t, pto_output(&to));
+        add(&t, pto_scalar(z->heads));
+        add(&t, pto_scalar(s->heads.strides[0]));
+        add(&t, pto_scalar(i * b->mix.tile));
+        add_all(&t, &parts);
+        PTO_TRY(submit(d, b->k.mix, &t));
+    }
+    return PTO_OK;
 }
 
-/* Every task needs all pieces. They begin with different ones, so that a GPU does not find them all in the list of one
- * producer. Returns where the first one begins. */
-static int64_t begin_x1(task *t, const rows_of_x1 *x1)
+/* x1, as mix writes it. */
+static rows_of_x find_x1(const decode *d, const decode_scratch *s)
 {
-    const pto_tensor *first = &x1->piece[x1->turn];
-    t->n = 0;
-    add(t, pto_input(first));
-    return first->offset - x1->piece[0].offset;
-}
-
-static void need_other_x1(task *t, rows_of_x1 *x1)
-{
-    for (int64_t i = 1; i < x1->n; i++) {
-        add(t, pto_input(&x1->piece[(x1->turn + i) % x1->n]));
-    }
-    x1->turn = (x1->turn + 1) % x1->n;
+    return (rows_of_x){&s->x1, d->block->mix};
 }
 
 /* x2 = x1 + the feed-forward block. */
@@ -353,31 +336,34 @@ static pto_status feed_forward(const decode *d, int64_t l, const decode_scratch 
     const decode_sizes *z = &d->model.sizes;
     const decode_packed_layer *layer = &b->packed.layers[l];
     const decode_cut cut = b->cuts.feed;
+    const rows_of_x x1 = find_x1(d, s);
     pto_tensor first, part;
     task t, parts;
-    rows_of_x1 x1;
-    find_x1(d, s, &x1);
     PTO_TRY(decode_item(&s->parts[0], 0, &first));
+    t.n = 0;
+    need_x(d, &t, x1, 0, 1);
+    add(&t, pto_input(&b->image));
+    add(&t, pto_output(&part));
+    add(&t, pto_scalar(layer->ffn_norm));
+    const size_t weights = t.n;
+    add(&t, pto_scalar(INT64_C(0)));
+    add(&t, pto_scalar(INT64_C(0)));
+    need_x(d, &t, x1, 1, x1.pieces.pieces);
     part = first;
     for (int64_t i = 0; i < cut.pieces; i++) {
-        part.offset = first.offset + i * s->parts[0].strides[0];
-        const int64_t begin = begin_x1(&t, &x1);
-        add(&t, pto_input(&b->image));
-        add(&t, pto_output(&part));
-        add(&t, pto_scalar(layer->ffn_norm));
-        add(&t, pto_scalar(layer->feed + 3 * z->width * i * cut.tile));
-        add(&t, pto_scalar(decode_cut_columns(cut, z->hidden, i)));
-        add(&t, pto_scalar(begin));
-        need_other_x1(&t, &x1);
+        t.params[weights] = pto_scalar(layer->feed + 3 * z->width * i * cut.tile);
+        t.params[weights + 1] = pto_scalar(decode_cut_columns(cut, z->hidden, i));
         PTO_TRY(submit(d, b->k.feed, &t));
+        part.offset += s->parts[0].strides[0];
     }
     parts.n = 0;
-    PTO_TRY(need_parts(d, &parts, b->sum.pieces, s, &s->parts[0]));
+    PTO_TRY(need_items(&parts, &s->parts[0]));
+    PTO_TRY(need_parts(d, &parts, b->sum.pieces, s));
     for (int64_t i = 0; i < b->sum.pieces; i++) {
         const pto_tensor to = piece_of(&s->x2, 1, b->sum, z->width, i);
-        x1.turn = 0;
-        (void)begin_x1(&t, &x1);
-        add(&t, pto_input(&first));
+        t.n = 0;
+        need_x(d, &t, x1, 0, 1);
+        add(&t, pto_nodep(pto_input(&first)));
         add(&t, pto_output(&to));
         add(&t, pto_scalar(i * b->sum.tile));
         add(&t, pto_scalar(cut.pieces));
@@ -395,10 +381,9 @@ static pto_status experts(const decode *d, int64_t pass, int64_t l, int64_t moe,
     const decode_sizes *z = &d->model.sizes;
     const decode_packed_layer *layer = &b->packed.layers[l];
     const decode_cut cut = b->cuts.expert;
+    const rows_of_x x1 = find_x1(d, s);
     pto_tensor first, part, choice;
     task t, parts;
-    rows_of_x1 x1;
-    find_x1(d, s, &x1);
     PTO_TRY(decode_item(&b->t_routes, pass, &choice));
     PTO_TRY(decode_item(&choice, moe, &choice));
     PTO_TRY(decode_item(&s->parts[1], 0, &first));
@@ -406,7 +391,8 @@ static pto_status experts(const decode *d, int64_t pass, int64_t l, int64_t moe,
     for (int64_t g = 0; g < b->groups; g++) {
         for (int64_t i = 0; i < cut.pieces; i++) {
             const bool stores = g == 0 && i == 0;
-            const int64_t begin = begin_x1(&t, &x1);
+            t.n = 0;
+            need_x(d, &t, x1, 0, 1);
             add(&t, pto_input(&b->image));
             add(&t, pto_output(&part));
             add(&t, pto_scalar(layer->ffn_norm));
@@ -417,23 +403,24 @@ static pto_status experts(const decode *d, int64_t pass, int64_t l, int64_t moe,
             add(&t, pto_scalar(g));
             add_info(d, &t);
             add(&t, pto_scalar(pass));
-            add(&t, pto_scalar(begin * 2 + stores));
+            add(&t, pto_scalar((int64_t)stores));
             if (stores) {
                 add(&t, pto_nodep(pto_output(&choice)));
                 add(&t, pto_output(&s->shares));
             }
-            need_other_x1(&t, &x1);
+            need_x(d, &t, x1, 1, x1.pieces.pieces);
             PTO_TRY(submit(d, b->k.feed_expert, &t));
             part.offset += s->parts[1].strides[0]; /* the parts of the next group follow */
         }
     }
     parts.n = 0;
-    PTO_TRY(need_parts(d, &parts, b->expert_sum.pieces, s, &s->parts[1]));
+    PTO_TRY(need_items(&parts, &s->parts[1]));
+    PTO_TRY(need_parts(d, &parts, b->expert_sum.pieces, s));
     for (int64_t i = 0; i < b->expert_sum.pieces; i++) {
         const pto_tensor to = piece_of(&s->x2, 1, b->expert_sum, z->width, i);
-        x1.turn = 0;
-        (void)begin_x1(&t, &x1);
-        add(&t, pto_input(&first));
+        t.n = 0;
+        need_x(d, &t, x1, 0, 1);
+        add(&t, pto_nodep(pto_input(&first)));
         add(&t, pto_output(&to));
         add(&t, pto_nodep(pto_input(&choice))); /* by the task that has written shares */
         add(&t, pto_input(&s->shares));
@@ -442,37 +429,6 @@ static pto_status experts(const decode *d, int64_t pass, int64_t l, int64_t moe,
         add(&t, pto_scalar(z->experts));
         add_all(&t, &parts);
         PTO_TRY(submit(d, b->k.sum_experts, &t));
-    }
-    return PTO_OK;
-}
-
-/* x1 = x + the parts of the heads. The parts lie by head, then by row. */
-static pto_status mix(const decode *d, rows_of_x x, const decode_scratch *s)
-{
-    const struct decode_block *b = d->block;
-    const decode_sizes *z = &d->model.sizes;
-    pto_tensor first;
-    PTO_TRY(decode_item(&s->heads, 0, &first));
-    for (int64_t i = 0; i < b->rows.pieces; i++) {
-        const pto_tensor rows = piece_of(&s->x1, 0, b->rows, z->batch, i);
-        for (int64_t c = 0; c < b->columns.pieces; c++) {
-            const pto_tensor to = piece_of(&rows, 1, b->columns, z->width, c);
-            pto_tensor part = piece_of(&first, 0, b->rows, z->batch, i);
-            task t;
-            t.n = 0;
-            need_x(d, &t, x, 0, 1);
-            need(&t, part);
-            add(&t, pto_output(&to));
-            add(&t, pto_scalar(z->heads));
-            add(&t, pto_scalar(s->heads.strides[0]));
-            add(&t, pto_scalar(i * b->rows.tile));
-            add(&t, pto_scalar(c * b->columns.tile));
-            for (int64_t h = 1; h < z->heads; h++) {
-                part.offset += s->heads.strides[0];
-                need(&t, part);
-            }
-            PTO_TRY(submit(d, b->k.mix, &t));
-        }
     }
     return PTO_OK;
 }
@@ -522,14 +478,12 @@ static pto_status sample(const decode *d, int64_t step, rows_of_x x)
     const size_t weights = t.n;
     add(&t, pto_scalar(INT64_C(0)));
     add(&t, pto_scalar(INT64_C(0)));
-    add(&t, pto_scalar(INT64_C(0)));
     need_x(d, &t, x, 1, x.pieces.pieces);
     for (int64_t i = 0; i < cut.pieces; i++) {
         out = piece_of(&logits, 1, cut, z->vocabulary, i);
         best.offset = first.offset + i * b->best[0].strides[0];
         t.params[weights] = pto_scalar(b->packed.head + i * cut.tile * z->width);
         t.params[weights + 1] = pto_scalar(i * cut.tile);
-        t.params[weights + 2] = turn_x(&t, 0, weights + 3, x, i);
         PTO_TRY(submit(d, b->k.logits, &t));
         if (i > 0) {
             need(&pick, best);

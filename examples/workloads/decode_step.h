@@ -7,7 +7,10 @@
 #include "decode_pack.h"
 #include "decode_stages.h"
 
-enum { MOST_PIECES = 256 }; /* of a stage */
+enum {
+    MOST_PIECES = 256, /* of a stage */
+    MOST_EDGES = 256   /* between two stages, where one task could stand between them */
+};
 
 typedef struct decode_stages {
 #define KERNEL(name, type) pto_kernel name;
@@ -41,14 +44,13 @@ enum {
 
 struct decode_block {
     decode_stages k;
-    int64_t passes, groups;     /* groups of rows that have an expert in common */
-    decode_cuts cuts;           /* of the weights */
-    decode_cut rows;            /* of a task of attention */
-    decode_cut columns;         /* of a task of mix, which has the rows of one of attention */
-    decode_cut sum, expert_sum; /* of the width */
-    int32_t *feed_tokens;       /* [longest prompt, batch]; -1: none yet */
-    int32_t *info;              /* [batch, 1 + table_width]: see decode_block.h */
-    int32_t *routes;            /* [passes, moe layers, batch, chosen] */
+    int64_t passes, groups;          /* groups of rows that have an expert in common */
+    decode_cuts cuts;                /* of the weights */
+    decode_cut rows;                 /* of a task of attention */
+    decode_cut mix, sum, expert_sum; /* of the width */
+    int32_t *feed_tokens;            /* [longest prompt, batch]; -1: none yet */
+    int32_t *info;                   /* [batch, 1 + table_width]: see decode_block.h */
+    int32_t *routes;                 /* [passes, moe layers, batch, chosen] */
     decode_packed packed;
     float *floats; /* scratch memory */
     int32_t *integers;

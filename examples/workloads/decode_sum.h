@@ -12,7 +12,7 @@ BLOCK_FUNCTION void block_add_shares(const int q, int all, int split, int column
 {
     BLOCK_SYNC();
     BLOCK_ROLLED
-    for (int at = (int)BLOCK_ME * q; at < all; at += (int)BLOCK_SIZE * q) {
+    for (int at = BLOCK_ME * q; at < all; at += BLOCK_SIZE * q) {
         float sum[4];
         block_load(q, sums + at, sum);
         BLOCK_UNROLL_8
@@ -45,13 +45,21 @@ typedef struct block_parts {
 BLOCK_FUNCTION void block_add_slices(const int q, const block_parts *p, const float *part,
                                      int first, int split, float *sum)
 {
-    BLOCK_UNROLL_8
-    for (int s = first; s < p->slices; s += split) {
-        float more[4];
-        block_load(q, part + s * p->slice, more);
+    enum { AHEAD = 8 }; /* loads under way, also if there are fewer left */
+    BLOCK_ROLLED
+    for (int s = first; s < p->slices; s += AHEAD * split) {
+        float more[AHEAD][4];
         BLOCK_UNROLL
-        for (int j = 0; j < q; j++) {
-            sum[j] += more[j];
+        for (int k = 0; k < AHEAD; k++) {
+            const int at = s + k * split;
+            block_load(q, part + (at < p->slices ? at : s) * p->slice, more[k]);
+        }
+        BLOCK_UNROLL
+        for (int k = 0; k < AHEAD; k++) {
+            BLOCK_UNROLL
+            for (int j = 0; j < q && s + k * split < p->slices; j++) {
+                sum[j] += more[k][j];
+            }
         }
     }
 }
@@ -62,7 +70,7 @@ BLOCK_FUNCTION void block_add_parts(const int q, const block_parts *p)
     const int all = p->rows * p->columns, groups = all / q,
               split = (int)block_split(groups, all, p->slices);
     BLOCK_ROLLED
-    for (int unit = (int)BLOCK_ME; unit < groups * split; unit += (int)BLOCK_SIZE) {
+    for (int unit = BLOCK_ME; unit < groups * split; unit += BLOCK_SIZE) {
         const int at = unit % groups * q, first = unit / groups, i = at / p->columns,
                   c = at % p->columns;
         const int64_t place = i * p->row + c;
@@ -137,11 +145,11 @@ BLOCK_KERNEL(sum_experts)
     const int64_t start = INTEGER(5), rows = SHAPE(2, 0), row = SHAPE(1, 1), slices = INTEGER(6),
                   experts = INTEGER(7), chosen = SHAPE(3, 1);
     const int32_t *choice = ARG(int32_t, 3);
-    int32_t *used = (int32_t *)(void *)(BLOCK_SHARED + BLOCK_SUMS),
+    int32_t *used = (int32_t *)(void *)(BLOCK_SHARED + BLOCK_ARENA),
             *group_of = used + ROUTE_EXPERTS;
     block_find_experts(choice, rows * chosen, experts, used);
     BLOCK_ROLLED
-    for (int e = (int)BLOCK_ME; e < (int)experts; e += (int)BLOCK_SIZE) { /* the group of each */
+    for (int e = BLOCK_ME; e < (int)experts; e += BLOCK_SIZE) { /* the group of each */
         int32_t before = 0;
         BLOCK_ROLLED
         for (int other = 0; other < e; other++) {

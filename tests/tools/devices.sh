@@ -95,6 +95,20 @@ for name in vector bgemm cholesky stencil attention decode; do
     *) say "$name in place gpu: status $status: $object" ;;
     esac
 done
+# Sizes that only just fit into the memory of a block, or are cut further: keys that are taken in parts, wide pieces,
+# many experts, pages and heads of odd sizes.
+for sizes in "--prompt 2500 --page 4096 --width 32 --dim 8 --hidden 32 --vocabulary 64 --tokens 2 --compare 1" \
+    "--hidden 60000 --vocabulary 50000 --blocks 2 --moe-every 0 --tokens 2 --batch 2 --compare 1" \
+    "--experts 64 --chosen 4 --batch 64 --tokens 2" \
+    "--page 3 --dim 6 --heads 4 --kv-heads 2 --width 40 --batch 9"; do
+    # shellcheck disable=SC2086 # words
+    object=$(timeout 200 "$pto" run decode --device sim:0 --place gpu --small --no-profile --json $sizes 2>&1)
+    status=$?
+    case $status:$object in
+    0:*'"right":true'*) count=$((count + 1)) ;;
+    *) say "decode $sizes in place gpu: status $status: $object" ;;
+    esac
+done
 # A trace says on which device an argument is, in every form.
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
