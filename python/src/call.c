@@ -487,7 +487,7 @@ static pto_status fail_with_exception(const Job *job, pto_task task)
     PyObject *text = text_for(core, orchestrates, error, NULL);
     const char *a = name ? PyUnicode_AsUTF8AndSize(name, NULL) : "exception";
     const char *b = text ? PyUnicode_AsUTF8AndSize(text, NULL) : "?";
-    const pto_status s = pto_fail(PTO_KERNEL_FAILED, "%.60s: %.180s", a, b);
+    const pto_status s = pto_fail(PTO_KERNEL_FAILED, "%.60s%s%.180s", a, *b ? ": " : "", b);
     Py_XDECREF(name);
     Py_XDECREF(text);
     Py_DECREF(error);
