@@ -244,6 +244,7 @@ typedef struct Kernel {
     char *name;
     PyObject *text;     /* the name as a string, for tasks */
     PyObject *callable; /* of a Python function; keeps a library loaded else */
+    PyObject *spare;    /* its arguments, a tuple for the next call; NULL: none. call.c */
     void (*address)(void);
     char *declaration; /* for pto_kernel_declare; NULL: none */
     char result;       /* of a prototype: 'v' void, 'i' int, 0 is success */
@@ -414,6 +415,7 @@ struct Job {
     Core *core;
     Kernel *kernel; /* NULL: none. Borrowed until the job is held */
     bool held;      /* the task was not complete when submit returned: the job has references */
+    bool managed;   /* some slot is; set for Python kernels */
     pto_task task;  /* 0: of no use to poisoned_keep */
     uint64_t order; /* of a Python kernel: tasks submitted before it */
     uint32_t count; /* slots in use: all their fields are set */
@@ -520,6 +522,13 @@ bool numpy_size(PyObject *descr, const char *who, int64_t *bytes);
 PyObject *numpy_make(const Dtype *dtype, PyObject *descr, int ndim, const int64_t *shape,
                      const int64_t *strides, void *data, bool writable, PyObject *base);
 void *numpy_data(PyObject *array);
+
+/* An array of this type lets go of memory that is not its own; false: something else may still use it. */
+bool numpy_put_away(PyObject *array, const Dtype *dtype);
+
+/* Such an array gets other memory; false: it is not as numpy_make would make it. Both take any object. */
+bool numpy_use_again(PyObject *array, const Dtype *dtype, int ndim, const int64_t *shape,
+                     const int64_t *strides, void *data, bool writable, PyObject *base);
 
 /* ---- Errors: error.c ---- */
 

@@ -7,7 +7,7 @@
  * Arguments become arrays, or memoryviews if NumPy is not loaded. Their base keeps the memory alive: the
  * array that was submitted, or, for managed memory, the Heap of the runtime. So a view that a kernel
  * keeps never points to unmapped memory. Managed memory is reused, though, so a kernel that keeps such a
- * view fails.
+ * view fails. An array that nobody has kept serves the next call of its kernel.
  */
 #include <pthread.h>
 #include <string.h>
@@ -294,17 +294,71 @@ static PyObject *make_array(const pto_arg *arg, const Slot *slot, PyObject *base
     return view_make(slot->dtype, arg->ndim, arg->shape, arg->strides, arg->data, writable, base);
 }
 
+static bool use_again(PyObject *array, const pto_arg *arg, const Slot *slot, PyObject *base)
+{
+    return array && numpy_use_again(array, slot->dtype, arg->ndim, arg->shape, arg->strides,
+                                    arg->data, slot->kind != 'i', base);
+}
+
+/* The tuple of the last call of this kernel, or a new one. Nobody is to find it with gc.get_objects: that would look
+ * like a kept argument. */
+static PyObject *take_tuple(const Job *job)
+{
+    PyObject *values = job->kernel->spare;
+    job->kernel->spare = NULL;
+    if (!values || PyTuple_Size(values) != job->count) {
+        Py_XDECREF(values);
+        values = PyTuple_New(job->count);
+        if (values && job->count) {
+            PyObject_GC_UnTrack(values);
+        }
+    }
+    return values;
+}
+
+/* Keeps the tuple for the next call, with the arrays that can be used again, and without all else. */
+static void keep_tuple(const Job *job, PyObject *values)
+{
+    for (uint32_t i = 0; i < job->count; i++) {
+        if (!numpy_put_away(PyTuple_GetItem(values, i), job->slots[i].dtype)) {
+            (void)PyTuple_SetItem(values, i, Py_NewRef(Py_None));
+        }
+    }
+    if (job->kernel->spare) { /* of a call on another thread */
+        Py_DECREF(values);
+    } else {
+        job->kernel->spare = values;
+    }
+}
+
+static void drop_tuple(const Job *job, PyObject *values, bool good)
+{
+    if (good && job->count && Py_REFCNT(values) == 1) {
+        keep_tuple(job, values);
+        return;
+    }
+    if (job->count && Py_REFCNT(values) > 1 &&
+        !PyObject_GC_IsTracked(values)) { /* C code keeps it */
+        PyObject_GC_Track(values);
+    }
+    Py_DECREF(values);
+}
+
 /* A tuple of all arguments; NULL with an exception. */
-static PyObject *make_values(const pto_call *call, Job *job)
+static PyObject *make_values(const pto_call *call, const Job *job)
 {
     uint32_t tensor = 0;
-    PyObject *values = PyTuple_New(job->count);
+    PyObject *values = take_tuple(job);
     for (uint32_t i = 0; values && i < job->count; i++) {
         const Slot *slot = &job->slots[i];
         PyObject *value = slot->object;
         if (slot->kind != 's') {
+            const pto_arg *arg = &call->args[tensor++];
             PyObject *base = slot->managed ? job->core->heap : slot->object;
-            value = base ? make_array(&call->args[tensor++], slot, base) : NULL;
+            if (base && use_again(PyTuple_GetItem(values, i), arg, slot, base)) {
+                continue;
+            }
+            value = base ? make_array(arg, slot, base) : NULL;
         } else {
             Py_INCREF(value);
         }
@@ -315,18 +369,13 @@ static PyObject *make_values(const pto_call *call, Job *job)
     return values;
 }
 
-static bool is_managed_array(const Job *job, uint32_t i)
-{
-    return job->slots[i].kind != 's' && job->slots[i].managed;
-}
-
 /* A part of a memoryview refers to what the memoryview was made of, and not to the memoryview. So that stands in
  * for it. The tuple is ours alone, or else what has it keeps all arguments. */
 static void strip_memoryviews(const Job *job, PyObject *values)
 {
     for (uint32_t i = 0; i < job->count && Py_REFCNT(values) == 1; i++) {
-        PyObject *value = PyTuple_GetItem(values, i);
-        if (is_managed_array(job, i) && PyMemoryView_Check(value)) {
+        PyObject *value = job->slots[i].managed ? PyTuple_GetItem(values, i) : NULL;
+        if (value && PyMemoryView_Check(value)) {
             PyObject *view = PyObject_GetAttrString(value, "obj");
             if (!view || PyTuple_SetItem(values, i, view) < 0) {
                 PyErr_Clear();
@@ -338,7 +387,7 @@ static void strip_memoryviews(const Job *job, PyObject *values)
 static int64_t find_referred(const Job *job, PyObject *values)
 {
     for (uint32_t i = 0; i < job->count; i++) {
-        if (is_managed_array(job, i) &&
+        if (job->slots[i].managed &&
             (Py_REFCNT(PyTuple_GetItem(values, i)) > 1 || Py_REFCNT(values) > 1)) {
             return i;
         }
@@ -438,7 +487,7 @@ static pto_status fail_with_exception(const Job *job, pto_task task)
     PyObject *text = text_for(core, orchestrates, error, NULL);
     const char *a = name ? PyUnicode_AsUTF8AndSize(name, NULL) : "exception";
     const char *b = text ? PyUnicode_AsUTF8AndSize(text, NULL) : "?";
-    const pto_status s = pto_fail(PTO_KERNEL_FAILED, "%.60s: %.180s", a, b);
+    const pto_status s = pto_fail(PTO_KERNEL_FAILED, "%.60s%s%.180s", a, *b ? ": " : "", b);
     Py_XDECREF(name);
     Py_XDECREF(text);
     Py_DECREF(error);
@@ -498,7 +547,7 @@ static pto_status run(Job *job, pto_task task, PyObject *values)
         return fail_with_exception(job, task);
     }
     Py_DECREF(result);
-    const int64_t kept = find_kept(job, values);
+    const int64_t kept = job->managed ? find_kept(job, values) : -1;
     if (kept >= 0) {
         PyErr_Format(
             PyExc_RuntimeError,
@@ -518,17 +567,13 @@ pto_status call_python(const pto_call *call)
     const Gil gil = take_gil(core, &has_turn);
     const unsigned before = forks;
     PyObject *values = make_values(call, job);
-    if (values) { /* nobody is to find it with gc.get_objects: that would look like a kept argument */
-        PyObject_GC_UnTrack(values);
-    }
     const pto_status s = run(job, call->task, values);
     if (forks != before) {
         end_child();
     }
-    if (values && Py_REFCNT(values) > 1 && !PyObject_GC_IsTracked(values)) { /* C code keeps it */
-        PyObject_GC_Track(values);
+    if (values) {
+        drop_tuple(job, values, s == PTO_OK);
     }
-    Py_XDECREF(values);
     drop_gil(gil, has_turn);
     return s;
 }

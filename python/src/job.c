@@ -31,6 +31,7 @@ Job *job_new(Core *core, Kernel *kernel, Py_ssize_t most)
     job->core = core;
     job->kernel = kernel;
     job->held = false;
+    job->managed = false;
     job->task = 0;
     job->count = 0;
     return job;

@@ -72,6 +72,7 @@ PyObject *kernel_new(PyObject *module, PyObject *args, PyObject *kwargs)
     k->variadic = variadic;
     k->stream = stream;
     k->variants = NULL;
+    k->spare = NULL;
     k->registered = false;
     k->count = (uint16_t)count;
     k->least = (uint16_t)(least < 0 ? count : least);
@@ -111,6 +112,7 @@ static void kernel_dealloc(PyObject *self)
     (void)kernel_clear(self);
     PyMem_Free(k->name);
     Py_XDECREF(k->text);
+    Py_XDECREF(k->spare);
     PyMem_Free(k->declaration);
     PyMem_Free(k->parameters);
     PyObject_GC_Del(self);

@@ -21,7 +21,9 @@ enum {
     API_SET_BASE = 282
 };
 
+#define ARRAY_DENSE 0x3 /* in the order of C, of Fortran: they follow from shape and strides */
 #define ARRAY_OWNS_DATA 0x4
+#define ARRAY_ALIGNED 0x100
 #define ARRAY_WRITABLE 0x400
 #define NUMBERS 24 /* of types, from 0 on */
 
@@ -33,6 +35,7 @@ typedef struct ArrayLayout {
     PyObject *base;
     PyObject *descr;
     int flags;
+    PyObject *weak; /* list of weak references; NULL: none */
 } ArrayLayout;
 
 typedef struct DescrLayout {
@@ -78,16 +81,19 @@ static bool is_as_expected(PyObject *modules)
     PyObject *module = PyDict_GetItemString(modules, "numpy");
     PyObject *whole = module ? PyObject_CallMethod(module, "zeros", "((ii)s)", 2, 3, "f4") : NULL;
     PyObject *part = whole ? PyObject_CallMethod(whole, "diagonal", NULL) : NULL;
+    PyObject *weak = part ? PyWeakref_NewRef(part, NULL) : NULL;
     bool good = false;
-    if (part && Py_TYPE(part) == numpy.array && Py_TYPE(whole) == numpy.array) {
+    if (weak && Py_TYPE(part) == numpy.array && Py_TYPE(whole) == numpy.array) {
         const ArrayLayout *a = (const ArrayLayout *)(void *)whole;
         const ArrayLayout *b = (const ArrayLayout *)(void *)part;
         const DescrLayout *d = (const DescrLayout *)(void *)a->descr;
         good = a->ndim == 2 && a->shape[0] == 2 && a->shape[1] == 3 && a->strides[0] == 12 &&
                a->strides[1] == 4 && (a->flags & ARRAY_WRITABLE) && d->number == 11 &&
                d->byte_order == '=' && b->ndim == 1 && b->shape[0] == 2 && b->strides[0] == 16 &&
-               b->data == a->data && !(b->flags & ARRAY_OWNS_DATA) && b->base == whole;
+               b->data == a->data && !(b->flags & ARRAY_OWNS_DATA) && b->base == whole &&
+               (b->flags & ARRAY_ALIGNED) && !a->weak && b->weak == weak;
     }
+    Py_XDECREF(weak);
     Py_XDECREF(part);
     Py_XDECREF(whole);
     PyErr_Clear();
@@ -334,4 +340,49 @@ PyObject *numpy_make(const Dtype *dtype, PyObject *descr, int ndim, const int64_
         }
     }
     return array;
+}
+
+/* ---- Arrays that are used again ----
+ *
+ * To make an array and to free it takes longer than all else that one task needs. So the array of one call of a kernel
+ * serves the next one, if nobody else has it: it lets go of its memory, and gets other memory. All else about it stays,
+ * so it must be as a new one would be.
+ */
+
+static inline bool has_dtype(const ArrayLayout *a, const Dtype *dtype)
+{
+    return dtype && dtype->numpy >= 0 && a->descr == numpy.descr[(int)dtype->numpy];
+}
+
+bool numpy_put_away(PyObject *array, const Dtype *dtype)
+{
+    ArrayLayout *a = (ArrayLayout *)(void *)array;
+    if (Py_TYPE(array) != numpy.array || Py_REFCNT(array) != 1 || a->weak ||
+        (a->flags & ARRAY_OWNS_DATA) || !has_dtype(a, dtype)) {
+        return false;
+    }
+    PyObject *base = a->base;
+    a->base = NULL;
+    Py_XDECREF(base);
+    return true;
+}
+
+bool numpy_use_again(PyObject *array, const Dtype *dtype, int ndim, const int64_t *shape,
+                     const int64_t *strides, void *data, bool writable, PyObject *base)
+{
+    ArrayLayout *a = (ArrayLayout *)(void *)array;
+    const int flags = ARRAY_ALIGNED | (writable ? ARRAY_WRITABLE : 0);
+    if (Py_TYPE(array) != numpy.array || a->ndim != ndim || !has_dtype(a, dtype) ||
+        (a->flags & ~ARRAY_DENSE) != flags || !data || !strides ||
+        (uintptr_t)data % dtype->bytes != 0) {
+        return false;
+    }
+    for (int i = 0; i < ndim; i++) {
+        if (a->shape[i] != shape[i] || a->strides[i] != strides[i] * dtype->bytes) {
+            return false;
+        }
+    }
+    a->data = data;
+    Py_INCREF(base); /* stolen */
+    return numpy.set_base(array, base) == 0 || (PyErr_Clear(), false);
 }

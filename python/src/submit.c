@@ -184,6 +184,7 @@ static bool read_arguments(Request *q, const Kernel *k, PyObject *const *args, P
                        .managed = a->tensor->owner != 0,
                        .borrowed = !a->keep_is_new};
         job->count++;
+        job->managed |= slot->managed;
         if (a->descr) {
             slot_hold(slot); /* at once: the program may give an array another dtype */
         }

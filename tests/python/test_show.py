@@ -234,6 +234,17 @@ def test_strange_exceptions(rt):
         assert rt.stats()["failed"] > 0
 
 
+def test_an_exception_without_a_text(rt):
+    @pto.kernel
+    def check(x: pto.In[np.ndarray]):
+        raise MemoryError
+
+    rt.submit(check, np.zeros(3))
+    with pytest.raises(pto.Error, match=r"KERNEL_FAILED: MemoryError \["):
+        rt.wait()
+    rt.clear_error()
+
+
 def test_many_failures(rt):
     @pto.kernel
     def fail(a: pto.Out[np.ndarray], n):
