@@ -170,26 +170,58 @@ PTOI_INLINE void ptoi_grid_pass_on_one(const ptoi_grid *g, ptoi_grid_worker *w, 
     }
 }
 
-/* Links of tasks whose slots are next to each other, as those of tasks that were submitted together: each lane has
- * one of them. So a list of such tasks is read at once, and not one link after the other. */
-typedef struct ptoi_grid_links {
-    uint32_t group; /* slots from group * lanes on; PTOI_NONE: nothing was read yet */
-    ptoi_wait mine;
-} ptoi_grid_links;
+/* Tasks whose slots are next to each other, as those of tasks that were submitted together: each lane has
+ * one of them. So a list of such tasks is read at once, and not one task after the other. */
+typedef struct ptoi_grid_group {
+    uint32_t number; /* slots from number * lanes on */
+    ptoi_wait wait;
+    ptoi_grid_slot slot;
+} ptoi_grid_group;
 
-/* The link of a task in a closed list. All lanes. Links of tasks that are in other lists may change while they are
- * read; nobody looks at these. */
-PTOI_INLINE ptoi_wait ptoi_grid_link(const ptoi_view *view, ptoi_grid_links *links, uint32_t index)
+/* The group of a task in a closed list. All lanes. Tasks that are not in that list may change while they are read; nobody
+ * looks at these. */
+PTOI_INLINE ptoi_grid_group ptoi_grid_read_group(const ptoi_view *view, uint32_t index)
 {
-    const uint32_t group = index / PTOI_GRID_LANES, at = group * PTOI_GRID_LANES + PTOI_GRID_LANE;
-    if (group != links->group) {
-        links->group = group;
-        links->mine = view->waits[at < view->n_slots ? at : index];
+    const uint32_t number = index / PTOI_GRID_LANES, at = number * PTOI_GRID_LANES + PTOI_GRID_LANE;
+    const uint32_t mine = at < view->n_slots ? at : index;
+    const ptoi_grid_group group = {number, view->waits[mine], ptoi_grid_own_slot(&view->slots[mine])};
+    return group;
+}
+
+/* What a lane has of a closed list. */
+typedef struct ptoi_grid_member {
+    uint32_t index, cursor; /* PTOI_NONE: this lane has none */
+    ptoi_grid_slot slot;
+} ptoi_grid_member;
+
+/* Takes as many tasks from a closed list as there are lanes, and gives each lane one of them: lower lanes have older
+ * tasks. All lanes. */
+PTOI_INLINE ptoi_grid_member ptoi_grid_take_members(const ptoi_view *view, ptoi_grid_group *group,
+                                                    uint32_t *list)
+{
+    const uint32_t number = *list / PTOI_GRID_LANES;
+    ptoi_grid_member mine = {PTOI_NONE, 0, {0, 0, 0, 0, 0, 0}};
+    uint32_t members = 0;
+    bool near = true; /* all of them are in one group */
+    PTOI_GRID_ROLLED
+    for (uint32_t n = 0; n < PTOI_GRID_LANES && *list < view->n_slots; n++) {
+        if (*list / PTOI_GRID_LANES != group->number) {
+            *group = ptoi_grid_read_group(view, *list);
+            near = near && group->number == number;
+        }
+        mine.index = PTOI_GRID_LANES - 1 - n == PTOI_GRID_LANE ? *list : mine.index;
+        members |= 1u << *list % PTOI_GRID_LANES;
+        *list = PTOI_GRID_OF(group->wait.next, *list % PTOI_GRID_LANES);
     }
-    ptoi_wait link;
-    link.next = PTOI_GRID_OF(links->mine.next, index % PTOI_GRID_LANES);
-    link.cursor = PTOI_GRID_OF(links->mine.cursor, index % PTOI_GRID_LANES);
-    return link;
+    if (near) { /* each lane has read its own */
+        mine.index = members >> PTOI_GRID_LANE & 1 ? number * PTOI_GRID_LANES + PTOI_GRID_LANE : PTOI_NONE;
+        mine.cursor = group->wait.cursor;
+        mine.slot = group->slot;
+    } else if (mine.index != PTOI_NONE) { /* for all at once: in the loop one would wait for the other */
+        mine.cursor = view->waits[mine.index].cursor;
+        mine.slot = ptoi_grid_own_slot(&view->slots[mine.index]);
+    }
+    return mine;
 }
 
 /* Resolves the tasks of a closed list. One that can run is the worker's next one, if it can run it. All lanes: the
@@ -199,7 +231,7 @@ PTOI_INLINE void ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint
 {
     const ptoi_view *view = &g->view;
     uint32_t next = PTOI_NONE;
-    if (PTOI_GRID_LANES == 1) { /* several lanes look at many at once, and keep the oldest */
+    if (PTOI_GRID_LANES == 1) { /* several lanes look at many at once */
         closed = ptoi_step_oldest_first(view, closed);
     }
     uint32_t list = PTOI_GRID_FIRST(closed);
@@ -207,44 +239,36 @@ PTOI_INLINE void ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint
     if (list >= view->n_slots) {
         return;
     }
+    ptoi_grid_group group = ptoi_grid_read_group(view, list);
     const ptoi_wait only = view->waits[list];
     const ptoi_grid_slot its = ptoi_grid_own_slot(&view->slots[list]);
     if (only.next == PTOI_LIST_EMPTY) {
         ptoi_grid_pass_on_one(g, w, list, only.cursor, &its, outcome);
         return;
     }
-    ptoi_grid_links links = {PTOI_NONE, {0, 0}};
     while (list < view->n_slots) {
-        uint32_t mine = PTOI_NONE, cursor = 0;
-        ptoi_grid_slot slot = {0, 0, 0, 0, 0, 0};
-        PTOI_GRID_ROLLED
-        for (uint32_t n = 0; n < PTOI_GRID_LANES && list < view->n_slots; n++) {
-            const ptoi_wait wait = ptoi_grid_link(view, &links, list);
-            if (n == PTOI_GRID_LANE) {
-                mine = list;
-                cursor = wait.cursor;
-            }
-            list = wait.next;
-        }
-        if (mine != PTOI_NONE) { /* for all at once: in the loop one would wait for the other */
-            slot = ptoi_grid_own_slot(&view->slots[mine]);
-        }
+        ptoi_grid_member m = ptoi_grid_take_members(view, &group, &list);
         /* If it waited for the producer at its cursor, that is this task. It is looked at again only if it may
          * poison. */
-        const bool pass = !(cursor & PTOI_GRID_BEYOND) && outcome == PTOI_DONE;
-        bool ready = ptoi_grid_can_run(view, mine, &slot, (cursor & ~PTOI_GRID_BEYOND) + pass);
+        const bool pass = !(m.cursor & PTOI_GRID_BEYOND) && outcome == PTOI_DONE;
+        const uint32_t cursor = (m.cursor & ~PTOI_GRID_BEYOND) + pass;
+        bool ready = ptoi_grid_all_complete(view, m.index, &m.slot, cursor);
+        if (PTOI_GRID_VOTES(m.index != PTOI_NONE && !ready)) {
+            const bool can = ptoi_grid_can_run(view, ready ? PTOI_NONE : m.index, &m.slot, cursor);
+            ready = ready || can;
+        }
         if (next == PTOI_NONE && w->queue != PTOI_NONE) {
             const uint32_t votes = PTOI_GRID_VOTES(ready &&
-                                                   ptoi_grid_queue_of(g, &slot) == w->queue);
-            const uint32_t oldest = votes ? PTOI_GRID_LAST(votes) : PTOI_GRID_LANES;
-            next = votes ? PTOI_GRID_OF(mine, oldest) : next;
-            if (PTOI_GRID_LANE == oldest) {
-                w->slot = slot;
+                                                   ptoi_grid_queue_of(g, &m.slot) == w->queue);
+            const uint32_t one = votes ? PTOI_GRID_LOWEST(votes) : PTOI_GRID_LANES;
+            next = votes ? PTOI_GRID_OF(m.index, one) : next;
+            if (PTOI_GRID_LANE == one) {
+                w->slot = m.slot;
                 ready = false;
             }
         }
         if (ready) {
-            ptoi_grid_push(g, mine, &slot);
+            ptoi_grid_push(g, m.index, &m.slot);
         }
         PTOI_GRID_SYNC();
     }
