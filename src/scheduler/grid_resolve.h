@@ -12,10 +12,13 @@
 
 /* ---- Ready tasks ---- */
 
-/* The ring of a task; PTOI_NONE: the host runs it. */
-PTOI_INLINE uint32_t ptoi_grid_queue_of(const ptoi_grid *g, const ptoi_grid_slot *slot)
+/* Functions that a device calls out of line take what they need of a slot, and no address of one: a struct whose
+ * address is passed on is in local memory, and each fence empties the cache that local memory is read through. */
+
+/* The ring of a task, by the header of its slot; PTOI_NONE: the host runs it. */
+PTOI_INLINE uint32_t ptoi_grid_queue_of(const ptoi_grid *g, uint64_t header)
 {
-    const uint32_t lane = ptoi_slot_header_read(slot->header).lane;
+    const uint32_t lane = ptoi_slot_header_read(header).lane;
     return ptoi_lane_device(lane) == g->device && ptoi_lane_type(lane) != PTOI_LANE_ENGINE
                ? g->queue_of[ptoi_lane_type(lane)]
                : PTOI_NONE;
@@ -23,20 +26,19 @@ PTOI_INLINE uint32_t ptoi_grid_queue_of(const ptoi_grid *g, const ptoi_grid_slot
 
 /* Whether a task is to be skipped, as submit knew or its producers say. The mark in the mirror belongs to
  * the task that has the slot, which takes it away when it completes. */
-PTOI_INLINE bool ptoi_grid_is_poisoned(const ptoi_grid *g, uint32_t index,
-                                       const ptoi_grid_slot *slot)
+PTOI_INLINE bool ptoi_grid_is_poisoned(const ptoi_grid *g, uint32_t index, uint64_t header)
 {
-    return g->view.states[index].poisoned || ptoi_slot_header_read(slot->header).poisoned;
+    return g->view.states[index].poisoned || ptoi_slot_header_read(header).poisoned;
 }
 
 /* Passes on a task that ptoi_grid_can_run has just found ready. */
-PTOI_OUTLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t index, const ptoi_grid_slot *slot)
+PTOI_OUTLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t index, uint64_t header)
 {
     ptoi_grid_control *c = g->control;
-    const uint32_t queue = ptoi_grid_queue_of(g, slot);
+    const uint32_t queue = ptoi_grid_queue_of(g, header);
     if (queue == PTOI_NONE) {
         const uint32_t at = ptoi_draw32(&c->host_tail, 1);
-        const bool bad = ptoi_grid_is_poisoned(g, index, slot) && !PTOI_MUTANT(HOST_POISON_LOST);
+        const bool bad = ptoi_grid_is_poisoned(g, index, header) && !PTOI_MUTANT(HOST_POISON_LOST);
         const uint32_t poisoned = bad ? PTOI_HOST_POISONED : 0;
         ptoi_far_release64(&g->host_ready[at & g->inbox_mask],
                            ptoi_cell_word(at + 1, index | poisoned)); /* D5 */
@@ -54,6 +56,12 @@ PTOI_OUTLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t index, const ptoi_
 /* ---- Resolving ---- */
 
 #define PTOI_GRID_BEYOND (UINT32_C(1) << 31) /* in wait.cursor: it waits for a later producer */
+
+/* The producers of a task. */
+PTOI_INLINE const ptoi_ref *ptoi_grid_refs(const ptoi_view *view, const ptoi_grid_slot *slot)
+{
+    return view->level[ptoi_slot_header_read(slot->header).level].deps + slot->deps;
+}
 
 /* Whether a producer is complete, by a word of state.waiters in the mirror. */
 PTOI_INLINE bool ptoi_grid_is_complete(uint64_t word, uint32_t lap)
@@ -127,13 +135,12 @@ PTOI_INLINE uint32_t ptoi_grid_bits(uint32_t end, uint32_t base)
  * so several are under way at a time. And it waits for the newest of several producers that are not
  * complete: that one is likely to be the last, so the task is resolved once more and not for each.
  * All lanes, each with a task of its own; index: PTOI_NONE, this one has none. */
-PTOI_OUTLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index,
-                                    const ptoi_grid_slot *slot, uint32_t cursor)
+PTOI_OUTLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index, const ptoi_ref *refs,
+                                    uint32_t n_refs, uint32_t cursor)
 {
     enum { AHEAD = 4 };
     const bool there = index != PTOI_NONE;
-    const uint32_t fanin = there ? slot->fanin : cursor;
-    const ptoi_ref *refs = view->level[ptoi_slot_header_read(slot->header).level].deps + slot->deps;
+    const uint32_t fanin = there ? n_refs : cursor;
     bool looks = cursor != fanin;
     while (PTOI_GRID_VOTES(looks)) {
         const uint32_t n = !looks ? 0 : fanin - cursor < AHEAD ? fanin - cursor : AHEAD;
@@ -185,11 +192,11 @@ PTOI_OUTLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index,
  * ptoi_grid_can_run looks at in turn the lanes look at together here: each takes producers of whichever task it is. In C,
  * with one lane, there is nothing to share. */
 PTOI_OUTLINE bool ptoi_grid_all_complete(const ptoi_view *view, uint32_t index,
-                                         const ptoi_grid_slot *slot, uint32_t cursor)
+                                         const ptoi_ref *refs, uint32_t fanin, uint32_t cursor)
 {
 #ifdef __CUDA_ARCH__
     enum { EACH = 2 };
-    const uint32_t n = index == PTOI_NONE ? 0 : slot->fanin - cursor;
+    const uint32_t n = index == PTOI_NONE ? 0 : fanin - cursor;
     uint32_t end = n; /* of its producers, among those of all lanes */
     PTOI_GRID_UNROLL
     for (uint32_t apart = 1; apart < PTOI_GRID_LANES; apart *= 2) {
@@ -197,8 +204,8 @@ PTOI_OUTLINE bool ptoi_grid_all_complete(const ptoi_view *view, uint32_t index,
         end += PTOI_GRID_LANE >= apart ? before : 0;
     }
     const uint32_t all = PTOI_GRID_OF(end, PTOI_GRID_LANES - 1), begin = end - n;
-    const ptoi_ref *refs = view->level[ptoi_slot_header_read(slot->header).level].deps + slot->deps;
-    const unsigned long long mine = (unsigned long long)(uintptr_t)(refs + cursor) - begin * sizeof *refs;
+    const unsigned long long mine = (unsigned long long)(uintptr_t)(refs + cursor) -
+                                    begin * sizeof *refs;
     bool good = index != PTOI_NONE;
     for (uint32_t at = 0; at < all; at += EACH * PTOI_GRID_LANES) {
         ptoi_ref ref[EACH];
@@ -207,7 +214,8 @@ PTOI_OUTLINE bool ptoi_grid_all_complete(const ptoi_view *view, uint32_t index,
         for (uint32_t k = 0; k < EACH; k++) {
             const uint32_t number = at + k * PTOI_GRID_LANES + PTOI_GRID_LANE;
             const uint32_t which = number < all ? number : all - 1;
-            uint32_t owner = 0; /* the lane whose producer that is: the first whose end is beyond it */
+            uint32_t owner =
+                0; /* the lane whose producer that is: the first whose end is beyond it */
             PTOI_GRID_UNROLL
             for (uint32_t step = PTOI_GRID_LANES / 2; step; step /= 2) {
                 owner += PTOI_GRID_OF(end, owner + step - 1) <= which ? step : 0;
@@ -217,13 +225,15 @@ PTOI_OUTLINE bool ptoi_grid_all_complete(const ptoi_view *view, uint32_t index,
         PTOI_GRID_UNROLL
         for (uint32_t k = 0; k < EACH; k++) {
             word[k] = ptoi_glance64(
-                &ptoi_state_of(view, ptoi_ref_level(ref[k]), ptoi_ref_seq(ref[k]))->waiters); /* pairs W2 */
+                &ptoi_state_of(view, ptoi_ref_level(ref[k]), ptoi_ref_seq(ref[k]))
+                     ->waiters); /* pairs W2 */
         }
         PTOI_GRID_UNROLL
         for (uint32_t k = 0; k < EACH; k++) {
             const uint32_t lap = ptoi_lap_of_ref(view, ref[k]), base = at + k * PTOI_GRID_LANES;
-            const uint32_t votes = PTOI_GRID_VOTES(!ptoi_grid_is_complete(word[k], lap) ||
-                                                   (ptoi_ref_poisons(ref[k]) && ptoi_list_bad(word[k], lap)));
+            const uint32_t votes = PTOI_GRID_VOTES(
+                !ptoi_grid_is_complete(word[k], lap) ||
+                (ptoi_ref_poisons(ref[k]) && ptoi_list_bad(word[k], lap)));
             good = good && !(votes & ptoi_grid_bits(end, base) & ~ptoi_grid_bits(begin, base));
         }
     }
@@ -233,7 +243,8 @@ PTOI_OUTLINE bool ptoi_grid_all_complete(const ptoi_view *view, uint32_t index,
 #else
     (void)view;
     (void)index;
-    (void)slot;
+    (void)refs;
+    (void)fanin;
     (void)cursor;
     return false;
 #endif
@@ -242,10 +253,8 @@ PTOI_OUTLINE bool ptoi_grid_all_complete(const ptoi_view *view, uint32_t index,
 /* The same for one task, by all lanes of a warp: each looks at one producer. So a task with many producers is resolved
  * in two loads that wait for each other, and not in two for every four producers. */
 PTOI_OUTLINE bool ptoi_grid_can_run_by_all(const ptoi_view *view, uint32_t index,
-                                           const ptoi_grid_slot *slot, uint32_t cursor)
+                                           const ptoi_ref *refs, uint32_t fanin, uint32_t cursor)
 {
-    const uint32_t fanin = slot->fanin;
-    const ptoi_ref *refs = view->level[ptoi_slot_header_read(slot->header).level].deps + slot->deps;
     while (cursor != fanin) {
         const uint32_t n = fanin - cursor < PTOI_GRID_LANES ? fanin - cursor : PTOI_GRID_LANES;
         const bool mine = PTOI_GRID_LANE < n;
@@ -328,8 +337,8 @@ PTOI_INLINE ptoi_grid_found ptoi_grid_resolve(const ptoi_grid *g, uint32_t lane,
     if (PTOI_MUTANT(NO_LATER_LAP) && lane) {
         ptoi_grid_pause_long();
     }
-    if (ptoi_grid_can_run(&g->view, index, &slot, 0)) {
-        ptoi_grid_push(g, index, &slot);
+    if (ptoi_grid_can_run(&g->view, index, ptoi_grid_refs(&g->view, &slot), slot.fanin, 0)) {
+        ptoi_grid_push(g, index, slot.header);
     }
     if (!found) {
         return *at == PTOI_GRID_ENDED ? PTOI_GRID_END : PTOI_GRID_NOTHING;

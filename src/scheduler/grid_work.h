@@ -71,7 +71,7 @@ PTOI_INLINE ptoi_grid_slot ptoi_grid_taken_slot(const ptoi_grid *g, const ptoi_g
 /* Whether the kernel of a task is called. If not, the task is skipped. */
 PTOI_INLINE bool ptoi_grid_may_run(const ptoi_grid *g, uint32_t index, const ptoi_grid_slot *slot)
 {
-    return !ptoi_grid_is_poisoned(g, index, slot) && !ptoi_get32(&g->control->cancelled);
+    return !ptoi_grid_is_poisoned(g, index, slot->header) && !ptoi_get32(&g->control->cancelled);
 }
 
 /* Tells the writer which task runs, before its kernel is called; the writer tells the host (W6). The fence that
@@ -128,7 +128,7 @@ PTOI_INLINE bool ptoi_grid_is_link(const ptoi_grid *g, uint32_t queue, uint32_t 
     const ptoi_wait wait = g->view.waits[waiter];
     *slot = ptoi_grid_own_slot(&g->view.slots[waiter]);
     return wait.next == PTOI_LIST_EMPTY && wait.cursor + 1 == slot->fanin && queue != PTOI_NONE &&
-           ptoi_grid_queue_of(g, slot) == queue;
+           ptoi_grid_queue_of(g, slot->header) == queue;
 }
 
 /* The first task in the list of one that is not complete yet; PTOI_NONE: there is none so far. */
@@ -154,10 +154,12 @@ PTOI_INLINE void ptoi_grid_pass_on_one(const ptoi_grid *g, ptoi_grid_worker *w, 
                                        uint32_t cursor, const ptoi_grid_slot *slot,
                                        ptoi_outcome outcome)
 {
-    const bool keeps = w->queue != PTOI_NONE && ptoi_grid_queue_of(g, slot) == w->queue;
+    const bool keeps = w->queue != PTOI_NONE && ptoi_grid_queue_of(g, slot->header) == w->queue;
     const bool pass = !(cursor & PTOI_GRID_BEYOND) && outcome == PTOI_DONE; /* as below */
     const uint32_t at = (cursor & ~PTOI_GRID_BEYOND) + pass;
-    if ((!keeps || at != slot->fanin) && !ptoi_grid_can_run_by_all(&g->view, waiter, slot, at)) {
+    if ((!keeps || at != slot->fanin) &&
+        !ptoi_grid_can_run_by_all(&g->view, waiter, ptoi_grid_refs(&g->view, slot), slot->fanin,
+                                  at)) {
         return;
     }
     if (PTOI_GRID_LANE == 0) {
@@ -165,7 +167,7 @@ PTOI_INLINE void ptoi_grid_pass_on_one(const ptoi_grid *g, ptoi_grid_worker *w, 
             w->slot = *slot;
             w->next = waiter;
         } else {
-            ptoi_grid_push(g, waiter, slot);
+            ptoi_grid_push(g, waiter, slot->header);
         }
     }
 }
@@ -184,7 +186,8 @@ PTOI_INLINE ptoi_grid_group ptoi_grid_read_group(const ptoi_view *view, uint32_t
 {
     const uint32_t number = index / PTOI_GRID_LANES, at = number * PTOI_GRID_LANES + PTOI_GRID_LANE;
     const uint32_t mine = at < view->n_slots ? at : index;
-    const ptoi_grid_group group = {number, view->waits[mine], ptoi_grid_own_slot(&view->slots[mine])};
+    const ptoi_grid_group group = {number, view->waits[mine],
+                                   ptoi_grid_own_slot(&view->slots[mine])};
     return group;
 }
 
@@ -214,10 +217,12 @@ PTOI_INLINE ptoi_grid_member ptoi_grid_take_members(const ptoi_view *view, ptoi_
         *list = PTOI_GRID_OF(group->wait.next, *list % PTOI_GRID_LANES);
     }
     if (near) { /* each lane has read its own */
-        mine.index = members >> PTOI_GRID_LANE & 1 ? number * PTOI_GRID_LANES + PTOI_GRID_LANE : PTOI_NONE;
+        mine.index = members >> PTOI_GRID_LANE & 1 ? number * PTOI_GRID_LANES + PTOI_GRID_LANE
+                                                   : PTOI_NONE;
         mine.cursor = group->wait.cursor;
         mine.slot = group->slot;
-    } else if (mine.index != PTOI_NONE) { /* for all at once: in the loop one would wait for the other */
+    } else if (mine.index !=
+               PTOI_NONE) { /* for all at once: in the loop one would wait for the other */
         mine.cursor = view->waits[mine.index].cursor;
         mine.slot = ptoi_grid_own_slot(&view->slots[mine.index]);
     }
@@ -252,14 +257,16 @@ PTOI_INLINE void ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint
          * poison. */
         const bool pass = !(m.cursor & PTOI_GRID_BEYOND) && outcome == PTOI_DONE;
         const uint32_t cursor = (m.cursor & ~PTOI_GRID_BEYOND) + pass;
-        bool ready = ptoi_grid_all_complete(view, m.index, &m.slot, cursor);
+        const ptoi_ref *refs = ptoi_grid_refs(view, &m.slot);
+        bool ready = ptoi_grid_all_complete(view, m.index, refs, m.slot.fanin, cursor);
         if (PTOI_GRID_VOTES(m.index != PTOI_NONE && !ready)) {
-            const bool can = ptoi_grid_can_run(view, ready ? PTOI_NONE : m.index, &m.slot, cursor);
+            const bool can = ptoi_grid_can_run(view, ready ? PTOI_NONE : m.index, refs,
+                                               m.slot.fanin, cursor);
             ready = ready || can;
         }
         if (next == PTOI_NONE && w->queue != PTOI_NONE) {
-            const uint32_t votes = PTOI_GRID_VOTES(ready &&
-                                                   ptoi_grid_queue_of(g, &m.slot) == w->queue);
+            const uint32_t votes = PTOI_GRID_VOTES(ready && ptoi_grid_queue_of(g, m.slot.header) ==
+                                                                w->queue);
             const uint32_t one = votes ? PTOI_GRID_LOWEST(votes) : PTOI_GRID_LANES;
             next = votes ? PTOI_GRID_OF(m.index, one) : next;
             if (PTOI_GRID_LANE == one) {
@@ -268,7 +275,7 @@ PTOI_INLINE void ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint
             }
         }
         if (ready) {
-            ptoi_grid_push(g, m.index, &m.slot);
+            ptoi_grid_push(g, m.index, m.slot.header);
         }
         PTOI_GRID_SYNC();
     }
