@@ -86,6 +86,7 @@
 #define PTOI_GRID_VOTES(value) __ballot_sync(0xffffffffu, value) /* a bit for each lane */
 #define PTOI_GRID_LAST(votes) (31u - (uint32_t)__clz((int)(votes)))
 #define PTOI_GRID_LOWEST(bits) ((uint32_t)__ffs((int)(bits)) - 1u)
+#define PTOI_GRID_COUNT(bits) ((uint32_t)__popc(bits))
 #define PTOI_GRID_UNROLL _Pragma("unroll")
 #define PTOI_GRID_ROLLED _Pragma("unroll 1")
 
@@ -112,11 +113,31 @@ PTOI_INLINE uint64_t ptoi_grid_most(uint64_t value)
 #define PTOI_GRID_VOTES(value) ((uint32_t)(value))
 #define PTOI_GRID_LAST(votes) ((void)(votes), 0u)
 #define PTOI_GRID_LOWEST(bits) ((uint32_t)__builtin_ctz(bits))
+#define PTOI_GRID_COUNT(bits) ((uint32_t)__builtin_popcount(bits))
 #define PTOI_GRID_UNROLL
 #define PTOI_GRID_ROLLED
 #define ptoi_grid_least(value) (value)
 #define ptoi_grid_most(value) (value)
 #endif
+
+/* How many of these bits are those of lanes before this one. */
+PTOI_INLINE uint32_t ptoi_grid_before(uint32_t bits)
+{
+    return PTOI_GRID_COUNT(bits & ((1u << PTOI_GRID_LANE) - 1u));
+}
+
+/* The lane of bit number n of these, from the lowest one on. There are more than n. */
+PTOI_INLINE uint32_t ptoi_grid_nth(uint32_t bits, uint32_t n)
+{
+    uint32_t at = 0;
+    PTOI_GRID_UNROLL
+    for (uint32_t half = PTOI_GRID_LANES / 2; half; half /= 2) {
+        const uint32_t low = PTOI_GRID_COUNT(bits >> at & ((1u << half) - 1u));
+        at += n >= low ? half : 0;
+        n -= n >= low ? low : 0;
+    }
+    return at;
+}
 
 #ifdef __CUDA_ARCH__
 PTOI_INLINE void ptoi_grid_pause(void)

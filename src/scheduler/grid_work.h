@@ -172,23 +172,56 @@ PTOI_INLINE void ptoi_grid_pass_on_one(const ptoi_grid *g, ptoi_grid_worker *w, 
     }
 }
 
-/* Tasks whose slots are next to each other, as those of tasks that were submitted together: each lane has
- * one of them. So a list of such tasks is read at once, and not one task after the other. */
-typedef struct ptoi_grid_group {
-    uint32_t number; /* slots from number * lanes on */
-    ptoi_wait wait;
-    ptoi_grid_slot slot;
-} ptoi_grid_group;
+/* A window of slots, one for each lane, which ends with the first task of a list. Tasks of a stage were submitted together,
+ * so their slots are next to each other, and the newest of them is the first of the list. */
+typedef struct ptoi_grid_window {
+    uint32_t list, base; /* its first task; lane n looks at slot base + n */
+    ptoi_wait wait;      /* of the task of this lane */
+    ptoi_grid_slot slot; /* the same */
+} ptoi_grid_window;
 
-/* The group of a task in a closed list. All lanes. Tasks that are not in that list may change while they are read; nobody
- * looks at these. */
-PTOI_INLINE ptoi_grid_group ptoi_grid_read_group(const ptoi_view *view, uint32_t index)
+/* Reads the window of a list that is not empty. All lanes. Tasks that are not in the list may change while they are read;
+ * nobody looks at these. */
+PTOI_INLINE ptoi_grid_window ptoi_grid_read_window(const ptoi_view *view, uint32_t list)
 {
-    const uint32_t number = index / PTOI_GRID_LANES, at = number * PTOI_GRID_LANES + PTOI_GRID_LANE;
-    const uint32_t mine = at < view->n_slots ? at : index;
-    const ptoi_grid_group group = {number, view->waits[mine],
-                                   ptoi_grid_own_slot(&view->slots[mine])};
-    return group;
+    const uint32_t base = list < PTOI_GRID_LANES ? 0 : list - (PTOI_GRID_LANES - 1);
+    const uint32_t at = base + PTOI_GRID_LANE, mine = at < view->n_slots ? at : list;
+    const ptoi_grid_window window = {list, base, view->waits[mine],
+                                     ptoi_grid_own_slot(&view->slots[mine])};
+    return window;
+}
+
+/* Whether the list has one task. All lanes. */
+PTOI_INLINE bool ptoi_grid_is_single(const ptoi_grid_window *w)
+{
+    return PTOI_GRID_OF(w->wait.next, w->list - w->base) == PTOI_LIST_EMPTY;
+}
+
+/* The lanes whose tasks the list leads to before it leaves the window, a bit for each. *rest: the list from there on. All
+ * lanes. They do not walk along the list, which would take a shuffle for each task. A lane has the tasks that the next n
+ * links lead to; when it has asked the lane where these end for the same, it has those of 2n links. */
+PTOI_INLINE uint32_t ptoi_grid_members_of(const ptoi_grid_window *w, uint32_t *rest)
+{
+    const uint32_t next = w->wait.next - w->base;
+    uint32_t to = next < PTOI_GRID_LANES ? next : PTOI_GRID_LANE;
+    uint32_t reach = 1u << PTOI_GRID_LANE, end = w->wait.next;
+    PTOI_GRID_UNROLL
+    for (uint32_t n = 1; n < PTOI_GRID_LANES; n *= 2) {
+        reach |= PTOI_GRID_OF(reach, to);
+        end = PTOI_GRID_OF(end, to);
+        to = PTOI_GRID_OF(to, to);
+    }
+    *rest = PTOI_GRID_OF(end, w->list - w->base);
+    return PTOI_GRID_OF(reach, w->list - w->base);
+}
+
+/* The slot that a lane has. All lanes. */
+PTOI_INLINE ptoi_grid_slot ptoi_grid_slot_of_lane(const ptoi_grid_slot *slot, uint32_t lane)
+{
+    const ptoi_grid_slot its = {PTOI_GRID_OF(slot->seq, lane),  PTOI_GRID_OF(slot->header, lane),
+                                PTOI_GRID_OF(slot->deps, lane), PTOI_GRID_OF(slot->fanin, lane),
+                                PTOI_GRID_OF(slot->args, lane), PTOI_GRID_OF(slot->n_args, lane)};
+    return its;
 }
 
 /* What a lane has of a closed list. */
@@ -197,36 +230,46 @@ typedef struct ptoi_grid_member {
     ptoi_grid_slot slot;
 } ptoi_grid_member;
 
-/* Takes as many tasks from a closed list as there are lanes, and gives each lane one of them: lower lanes have older
- * tasks. All lanes. */
-PTOI_INLINE ptoi_grid_member ptoi_grid_take_members(const ptoi_view *view, ptoi_grid_group *group,
+/* The task of this lane in the window, if it is in the list. */
+PTOI_INLINE ptoi_grid_member ptoi_grid_member_of(const ptoi_grid_window *w, uint32_t members)
+{
+    const bool mine = members >> PTOI_GRID_LANE & 1;
+    const ptoi_grid_member m = {mine ? w->base + PTOI_GRID_LANE : PTOI_NONE, w->wait.cursor,
+                                w->slot};
+    return m;
+}
+
+/* Takes at most as many tasks from a closed list as there are lanes, and gives each lane one of them. All lanes.
+ * window: that of the list. */
+PTOI_INLINE ptoi_grid_member ptoi_grid_take_members(const ptoi_view *view, ptoi_grid_window window,
                                                     uint32_t *list)
 {
-    const uint32_t number = *list / PTOI_GRID_LANES;
-    ptoi_grid_member mine = {PTOI_NONE, 0, {0, 0, 0, 0, 0, 0}};
-    uint32_t members = 0;
-    bool near = true; /* all of them are in one group */
+    uint32_t members = ptoi_grid_members_of(&window, list), n = PTOI_GRID_COUNT(members);
+    ptoi_grid_member m = ptoi_grid_member_of(&window, members);
+    if (*list >= view->n_slots || n == PTOI_GRID_LANES) {
+        return m; /* each lane has read its own */
+    }
+    m.index = PTOI_GRID_LANE < n ? window.base + ptoi_grid_nth(members, PTOI_GRID_LANE) : PTOI_NONE;
     PTOI_GRID_ROLLED
-    for (uint32_t n = 0; n < PTOI_GRID_LANES && *list < view->n_slots; n++) {
-        if (*list / PTOI_GRID_LANES != group->number) {
-            *group = ptoi_grid_read_group(view, *list);
-            near = near && group->number == number;
+    while (*list < view->n_slots && n < PTOI_GRID_LANES) {
+        uint32_t rest;
+        window = ptoi_grid_read_window(view, *list);
+        members = ptoi_grid_members_of(&window, &rest);
+        const uint32_t more = PTOI_GRID_COUNT(members);
+        if (n + more > PTOI_GRID_LANES) {
+            break;
         }
-        mine.index = PTOI_GRID_LANES - 1 - n == PTOI_GRID_LANE ? *list : mine.index;
-        members |= 1u << *list % PTOI_GRID_LANES;
-        *list = PTOI_GRID_OF(group->wait.next, *list % PTOI_GRID_LANES);
+        if (PTOI_GRID_LANE - n < more) {
+            m.index = window.base + ptoi_grid_nth(members, PTOI_GRID_LANE - n);
+        }
+        n += more;
+        *list = rest;
     }
-    if (near) { /* each lane has read its own */
-        mine.index = members >> PTOI_GRID_LANE & 1 ? number * PTOI_GRID_LANES + PTOI_GRID_LANE
-                                                   : PTOI_NONE;
-        mine.cursor = group->wait.cursor;
-        mine.slot = group->slot;
-    } else if (mine.index !=
-               PTOI_NONE) { /* for all at once: in the loop one would wait for the other */
-        mine.cursor = view->waits[mine.index].cursor;
-        mine.slot = ptoi_grid_own_slot(&view->slots[mine.index]);
+    if (m.index != PTOI_NONE) { /* for all at once: in the loop one would wait for the other */
+        m.cursor = view->waits[m.index].cursor;
+        m.slot = ptoi_grid_own_slot(&view->slots[m.index]);
     }
-    return mine;
+    return m;
 }
 
 /* Resolves the tasks of a closed list. One that can run is the worker's next one, if it can run it. All lanes: the
@@ -244,15 +287,15 @@ PTOI_INLINE void ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint
     if (list >= view->n_slots) {
         return;
     }
-    ptoi_grid_group group = ptoi_grid_read_group(view, list);
-    const ptoi_wait only = view->waits[list];
-    const ptoi_grid_slot its = ptoi_grid_own_slot(&view->slots[list]);
-    if (only.next == PTOI_LIST_EMPTY) {
-        ptoi_grid_pass_on_one(g, w, list, only.cursor, &its, outcome);
+    ptoi_grid_window window = ptoi_grid_read_window(view, list);
+    if (ptoi_grid_is_single(&window)) {
+        const uint32_t cursor = PTOI_GRID_OF(window.wait.cursor, list - window.base);
+        const ptoi_grid_slot its = ptoi_grid_slot_of_lane(&window.slot, list - window.base);
+        ptoi_grid_pass_on_one(g, w, list, cursor, &its, outcome);
         return;
     }
-    while (list < view->n_slots) {
-        ptoi_grid_member m = ptoi_grid_take_members(view, &group, &list);
+    for (;;) {
+        ptoi_grid_member m = ptoi_grid_take_members(view, window, &list);
         /* If it waited for the producer at its cursor, that is this task. It is looked at again only if it may
          * poison. */
         const bool pass = !(m.cursor & PTOI_GRID_BEYOND) && outcome == PTOI_DONE;
@@ -278,6 +321,10 @@ PTOI_INLINE void ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint
             ptoi_grid_push(g, m.index, m.slot.header);
         }
         PTOI_GRID_SYNC();
+        if (list >= view->n_slots) {
+            break;
+        }
+        window = ptoi_grid_read_window(view, list);
     }
     if (PTOI_GRID_LANE == 0) {
         w->next = next;
