@@ -55,6 +55,7 @@ PTOI_OUTLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t index, uint64_t he
 
 /* ---- Resolving ---- */
 
+#define PTOI_GRID_NO_TASK UINT64_MAX
 #define PTOI_GRID_BEYOND (UINT32_C(1) << 31) /* in wait.cursor: it waits for a later producer */
 
 /* The producers of a task. */
@@ -122,14 +123,6 @@ PTOI_INLINE bool ptoi_grid_join_all(const ptoi_view *view, uint32_t index, uint3
 #endif
 }
 
-#ifdef __CUDA_ARCH__
-/* A bit for each lane before `end`, if the first lane is number `base`. */
-PTOI_INLINE uint32_t ptoi_grid_bits(uint32_t end, uint32_t base)
-{
-    return end <= base ? 0 : end - base < PTOI_GRID_LANES ? (1u << (end - base)) - 1u : 0xffffffffu;
-}
-#endif
-
 /* Whether a task can run. If not, it has joined the list of a producer, and who completes that owns it.
  * Producers before `cursor` are complete. It is ptoi_step_resolve with two differences. A load takes long,
  * so several are under way at a time. And it waits for the newest of several producers that are not
@@ -187,67 +180,61 @@ PTOI_OUTLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index, const
     return there && cursor == fanin;
 }
 
-/* Whether all producers of a task are complete, from `cursor` on, and none of them poisons it. All lanes, each with a
- * task of its own; index: PTOI_NONE, this one has none. Tasks of a stage have many producers, and what
- * ptoi_grid_can_run looks at in turn the lanes look at together here: each takes producers of whichever task it is. In C,
- * with one lane, there is nothing to share. */
-PTOI_OUTLINE bool ptoi_grid_all_complete(const ptoi_view *view, uint32_t index,
-                                         const ptoi_ref *refs, uint32_t fanin, uint32_t cursor)
+/* Whether none of the producers that are left is open or poisons the task. All lanes, at least one with producers; n: 0,
+ * this one has none. Lanes share the work: with up to 2^k tasks, each task has 32 / 2^k lanes, and each of these looks at
+ * EACH producers at a time. So producers of a stage are looked at in two loads that wait for each other, and in C by one lane.
+ * `done`: a task that counts as complete. ptoi_fence must follow: D3. */
+PTOI_OUTLINE bool ptoi_grid_none_open(const ptoi_view *view, const ptoi_ref *refs, uint32_t n,
+                                      uint64_t done)
 {
-#ifdef __CUDA_ARCH__
-    enum { EACH = 2 };
-    const uint32_t n = index == PTOI_NONE ? 0 : fanin - cursor;
-    uint32_t end = n; /* of its producers, among those of all lanes */
-    PTOI_GRID_UNROLL
-    for (uint32_t apart = 1; apart < PTOI_GRID_LANES; apart *= 2) {
-        const uint32_t before = PTOI_GRID_OF(end, (PTOI_GRID_LANE - apart) % PTOI_GRID_LANES);
-        end += PTOI_GRID_LANE >= apart ? before : 0;
-    }
-    const uint32_t all = PTOI_GRID_OF(end, PTOI_GRID_LANES - 1), begin = end - n;
-    const unsigned long long mine = (unsigned long long)(uintptr_t)(refs + cursor) -
-                                    begin * sizeof *refs;
-    bool good = index != PTOI_NONE;
-    for (uint32_t at = 0; at < all; at += EACH * PTOI_GRID_LANES) {
+    enum { EACH = 8 };
+    const uint32_t some = PTOI_GRID_VOTES(n != 0), tasks = PTOI_GRID_COUNT(some);
+    const uint32_t shift = tasks > 1 ? PTOI_GRID_LAST(tasks - 1) + 1 : 0;
+    const uint32_t lanes = PTOI_GRID_LANES >> shift; /* of each task */
+    const uint32_t which = (PTOI_GRID_LANE << shift) / PTOI_GRID_LANES;
+    const uint32_t owner = which < tasks ? ptoi_grid_nth(some, which) : PTOI_GRID_LANE;
+    const ptoi_ref *its = (const ptoi_ref *)(uintptr_t)PTOI_GRID_OF((uintptr_t)refs, owner);
+    const uint32_t its_n = PTOI_GRID_OF(n, owner), end = which < tasks ? its_n : 0;
+    bool open = false;
+    PTOI_GRID_ROLLED
+    for (uint32_t at = PTOI_GRID_LANE & (lanes - 1); PTOI_GRID_VOTES(at < end && !open);
+         at += EACH * lanes) {
         ptoi_ref ref[EACH];
         uint64_t word[EACH];
         PTOI_GRID_UNROLL
         for (uint32_t k = 0; k < EACH; k++) {
-            const uint32_t number = at + k * PTOI_GRID_LANES + PTOI_GRID_LANE;
-            const uint32_t which = number < all ? number : all - 1;
-            uint32_t owner =
-                0; /* the lane whose producer that is: the first whose end is beyond it */
-            PTOI_GRID_UNROLL
-            for (uint32_t step = PTOI_GRID_LANES / 2; step; step /= 2) {
-                owner += PTOI_GRID_OF(end, owner + step - 1) <= which ? step : 0;
-            }
-            ref[k] = ((const ptoi_ref *)(uintptr_t)PTOI_GRID_OF(mine, owner))[which];
+            ref[k] = at + k * lanes < end ? its[at + k * lanes] : 0;
         }
         PTOI_GRID_UNROLL
         for (uint32_t k = 0; k < EACH; k++) {
-            word[k] = ptoi_glance64(
-                &ptoi_state_of(view, ptoi_ref_level(ref[k]), ptoi_ref_seq(ref[k]))
-                     ->waiters); /* pairs W2 */
+            word[k] = at + k * lanes < end
+                          ? ptoi_glance64(
+                                &ptoi_state_of(view, ptoi_ref_level(ref[k]), ptoi_ref_seq(ref[k]))
+                                     ->waiters)
+                          : 0; /* pairs W2 */
         }
         PTOI_GRID_UNROLL
         for (uint32_t k = 0; k < EACH; k++) {
-            const uint32_t lap = ptoi_lap_of_ref(view, ref[k]), base = at + k * PTOI_GRID_LANES;
-            const uint32_t votes = PTOI_GRID_VOTES(
-                !ptoi_grid_is_complete(word[k], lap) ||
-                (ptoi_ref_poisons(ref[k]) && ptoi_list_bad(word[k], lap)));
-            good = good && !(votes & ptoi_grid_bits(end, base) & ~ptoi_grid_bits(begin, base));
+            const uint32_t lap = ptoi_lap_of_ref(view, ref[k]);
+            const bool bad = ptoi_ref_poisons(ref[k]) && ptoi_list_bad(word[k], lap);
+            open = open || (at + k * lanes < end && ptoi_ref_task(ref[k]) != done &&
+                            (bad || !ptoi_grid_is_complete(word[k], lap)));
         }
     }
-    ptoi_fence(); /* after ptoi_glance64, and before the task is passed on: D3 */
-    PTOI_GRID_SYNC();
-    return good;
-#else
-    (void)view;
-    (void)index;
-    (void)refs;
-    (void)fanin;
-    (void)cursor;
-    return false;
-#endif
+    const uint32_t votes = PTOI_GRID_VOTES(open), mine = (2u << (lanes - 1)) - 1u;
+    return n == 0 || !(votes >> ptoi_grid_before(some) * lanes & mine);
+}
+
+/* Whether all producers of a task are complete, from `cursor` on, and none of them poisons it. All lanes, each with a task
+ * of its own; index: PTOI_NONE, this one has none. Often there is none left to look at. ptoi_fence must follow. */
+PTOI_INLINE bool ptoi_grid_all_complete(const ptoi_view *view, uint32_t index, const ptoi_ref *refs,
+                                        uint32_t fanin, uint32_t cursor, uint64_t done)
+{
+    const uint32_t n = index != PTOI_NONE ? fanin - cursor : 0;
+    if (PTOI_GRID_VOTES(n != 0) && !ptoi_grid_none_open(view, refs + cursor, n, done)) {
+        return false;
+    }
+    return index != PTOI_NONE;
 }
 
 /* The same for one task, by all lanes of a warp: each looks at one producer. So a task with many producers is resolved

@@ -301,11 +301,15 @@ PTOI_INLINE void ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint
         const bool pass = !(m.cursor & PTOI_GRID_BEYOND) && outcome == PTOI_DONE;
         const uint32_t cursor = (m.cursor & ~PTOI_GRID_BEYOND) + pass;
         const ptoi_ref *refs = ptoi_grid_refs(view, &m.slot);
-        bool ready = ptoi_grid_all_complete(view, m.index, refs, m.slot.fanin, cursor);
+        bool ready = ptoi_grid_all_complete(view, m.index, refs, m.slot.fanin, cursor,
+                                            PTOI_GRID_NO_TASK);
         if (PTOI_GRID_VOTES(m.index != PTOI_NONE && !ready)) {
             const bool can = ptoi_grid_can_run(view, ready ? PTOI_NONE : m.index, refs,
                                                m.slot.fanin, cursor);
             ready = ready || can;
+        } else {
+            ptoi_fence(); /* before tasks are passed on: D3 */
+            PTOI_GRID_SYNC();
         }
         if (next == PTOI_NONE && w->queue != PTOI_NONE) {
             const uint32_t votes = PTOI_GRID_VOTES(ready && ptoi_grid_queue_of(g, m.slot.header) ==
