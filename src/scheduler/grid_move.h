@@ -183,9 +183,8 @@ PTOI_INLINE ptoi_grid_release ptoi_grid_enter(const ptoi_grid *g, ptoi_mover *m,
             slot = ptoi_grid_own_slot(&g->view.slots[mine]);
         }
         const ptoi_ref *refs = ptoi_grid_refs(&g->view, &slot);
-        if (ptoi_grid_can_run(&g->view, mine, refs, slot.fanin, 0)) { /* its fence: D2 */
-            ptoi_grid_push(g, mine, slot.header);
-        }
+        const bool ready = ptoi_grid_can_run(&g->view, mine, refs, slot.fanin, 0);
+        ptoi_grid_push(g, mine, slot.header, ready); /* the fence of can_run: D2 */
     }
     return few ? PTOI_GRID_RESOLVED : PTOI_GRID_ENTERED;
 }

@@ -31,26 +31,59 @@ PTOI_INLINE bool ptoi_grid_is_poisoned(const ptoi_grid *g, uint32_t index, uint6
     return g->view.states[index].poisoned || ptoi_slot_header_read(header).poisoned;
 }
 
-/* Passes on a task that ptoi_grid_can_run has just found ready. */
-PTOI_OUTLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t index, uint64_t header)
+/* Passes on a task that the host runs. */
+PTOI_OUTLINE void ptoi_grid_push_to_host(const ptoi_grid *g, uint32_t index, uint64_t header)
 {
-    ptoi_grid_control *c = g->control;
-    const uint32_t queue = ptoi_grid_queue_of(g, header);
-    if (queue == PTOI_NONE) {
-        const uint32_t at = ptoi_draw32(&c->host_tail, 1);
-        const bool bad = ptoi_grid_is_poisoned(g, index, header) && !PTOI_MUTANT(HOST_POISON_LOST);
-        const uint32_t poisoned = bad ? PTOI_HOST_POISONED : 0;
-        ptoi_far_release64(&g->host_ready[at & g->inbox_mask],
-                           ptoi_cell_word(at + 1, index | poisoned)); /* D5 */
-        return;
+    const uint32_t at = ptoi_draw32(&g->control->host_tail, 1);
+    const bool bad = ptoi_grid_is_poisoned(g, index, header) && !PTOI_MUTANT(HOST_POISON_LOST);
+    const uint32_t poisoned = bad ? PTOI_HOST_POISONED : 0;
+    ptoi_far_release64(&g->host_ready[at & g->inbox_mask],
+                       ptoi_cell_word(at + 1, index | poisoned)); /* D5 */
+}
+
+/* Draws cells of ready rings for the tasks of all lanes, one number for all that go into a ring. All lanes; queue:
+ * PTOI_NONE, this one has no task. A cell that is drawn must be filled soon. D7: see ptoi_grid_all_wait. */
+PTOI_INLINE uint32_t ptoi_grid_draw_cells(const ptoi_grid *g, uint32_t queue)
+{
+    uint32_t cell = 0;
+    PTOI_GRID_UNROLL
+    for (uint32_t q = 0; q < PTOI_GRID_QUEUES; q++) {
+        const uint32_t votes = PTOI_GRID_VOTES(queue == q);
+        if (votes) {
+            uint32_t first = 0;
+            if (PTOI_GRID_LANE == PTOI_GRID_LOWEST(votes)) {
+                first = ptoi_draw32(&g->control->queue[q].tail, PTOI_GRID_COUNT(votes));
+            }
+            first = PTOI_GRID_OF(first, PTOI_GRID_LOWEST(votes));
+            cell = queue == q ? first + ptoi_grid_before(votes) : cell;
+        }
     }
-    const uint32_t at = ptoi_draw32(&c->queue[queue].tail, 1); /* D7: see ptoi_grid_all_wait */
-    ptoi_a64 *cell = &g->cells[queue][at & g->inbox_mask];
+    return cell;
+}
+
+/* Waits until a cell that was drawn is free. */
+PTOI_INLINE void ptoi_grid_await_cell(const ptoi_grid *g, uint32_t queue, uint32_t at)
+{
+    const ptoi_a64 *cell = &g->cells[queue][at & g->inbox_mask];
     while ((uint32_t)(ptoi_get64(cell) >> 32) !=
            at) { /* pairs D3: its last task was not read yet */
         ptoi_grid_pause();
     }
-    ptoi_follow64(cell, ptoi_cell_word(at + 1, index)); /* D3: after the fence of can_run */
+}
+
+/* Passes on the tasks of lanes that have a ready one, after a fence. All lanes. */
+PTOI_INLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t index, uint64_t header, bool ready)
+{
+    const uint32_t its = ptoi_grid_queue_of(g, header), queue = ready ? its : PTOI_NONE;
+    const uint32_t at = ptoi_grid_draw_cells(g, queue);
+    if (queue != PTOI_NONE) {
+        ptoi_grid_await_cell(g, queue, at);
+        ptoi_follow64(&g->cells[queue][at & g->inbox_mask],
+                      ptoi_cell_word(at + 1, index)); /* D3: after that fence */
+    } else if (ready) {
+        ptoi_grid_push_to_host(g, index, header);
+    }
+    PTOI_GRID_SYNC();
 }
 
 /* ---- Resolving ---- */
@@ -324,9 +357,9 @@ PTOI_INLINE ptoi_grid_found ptoi_grid_resolve(const ptoi_grid *g, uint32_t lane,
     if (PTOI_MUTANT(NO_LATER_LAP) && lane) {
         ptoi_grid_pause_long();
     }
-    if (ptoi_grid_can_run(&g->view, index, ptoi_grid_refs(&g->view, &slot), slot.fanin, 0)) {
-        ptoi_grid_push(g, index, slot.header);
-    }
+    const ptoi_ref *refs = ptoi_grid_refs(&g->view, &slot);
+    const bool ready = ptoi_grid_can_run(&g->view, index, refs, slot.fanin, 0);
+    ptoi_grid_push(g, index, slot.header, ready);
     if (!found) {
         return *at == PTOI_GRID_ENDED ? PTOI_GRID_END : PTOI_GRID_NOTHING;
     }

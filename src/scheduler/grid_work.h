@@ -162,13 +162,11 @@ PTOI_INLINE void ptoi_grid_pass_on_one(const ptoi_grid *g, ptoi_grid_worker *w, 
                                   at)) {
         return;
     }
-    if (PTOI_GRID_LANE == 0) {
-        if (keeps) {
-            w->slot = *slot;
-            w->next = waiter;
-        } else {
-            ptoi_grid_push(g, waiter, slot->header);
-        }
+    if (!keeps) {
+        ptoi_grid_push(g, waiter, slot->header, PTOI_GRID_LANE == 0);
+    } else if (PTOI_GRID_LANE == 0) {
+        w->slot = *slot;
+        w->next = waiter;
     }
 }
 
@@ -321,10 +319,7 @@ PTOI_INLINE void ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint
                 ready = false;
             }
         }
-        if (ready) {
-            ptoi_grid_push(g, m.index, m.slot.header);
-        }
-        PTOI_GRID_SYNC();
+        ptoi_grid_push(g, m.index, m.slot.header, ready);
         if (list >= view->n_slots) {
             break;
         }
