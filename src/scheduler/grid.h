@@ -154,7 +154,7 @@ static inline void ptoi_grid_pause(void)
 /* For mutants: gives others time to notice. */
 PTOI_INLINE void ptoi_grid_pause_long(void)
 {
-    for (uint32_t i = 0; i < 100; i++) {
+    for (uint32_t i = 0; i < 300; i++) {
         ptoi_grid_pause();
     }
 }
