@@ -141,13 +141,17 @@ PTOI_INLINE const ptoi_arg_desc *ptoi_block_arg(const ptoi_arg_desc *args, uint3
     return args;
 }
 
-/* What a lane has read of the task that its block runs next: lane i has argument i, and a quarter of the first
- * 64 bytes of the layout of arguments i / 4 and 8 + i / 4. */
+/* Layouts are read in pieces of 16 bytes: 8 lanes read one at a time, up to 6 dims of it. */
+enum { PTOI_BLOCK_PIECES = 8, PTOI_BLOCK_READS = PTO_GPU_ARGS * PTOI_BLOCK_PIECES / PTOI_WARP };
+
+/* What a lane has read of the task that its block runs next: lane i has argument i, and a piece of the layouts of
+ * arguments i / 8, 4 + i / 8 ... */
 typedef struct ptoi_block_task {
     ptoi_grid_slot slot;
     ulonglong2 unit;  /* of argument i */
     const uint4 *from; /* the layout of argument i; NULL: it has none */
-    uint4 quarter[PTO_GPU_ARGS / 8];
+    uint4 piece[PTOI_BLOCK_READS];
+    uint32_t has; /* a bit for each of these that there is */
     uint64_t code;
     const ptoi_a64 *waiters;
     uint32_t waiter; /* the first one of its list; PTOI_NONE */
@@ -156,12 +160,15 @@ typedef struct ptoi_block_task {
     bool brief; /* the layout of an argument follows it */
 } ptoi_block_task;
 
-/* Where this lane finds its quarter of a layout; NULL: there is none. All lanes. */
-PTOI_INLINE const uint4 *ptoi_block_quarter(const uint4 *from, uint32_t first)
+/* Where this lane finds its piece number k of layouts; NULL: there is none. All lanes. A layout of more than two dims is
+ * not alone in its units of 64 bytes, so what follows a shorter one is read as well, and means nothing. */
+PTOI_INLINE const uint4 *ptoi_block_piece(const ptoi_grid *g, const uint4 *from, uint32_t k)
 {
-    const uint32_t lane = PTOI_GRID_LANE, i = first + lane / 4;
+    const uint32_t lane = PTOI_GRID_LANE, at = lane % PTOI_BLOCK_PIECES;
+    const uint32_t i = (k * PTOI_WARP + lane) / PTOI_BLOCK_PIECES;
     const uint4 *its = (const uint4 *)__shfl_sync(PTOI_ALL_LANES, (unsigned long long)from, (int)i);
-    return its ? its + lane % 4 : NULL;
+    const bool last = (const char *)its == (const char *)ptoi_desc_at(g->view.descs, UINT16_MAX);
+    return its && (at < 4 || !last) ? its + at : NULL;
 }
 
 /* Resolves the arguments of a task, if the layout of one follows it: then the others are not where their
@@ -215,10 +222,12 @@ PTOI_INLINE void ptoi_block_fetch_layouts(const ptoi_grid *g, ptoi_block_task &t
     const bool tensor = mine && !ptoi_arg_is_scalar(&arg);
     t.brief = __any_sync(PTOI_ALL_LANES, tensor && !arg.desc);
     t.from = tensor && !t.brief ? (const uint4 *)(const void *)ptoi_desc_at(g->view.descs, arg.desc) : NULL;
+    t.has = 0;
 #pragma unroll
-    for (uint32_t k = 0; k < PTO_GPU_ARGS / 8; k++) {
-        const uint4 *quarter = ptoi_block_quarter(t.from, 8 * k);
-        t.quarter[k] = quarter ? *quarter : make_uint4(0, 0, 0, 0);
+    for (uint32_t k = 0; k < PTOI_BLOCK_READS; k++) {
+        const uint4 *piece = ptoi_block_piece(g, t.from, k);
+        t.piece[k] = piece ? *piece : make_uint4(0, 0, 0, 0);
+        t.has |= (uint32_t)(piece != NULL) << k;
     }
     t.runs = __shfl_sync(PTOI_ALL_LANES,
                          !t.cancelled && !t.poisoned && !ptoi_slot_header_read(t.slot.header).poisoned, 0);
@@ -254,15 +263,18 @@ PTOI_INLINE void ptoi_block_put(const ptoi_grid *g, pto_gpu_box *box, const ptoi
         box->layout[lane].ndim = 0;
         box->layout[lane].dtype = (pto_dtype)arg.desc;
     }
+    bool more = false;
 #pragma unroll
-    for (uint32_t k = 0; k < PTO_GPU_ARGS / 8; k++) {
-        if (ptoi_block_quarter(t.from, 8 * k)) {
-            ((uint4 *)(void *)&box->layout[8 * k + lane / 4])[lane % 4] = t.quarter[k];
+    for (uint32_t k = 0; k < PTOI_BLOCK_READS; k++) {
+        const uint32_t i = (k * PTOI_WARP + lane) / PTOI_BLOCK_PIECES, at = lane % PTOI_BLOCK_PIECES;
+        if (t.has >> k & 1) {
+            ((uint4 *)(void *)&box->layout[i])[at] = t.piece[k];
+            more = more || (at == 0 && t.piece[k].x + 2 > PTOI_BLOCK_PIECES); /* its ndim */
         }
     }
-    __syncwarp();
-    if (t.from) {
-        for (int32_t k = 4; k < 2 + box->layout[lane].ndim; k++) { /* more than two dims */
+    if (PTOI_UNLIKELY(__any_sync(PTOI_ALL_LANES, more))) {
+        __syncwarp(); /* what other lanes have stored */
+        for (int32_t k = PTOI_BLOCK_PIECES; t.from && k < 2 + box->layout[lane].ndim; k++) {
             ((uint4 *)(void *)&box->layout[lane])[k] = t.from[k];
         }
     }
