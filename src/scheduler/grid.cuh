@@ -457,6 +457,7 @@ PTOI_INLINE bool ptoi_block_complete(const ptoi_grid *g, pto_gpu_box *box, ptoi_
     const bool traced = g->records && threadIdx.x == 0, ran = box->state == PTOI_BLOCK_RUNS;
     const bool odd = box->status || !ran;
     const uint64_t number = box->task;
+    const uint32_t index = l->index; /* the second warp writes that of the next task */
     ptoi_outcome outcome = PTOI_DONE;
     uint32_t closed = PTOI_LIST_EMPTY;
     ptoi_grid_mark ended;
@@ -495,7 +496,8 @@ PTOI_INLINE bool ptoi_block_complete(const ptoi_grid *g, pto_gpu_box *box, ptoi_
             ptoi_grid_pass_late(g, &a);
         }
     } else if (warp == 0) {
-        if (PTOI_UNLIKELY(odd) && threadIdx.x == 0) {
+        if (threadIdx.x == 0) { /* nobody waits for this */
+            ptoi_grid_report(g, &l->worker, index, ptoi_lap(&g->view, (uint32_t)number & 7, number >> 3), outcome);
             box->status = 0; /* all have read it */
         }
         ptoi_grid_pass_others(g, &l->worker, closed, l->first, l->rest, next == PTOI_NONE, outcome);

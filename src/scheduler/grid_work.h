@@ -98,26 +98,32 @@ PTOI_INLINE uint64_t ptoi_grid_done_word(uint32_t number, uint32_t lap, uint32_t
     return (uint64_t)lap << 32 | (uint64_t)(number & 255) << 24 | (uint64_t)outcome << 22 | index;
 }
 
-/* Closes the list of a task and passes the task on to the writer. Returns the list. */
-PTOI_INLINE uint32_t ptoi_grid_close_list(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t index,
-                                          uint32_t lap, ptoi_outcome outcome)
+/* Passes a task whose list is closed on to the writer. */
+PTOI_INLINE void ptoi_grid_report(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t index,
+                                  uint32_t lap, ptoi_outcome outcome)
 {
-    ptoi_a64 *cell = &g->done[w->id].cell[w->done % PTOI_GRID_DONE];
-    const uint64_t word = ptoi_grid_done_word(w->done + 1, lap, index, outcome);
+    while (!ptoi_grid_has_room(g, w)) {
+        ptoi_grid_pause();
+    }
+    ptoi_follow64(
+        &g->done[w->id].cell[w->done % PTOI_GRID_DONE],
+        ptoi_grid_done_word(w->done + 1, lap, index, outcome)); /* D4: after the exchange */
+    w->done++;
+}
+
+/* Closes the list of a task, and returns it. ptoi_grid_report must follow on the same thread. */
+PTOI_INLINE uint32_t ptoi_grid_close_list(const ptoi_grid *g, const ptoi_grid_worker *w,
+                                          uint32_t index, uint32_t lap, ptoi_outcome outcome)
+{
     if (PTOI_UNLIKELY(outcome == PTOI_SKIPPED)) {
         g->view.states[index].poisoned = 0;
     }
     if (PTOI_MUTANT(WRITE_EARLY)) {
-        ptoi_release64(cell, word);
+        ptoi_release64(&g->done[w->id].cell[w->done % PTOI_GRID_DONE],
+                       ptoi_grid_done_word(w->done + 1, lap, index, outcome));
         ptoi_grid_pause_long();
     }
-    const uint32_t list = ptoi_step_close_list(&g->view, index, lap, outcome);
-    while (!ptoi_grid_has_room(g, w)) {
-        ptoi_grid_pause();
-    }
-    ptoi_follow64(cell, word); /* D4 */
-    w->done++;
-    return list;
+    return ptoi_step_close_list(&g->view, index, lap, outcome);
 }
 
 /* The first task in the list of one that is not complete yet; PTOI_NONE: there is none so far. */
@@ -457,6 +463,7 @@ PTOI_INLINE void ptoi_grid_complete(const ptoi_grid *g, ptoi_grid_worker *w, uin
     }
     if (PTOI_GRID_LANE == 0) {
         closed = ptoi_grid_close_list(g, w, index, lap, outcome);
+        ptoi_grid_report(g, w, index, lap, outcome);
         w->slot = slot;
         w->next = a.next;
     }
