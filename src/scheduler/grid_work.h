@@ -165,8 +165,8 @@ typedef struct ptoi_grid_window {
     ptoi_grid_slot slot; /* the same */
 } ptoi_grid_window;
 
-/* Reads the window of a list that is not empty, up to the task `stop`; PTOI_NONE: to its end. All lanes. Tasks that are not in the list may change while they are read;
- * nobody looks at these. */
+/* Reads the window of a list that is not empty, up to the task `stop`; PTOI_NONE: to its end. All lanes. Tasks that are
+ * not in the list may change while they are read; nobody looks at these. */
 PTOI_INLINE ptoi_grid_window ptoi_grid_read_window(const ptoi_view *view, uint32_t list,
                                                    uint32_t stop)
 {
@@ -382,8 +382,9 @@ PTOI_INLINE ptoi_grid_ahead ptoi_grid_resolve_ahead(const ptoi_grid *g,
                          PTOI_NONE,    0,    false};
     const uint32_t pass = !(a.m.cursor & PTOI_GRID_BEYOND);
     a.m.cursor = (a.m.cursor & ~PTOI_GRID_BEYOND) + pass;
-    const bool ready = ptoi_grid_all_complete(
+    const bool complete = ptoi_grid_all_complete(
         &g->view, a.m.index, ptoi_grid_refs(&g->view, &a.m.slot), a.m.slot.fanin, a.m.cursor, task);
+    const bool ready = complete || (PTOI_MUTANT(AHEAD_OPEN) && a.m.index != PTOI_NONE);
     const bool kept = ready && a.m.index == wanted;
     if (PTOI_GRID_VOTES(kept)) {
         a.next = wanted;
