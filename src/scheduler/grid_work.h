@@ -457,7 +457,8 @@ PTOI_INLINE void ptoi_grid_complete(const ptoi_grid *g, ptoi_grid_worker *w, uin
             uint32_t rest;
             const uint32_t members = ptoi_grid_members_of(&window, &rest);
             slot = ptoi_grid_slot_of_lane(&window.slot, window.list - window.base);
-            const bool wanted = ptoi_grid_queue_of(g, slot.header) == w->queue;
+            const bool wanted = ptoi_grid_queue_of(g, slot.header) == w->queue &&
+                                !PTOI_MUTANT(CELL_EMPTY); /* it gets a cell, too */
             a = ptoi_grid_resolve_ahead(g, &window, members, rest, wanted ? window.list : PTOI_NONE,
                                         ptoi_task_make(mine.seq, level));
         }
@@ -468,7 +469,9 @@ PTOI_INLINE void ptoi_grid_complete(const ptoi_grid *g, ptoi_grid_worker *w, uin
         w->slot = slot;
         w->next = a.next;
     }
-    ptoi_grid_fill_cells(g, &a);
+    if (closed == a.first || !PTOI_MUTANT(CELL_EMPTY)) {
+        ptoi_grid_fill_cells(g, &a);
+    }
     if (a.late) {
         ptoi_grid_pass_late(g, &a);
     }
