@@ -36,8 +36,10 @@
  *                            before it writes over that. Lanes take turns, so one may be slow while tasks
  *                            of another level come and go.
  *   D3  cell of the ready    released by the thread that found the task ready; acquired by the worker that
- *       ring                 holds its ticket. The worker marks it as free, and the thread that pushes
- *                            one lap later waits for that; relaxed, since the cell is all that they share.
+ *       ring                 holds its ticket. That thread may draw the number of the cell earlier, and fills it
+ *                            when the list that the task waits in is closed, in any case. The worker marks it
+ *                            as free, and the thread that pushes one lap later waits for that; relaxed, since
+ *                            the cell is all that they share.
  *   D4  done cell            stored by a worker after it has closed the task in the mirror. What it
  *                            publishes was written before that (ptoi_follow): what the kernel wrote. The
  *                            cell itself says the rest. Acquired by the writer, which then releases
@@ -86,6 +88,7 @@
 #define PTOI_GRID_VOTES(value) __ballot_sync(0xffffffffu, value) /* a bit for each lane */
 #define PTOI_GRID_LAST(votes) (31u - (uint32_t)__clz((int)(votes)))
 #define PTOI_GRID_LOWEST(bits) ((uint32_t)__ffs((int)(bits)) - 1u)
+#define PTOI_GRID_COUNT(bits) ((uint32_t)__popc(bits))
 #define PTOI_GRID_UNROLL _Pragma("unroll")
 #define PTOI_GRID_ROLLED _Pragma("unroll 1")
 
@@ -112,11 +115,31 @@ PTOI_INLINE uint64_t ptoi_grid_most(uint64_t value)
 #define PTOI_GRID_VOTES(value) ((uint32_t)(value))
 #define PTOI_GRID_LAST(votes) ((void)(votes), 0u)
 #define PTOI_GRID_LOWEST(bits) ((uint32_t)__builtin_ctz(bits))
+#define PTOI_GRID_COUNT(bits) ((uint32_t)__builtin_popcount(bits))
 #define PTOI_GRID_UNROLL
 #define PTOI_GRID_ROLLED
 #define ptoi_grid_least(value) (value)
 #define ptoi_grid_most(value) (value)
 #endif
+
+/* How many of these bits are those of lanes before this one. */
+PTOI_INLINE uint32_t ptoi_grid_before(uint32_t bits)
+{
+    return PTOI_GRID_COUNT(bits & ((1u << PTOI_GRID_LANE) - 1u));
+}
+
+/* The lane of bit number n of these, from the lowest one on. There are more than n. */
+PTOI_INLINE uint32_t ptoi_grid_nth(uint32_t bits, uint32_t n)
+{
+    uint32_t at = 0;
+    PTOI_GRID_UNROLL
+    for (uint32_t half = PTOI_GRID_LANES / 2; half; half /= 2) {
+        const uint32_t low = PTOI_GRID_COUNT(bits >> at & ((1u << half) - 1u));
+        at += n >= low ? half : 0;
+        n -= n >= low ? low : 0;
+    }
+    return at;
+}
 
 #ifdef __CUDA_ARCH__
 PTOI_INLINE void ptoi_grid_pause(void)
@@ -133,7 +156,7 @@ static inline void ptoi_grid_pause(void)
 /* For mutants: gives others time to notice. */
 PTOI_INLINE void ptoi_grid_pause_long(void)
 {
-    for (uint32_t i = 0; i < 100; i++) {
+    for (uint32_t i = 0; i < 300; i++) {
         ptoi_grid_pause();
     }
 }

@@ -182,9 +182,9 @@ PTOI_INLINE ptoi_grid_release ptoi_grid_enter(const ptoi_grid *g, ptoi_mover *m,
         if (mine != PTOI_NONE) {
             slot = ptoi_grid_own_slot(&g->view.slots[mine]);
         }
-        if (ptoi_grid_can_run(&g->view, mine, &slot, 0)) { /* its fence: D2 */
-            ptoi_grid_push(g, mine, &slot);
-        }
+        const ptoi_ref *refs = ptoi_grid_refs(&g->view, &slot);
+        const bool ready = ptoi_grid_can_run(&g->view, mine, refs, slot.fanin, 0);
+        ptoi_grid_push(g, mine, slot.header, ready); /* the fence of can_run: D2 */
     }
     return few ? PTOI_GRID_RESOLVED : PTOI_GRID_ENTERED;
 }
@@ -214,8 +214,10 @@ PTOI_INLINE uint32_t ptoi_grid_unreleased(const ptoi_mover *m, uint32_t work)
  * Tickets are read before tails: ticket - tail is at most the number of workers at any time, so if the
  * older ticket and the newer tail differ by that, they did so all the time between the two. All tickets are
  * read before the first tail, so there was a moment at which the workers of all rings waited: a worker of
- * one may push tasks into another. A worker takes its ticket, and the others leave, after what they have
- * pushed: who sees that sees the tail, too. */
+ * one may push tasks into another. A worker takes its ticket, and the others leave, after they have drawn the
+ * cells of what they push: who sees that sees the tail, too. The two warps of a block meet at a barrier between
+ * what the second one draws and the ticket. A cell that is drawn and not filled yet has no ticket, or one whose
+ * worker takes the task and then another ticket: so not all wait. */
 
 PTOI_INLINE bool ptoi_grid_all_wait(const ptoi_grid *g)
 {

@@ -12,10 +12,13 @@
 
 /* ---- Ready tasks ---- */
 
-/* The ring of a task; PTOI_NONE: the host runs it. */
-PTOI_INLINE uint32_t ptoi_grid_queue_of(const ptoi_grid *g, const ptoi_grid_slot *slot)
+/* Functions that a device calls out of line take what they need of a slot, and no address of one: a struct whose
+ * address is passed on is in local memory, and each fence empties the cache that local memory is read through. */
+
+/* The ring of a task, by the header of its slot; PTOI_NONE: the host runs it. */
+PTOI_INLINE uint32_t ptoi_grid_queue_of(const ptoi_grid *g, uint64_t header)
 {
-    const uint32_t lane = ptoi_slot_header_read(slot->header).lane;
+    const uint32_t lane = ptoi_slot_header_read(header).lane;
     return ptoi_lane_device(lane) == g->device && ptoi_lane_type(lane) != PTOI_LANE_ENGINE
                ? g->queue_of[ptoi_lane_type(lane)]
                : PTOI_NONE;
@@ -23,37 +26,76 @@ PTOI_INLINE uint32_t ptoi_grid_queue_of(const ptoi_grid *g, const ptoi_grid_slot
 
 /* Whether a task is to be skipped, as submit knew or its producers say. The mark in the mirror belongs to
  * the task that has the slot, which takes it away when it completes. */
-PTOI_INLINE bool ptoi_grid_is_poisoned(const ptoi_grid *g, uint32_t index,
-                                       const ptoi_grid_slot *slot)
+PTOI_INLINE bool ptoi_grid_is_poisoned(const ptoi_grid *g, uint32_t index, uint64_t header)
 {
-    return g->view.states[index].poisoned || ptoi_slot_header_read(slot->header).poisoned;
+    return g->view.states[index].poisoned || ptoi_slot_header_read(header).poisoned;
 }
 
-/* Passes on a task that ptoi_grid_can_run has just found ready. */
-PTOI_OUTLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t index, const ptoi_grid_slot *slot)
+/* Passes on a task that the host runs. */
+PTOI_OUTLINE void ptoi_grid_push_to_host(const ptoi_grid *g, uint32_t index, uint64_t header)
 {
-    ptoi_grid_control *c = g->control;
-    const uint32_t queue = ptoi_grid_queue_of(g, slot);
-    if (queue == PTOI_NONE) {
-        const uint32_t at = ptoi_draw32(&c->host_tail, 1);
-        const bool bad = ptoi_grid_is_poisoned(g, index, slot) && !PTOI_MUTANT(HOST_POISON_LOST);
-        const uint32_t poisoned = bad ? PTOI_HOST_POISONED : 0;
-        ptoi_far_release64(&g->host_ready[at & g->inbox_mask],
-                           ptoi_cell_word(at + 1, index | poisoned)); /* D5 */
-        return;
+    const uint32_t at = ptoi_draw32(&g->control->host_tail, 1);
+    const bool bad = ptoi_grid_is_poisoned(g, index, header) && !PTOI_MUTANT(HOST_POISON_LOST);
+    const uint32_t poisoned = bad ? PTOI_HOST_POISONED : 0;
+    ptoi_far_release64(&g->host_ready[at & g->inbox_mask],
+                       ptoi_cell_word(at + 1, index | poisoned)); /* D5 */
+}
+
+/* Draws cells of ready rings for the tasks of all lanes, one number for all that go into a ring. All lanes; queue:
+ * PTOI_NONE, this one has no task. A cell that is drawn must be filled soon. D7: see ptoi_grid_all_wait. */
+PTOI_INLINE uint32_t ptoi_grid_draw_cells(const ptoi_grid *g, uint32_t queue)
+{
+    uint32_t cell = 0;
+    PTOI_GRID_UNROLL
+    for (uint32_t q = 0; q < PTOI_GRID_QUEUES; q++) {
+        const uint32_t votes = PTOI_GRID_VOTES(queue == q);
+        if (votes) {
+            uint32_t first = 0;
+            if (PTOI_GRID_LANE == PTOI_GRID_LOWEST(votes)) {
+                first = ptoi_draw32(&g->control->queue[q].tail, PTOI_GRID_COUNT(votes));
+            }
+            first = PTOI_GRID_OF(first, PTOI_GRID_LOWEST(votes));
+            cell = queue == q ? first + ptoi_grid_before(votes) : cell;
+        }
     }
-    const uint32_t at = ptoi_draw32(&c->queue[queue].tail, 1); /* D7: see ptoi_grid_all_wait */
-    ptoi_a64 *cell = &g->cells[queue][at & g->inbox_mask];
+    return cell;
+}
+
+/* Waits until a cell that was drawn is free. */
+PTOI_INLINE void ptoi_grid_await_cell(const ptoi_grid *g, uint32_t queue, uint32_t at)
+{
+    const ptoi_a64 *cell = &g->cells[queue][at & g->inbox_mask];
     while ((uint32_t)(ptoi_get64(cell) >> 32) !=
            at) { /* pairs D3: its last task was not read yet */
         ptoi_grid_pause();
     }
-    ptoi_follow64(cell, ptoi_cell_word(at + 1, index)); /* D3: after the fence of can_run */
+}
+
+/* Passes on the tasks of lanes that have a ready one, after a fence. All lanes. */
+PTOI_INLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t index, uint64_t header, bool ready)
+{
+    const uint32_t its = ptoi_grid_queue_of(g, header), queue = ready ? its : PTOI_NONE;
+    const uint32_t at = ptoi_grid_draw_cells(g, queue);
+    if (queue != PTOI_NONE) {
+        ptoi_grid_await_cell(g, queue, at);
+        ptoi_follow64(&g->cells[queue][at & g->inbox_mask],
+                      ptoi_cell_word(at + 1, index)); /* D3: after that fence */
+    } else if (ready) {
+        ptoi_grid_push_to_host(g, index, header);
+    }
+    PTOI_GRID_SYNC();
 }
 
 /* ---- Resolving ---- */
 
+#define PTOI_GRID_NO_TASK UINT64_MAX
 #define PTOI_GRID_BEYOND (UINT32_C(1) << 31) /* in wait.cursor: it waits for a later producer */
+
+/* The producers of a task. */
+PTOI_INLINE const ptoi_ref *ptoi_grid_refs(const ptoi_view *view, const ptoi_grid_slot *slot)
+{
+    return view->level[ptoi_slot_header_read(slot->header).level].deps + slot->deps;
+}
 
 /* Whether a producer is complete, by a word of state.waiters in the mirror. */
 PTOI_INLINE bool ptoi_grid_is_complete(uint64_t word, uint32_t lap)
@@ -119,13 +161,12 @@ PTOI_INLINE bool ptoi_grid_join_all(const ptoi_view *view, uint32_t index, uint3
  * so several are under way at a time. And it waits for the newest of several producers that are not
  * complete: that one is likely to be the last, so the task is resolved once more and not for each.
  * All lanes, each with a task of its own; index: PTOI_NONE, this one has none. */
-PTOI_OUTLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index,
-                                    const ptoi_grid_slot *slot, uint32_t cursor)
+PTOI_OUTLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index, const ptoi_ref *refs,
+                                    uint32_t n_refs, uint32_t cursor)
 {
     enum { AHEAD = 4 };
     const bool there = index != PTOI_NONE;
-    const uint32_t fanin = there ? slot->fanin : cursor;
-    const ptoi_ref *refs = view->level[ptoi_slot_header_read(slot->header).level].deps + slot->deps;
+    const uint32_t fanin = there ? n_refs : cursor;
     bool looks = cursor != fanin;
     while (PTOI_GRID_VOTES(looks)) {
         const uint32_t n = !looks ? 0 : fanin - cursor < AHEAD ? fanin - cursor : AHEAD;
@@ -172,13 +213,68 @@ PTOI_OUTLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index,
     return there && cursor == fanin;
 }
 
+/* Whether none of the producers that are left is open or poisons the task. All lanes, at least one with producers; n: 0,
+ * this one has none. Lanes share the work: with up to 2^k tasks, each task has 32 / 2^k lanes, and each of these looks at
+ * EACH producers at a time. So producers of a stage are looked at in two loads that wait for each other, and in C by one lane.
+ * `done`: a task that counts as complete. ptoi_fence must follow: D3. */
+PTOI_OUTLINE bool ptoi_grid_none_open(const ptoi_view *view, const ptoi_ref *refs, uint32_t n,
+                                      uint64_t done)
+{
+    enum { EACH = 8 };
+    const uint32_t some = PTOI_GRID_VOTES(n != 0), tasks = PTOI_GRID_COUNT(some);
+    const uint32_t shift = tasks > 1 ? PTOI_GRID_LAST(tasks - 1) + 1 : 0;
+    const uint32_t lanes = PTOI_GRID_LANES >> shift; /* of each task */
+    const uint32_t which = (PTOI_GRID_LANE << shift) / PTOI_GRID_LANES;
+    const uint32_t owner = which < tasks ? ptoi_grid_nth(some, which) : PTOI_GRID_LANE;
+    const ptoi_ref *its = (const ptoi_ref *)(uintptr_t)PTOI_GRID_OF((uintptr_t)refs, owner);
+    const uint32_t its_n = PTOI_GRID_OF(n, owner), end = which < tasks ? its_n : 0;
+    bool open = false;
+    PTOI_GRID_ROLLED
+    for (uint32_t at = PTOI_GRID_LANE & (lanes - 1); PTOI_GRID_VOTES(at < end && !open);
+         at += EACH * lanes) {
+        ptoi_ref ref[EACH];
+        uint64_t word[EACH];
+        PTOI_GRID_UNROLL
+        for (uint32_t k = 0; k < EACH; k++) {
+            ref[k] = at + k * lanes < end ? its[at + k * lanes] : 0;
+        }
+        PTOI_GRID_UNROLL
+        for (uint32_t k = 0; k < EACH; k++) {
+            word[k] = at + k * lanes < end
+                          ? ptoi_glance64(
+                                &ptoi_state_of(view, ptoi_ref_level(ref[k]), ptoi_ref_seq(ref[k]))
+                                     ->waiters)
+                          : 0; /* pairs W2 */
+        }
+        PTOI_GRID_UNROLL
+        for (uint32_t k = 0; k < EACH; k++) {
+            const uint32_t lap = ptoi_lap_of_ref(view, ref[k]);
+            const bool bad = ptoi_ref_poisons(ref[k]) && ptoi_list_bad(word[k], lap);
+            open = open || (at + k * lanes < end && ptoi_ref_task(ref[k]) != done &&
+                            (bad || !ptoi_grid_is_complete(word[k], lap)));
+        }
+    }
+    const uint32_t votes = PTOI_GRID_VOTES(open), mine = (2u << (lanes - 1)) - 1u;
+    return n == 0 || !(votes >> ptoi_grid_before(some) * lanes & mine);
+}
+
+/* Whether all producers of a task are complete, from `cursor` on, and none of them poisons it. All lanes, each with a task
+ * of its own; index: PTOI_NONE, this one has none. Often there is none left to look at. ptoi_fence must follow. */
+PTOI_INLINE bool ptoi_grid_all_complete(const ptoi_view *view, uint32_t index, const ptoi_ref *refs,
+                                        uint32_t fanin, uint32_t cursor, uint64_t done)
+{
+    const uint32_t n = index != PTOI_NONE ? fanin - cursor : 0;
+    if (PTOI_GRID_VOTES(n != 0) && !ptoi_grid_none_open(view, refs + cursor, n, done)) {
+        return false;
+    }
+    return index != PTOI_NONE;
+}
+
 /* The same for one task, by all lanes of a warp: each looks at one producer. So a task with many producers is resolved
  * in two loads that wait for each other, and not in two for every four producers. */
 PTOI_OUTLINE bool ptoi_grid_can_run_by_all(const ptoi_view *view, uint32_t index,
-                                           const ptoi_grid_slot *slot, uint32_t cursor)
+                                           const ptoi_ref *refs, uint32_t fanin, uint32_t cursor)
 {
-    const uint32_t fanin = slot->fanin;
-    const ptoi_ref *refs = view->level[ptoi_slot_header_read(slot->header).level].deps + slot->deps;
     while (cursor != fanin) {
         const uint32_t n = fanin - cursor < PTOI_GRID_LANES ? fanin - cursor : PTOI_GRID_LANES;
         const bool mine = PTOI_GRID_LANE < n;
@@ -261,9 +357,9 @@ PTOI_INLINE ptoi_grid_found ptoi_grid_resolve(const ptoi_grid *g, uint32_t lane,
     if (PTOI_MUTANT(NO_LATER_LAP) && lane) {
         ptoi_grid_pause_long();
     }
-    if (ptoi_grid_can_run(&g->view, index, &slot, 0)) {
-        ptoi_grid_push(g, index, &slot);
-    }
+    const ptoi_ref *refs = ptoi_grid_refs(&g->view, &slot);
+    const bool ready = ptoi_grid_can_run(&g->view, index, refs, slot.fanin, 0);
+    ptoi_grid_push(g, index, slot.header, ready);
     if (!found) {
         return *at == PTOI_GRID_ENDED ? PTOI_GRID_END : PTOI_GRID_NOTHING;
     }

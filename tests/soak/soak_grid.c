@@ -181,12 +181,16 @@ static slice draw_slice(program *p)
     return s;
 }
 
-static pto_tensor part_of(const program *p, const cell *c, slice s)
+static pto_tensor part_of(program *p, const cell *c, slice s)
 {
     pto_tensor part = c->t;
     if (s.n != ELEMENTS) {
         MUST(p,
              pto_tensor_slice(&c->t, 0, s.first, s.first + (s.n - 1) * s.step + 1, s.step, &part));
+    }
+    for (int64_t more = one_in(p, 4) ? (int64_t)roll(p, PTO_MAX_DIMS - 1) : 0; more > 0; more--) {
+        part.shape[part.ndim] = part.strides[part.ndim] = 1; /* kernels need the first dim alone */
+        part.ndim++;
     }
     return part;
 }

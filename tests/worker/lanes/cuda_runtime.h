@@ -125,6 +125,11 @@ static inline int __ffs(int bits)
     return __builtin_ffs(bits);
 }
 
+static inline int __popc(unsigned bits)
+{
+    return __builtin_popcount(bits);
+}
+
 static inline int __clz(int bits)
 {
     return bits ? __builtin_clz(static_cast<unsigned>(bits)) : 32;
