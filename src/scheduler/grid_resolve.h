@@ -311,6 +311,29 @@ PTOI_OUTLINE bool ptoi_grid_can_run_by_all(const ptoi_view *view, uint32_t index
     return true;
 }
 
+/* ptoi_grid_can_run for tasks that waited. A sum over the parts of a stage has a producer for each part: such tasks are
+ * few, and all lanes look at one after the other. */
+PTOI_INLINE bool ptoi_grid_can_run_now(const ptoi_view *view, uint32_t index, const ptoi_ref *refs,
+                                       uint32_t fanin, uint32_t cursor)
+{
+    const uint32_t tasks = PTOI_GRID_VOTES(index != PTOI_NONE);
+    const uint64_t most = ptoi_grid_most(index != PTOI_NONE ? fanin - cursor : 0);
+    if (PTOI_GRID_COUNT(tasks) * 8 > most) {
+        return ptoi_grid_can_run(view, index, refs, fanin, cursor);
+    }
+    bool can = false;
+    PTOI_GRID_ROLLED
+    for (uint32_t bits = tasks; bits; bits &= bits - 1) {
+        const uint32_t lane = PTOI_GRID_LOWEST(bits);
+        const ptoi_ref *its = (const ptoi_ref *)(uintptr_t)PTOI_GRID_OF((uintptr_t)refs, lane);
+        const bool its_can = ptoi_grid_can_run_by_all(view, PTOI_GRID_OF(index, lane), its,
+                                                      PTOI_GRID_OF(fanin, lane),
+                                                      PTOI_GRID_OF(cursor, lane));
+        can = PTOI_GRID_LANE == lane ? its_can : can;
+    }
+    return can;
+}
+
 /* ---- Resolvers ---- */
 
 #define PTOI_GRID_ENDED UINT64_MAX /* instead of the next task of a lane */

@@ -291,8 +291,8 @@ PTOI_INLINE bool ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint
         bool ready = ptoi_grid_all_complete(view, m.index, refs, m.slot.fanin, cursor,
                                             PTOI_GRID_NO_TASK);
         if (PTOI_GRID_VOTES(m.index != PTOI_NONE && !ready)) {
-            const bool can = ptoi_grid_can_run(view, ready ? PTOI_NONE : m.index, refs,
-                                               m.slot.fanin, cursor);
+            const bool can = ptoi_grid_can_run_now(view, ready ? PTOI_NONE : m.index, refs,
+                                                   m.slot.fanin, cursor);
             ready = ready || can;
         } else {
             ptoi_fence(); /* before tasks are passed on: D3 */
@@ -413,8 +413,8 @@ PTOI_INLINE void ptoi_grid_fill_cells(const ptoi_grid *g, const ptoi_grid_ahead 
 PTOI_INLINE void ptoi_grid_pass_late(const ptoi_grid *g, const ptoi_grid_ahead *a)
 {
     const uint32_t index = a->queue == PTOI_NONE ? a->m.index : PTOI_NONE;
-    const bool ready = ptoi_grid_can_run(&g->view, index, ptoi_grid_refs(&g->view, &a->m.slot),
-                                         a->m.slot.fanin, a->m.cursor);
+    const bool ready = ptoi_grid_can_run_now(&g->view, index, ptoi_grid_refs(&g->view, &a->m.slot),
+                                             a->m.slot.fanin, a->m.cursor);
     ptoi_grid_push(g, index, a->m.slot.header, ready);
 }
 
