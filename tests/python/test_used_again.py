@@ -107,6 +107,22 @@ def test_what_a_kernel_does_to_its_array_is_over(rt, change):
     assert [a[0] for a in arrays] == [1, 2, 3, 4]
 
 
+@pytest.mark.filterwarnings("ignore:Assigning the 'data'")
+def test_other_memory_of_an_array(rt):
+    """NumPy marks an array that is given other memory as one in the order of C, whatever its strides are."""
+    seen = []
+
+    def function(a, number):
+        seen.append((a.flags.c_contiguous, a.flags.f_contiguous, a.ravel().tolist()))
+        a.data = memoryview(bytearray(a.nbytes))
+
+    arrays = [np.arange(6.).reshape(2, 3, order="F") + i for i in range(4)]
+    rows = [np.arange(4.) + i for i in range(4)]
+    calls(rt, function, arrays)
+    calls(rt, function, rows)
+    assert seen == [(False, True, a.ravel().tolist()) for a in arrays] + [(True, True, a.tolist()) for a in rows]
+
+
 def test_inputs_stay_read_only(rt):
     seen = []
 
