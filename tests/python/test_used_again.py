@@ -1,5 +1,6 @@
 """The arrays that a Python kernel gets are used again for its next call. No kernel may see that."""
 
+import functools
 import gc
 import itertools
 import random
@@ -165,6 +166,16 @@ def test_each_array_is_as_a_new_one(rt):
         assert not a.flags.owndata and (a.size == 0 or a.base is not None)
 
     calls(rt, function, arrays)
+
+
+def test_arguments_that_are_keys(rt):
+    """lru_cache looks for the tuple of all arguments. From CPython 3.14 on a tuple remembers its hash."""
+    ran = []
+    kernel = pto.kernel(functools.lru_cache(lambda a, b: ran.append((a, b))))
+    for a, b in ((1, 2), (1, 2), (3, 4), (3, 4), (1, 2), (3, 4)):
+        rt.submit(kernel, a, b)
+        rt.wait()
+    assert ran == [(1, 2), (3, 4)]
 
 
 def test_nothing_is_kept_after_the_task(rt):
