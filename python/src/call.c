@@ -316,15 +316,19 @@ static PyObject *take_tuple(const Job *job)
     return values;
 }
 
-/* Keeps the tuple for the next call, with the arrays that can be used again, and without all else. */
+/* Keeps the tuple for the next call, with the arrays that can be used again, and without all else. If there are none,
+ * it does not keep the tuple: from CPython 3.14 on a tuple remembers its hash. One with an array has none. */
 static void keep_tuple(const Job *job, PyObject *values)
 {
+    bool arrays = false;
     for (uint32_t i = 0; i < job->count; i++) {
-        if (!numpy_put_away(PyTuple_GetItem(values, i), job->slots[i].dtype)) {
+        if (numpy_put_away(PyTuple_GetItem(values, i), job->slots[i].dtype)) {
+            arrays = true;
+        } else {
             (void)PyTuple_SetItem(values, i, Py_NewRef(Py_None));
         }
     }
-    if (job->kernel->spare) { /* of a call on another thread */
+    if (!arrays || job->kernel->spare) { /* spare: of a call on another thread */
         Py_DECREF(values);
     } else {
         job->kernel->spare = values;

@@ -116,13 +116,19 @@ static uint32_t depth_of(const Scope *scope, const Core *core)
     return scope->name ? core->ranges : pto_get_scope_depth(core->rt);
 }
 
+/* The method that made it. */
+static const char *method_of(const Scope *scope)
+{
+    return scope->name ? "range" : scope->flags & PTO_SCOPE_BOUNDARY ? "boundary" : "scope";
+}
+
 static PyObject *scope_enter(PyObject *self, PyObject *unused)
 {
     Scope *scope = (Scope *)(void *)self;
     Core *core = ((Runtime *)(void *)scope->runtime)->core;
     int line;
     (void)unused;
-    if (!core_enter(core, "scope")) {
+    if (!core_enter(core, method_of(scope))) {
         return NULL;
     }
     const char *file = core_where(core, &line);
@@ -131,8 +137,9 @@ static PyObject *scope_enter(PyObject *self, PyObject *unused)
         return NULL;
     }
     if (scope->depth) {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "scope: this one is open: call rt.scope() again for another");
+        const char *method = method_of(scope);
+        PyErr_Format(PyExc_RuntimeError, "%s: this one is open: call rt.%s(%s) again for another",
+                     method, method, name ? "name" : "");
         return NULL;
     }
     const pto_status s = name ? pto_range_begin(core->rt, "%s", name)
@@ -154,19 +161,20 @@ static PyObject *scope_exit(PyObject *self, PyObject *args)
     if (!core || !core->rt) {
         Py_RETURN_FALSE; /* closed inside of the block */
     }
-    if (!core_enter(core, "end of a scope")) {
+    const char *what = scope->name ? "end of a range" : "end of a scope";
+    if (!core_enter(core, what)) {
         return NULL;
     }
     const char *file = core_where(core, &line);
     if (scope->depth == 0 ||
         scope->depth != depth_of(scope, core)) { /* the library would end the innermost one */
-        return error_raise(
-            core,
-            pto_fail(PTO_BAD_SCOPE, scope->depth == 0
-                                        ? "end of a scope: it was not entered"
-                                        : "end of a scope: one that began after it is still open, "
-                                          "perhaps in a generator"),
-            file, line);
+        return error_raise(core,
+                           pto_fail(PTO_BAD_SCOPE, "%s: %s", what,
+                                    scope->depth == 0
+                                        ? "it was not entered"
+                                        : "one that began after it is still open, perhaps in a "
+                                          "generator"),
+                           file, line);
     }
     const pto_status s = scope->name ? pto_range_end(core->rt)
                                      : pto_scope_end_at(core->rt, file, line);

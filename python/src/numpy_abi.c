@@ -17,11 +17,12 @@ enum {
     API_BOOL_TYPE = 8,
     API_GENERIC_TYPE = 10,
     API_DESCR_FROM_TYPE = 45,
+    API_UPDATE_FLAGS = 92,
     API_NEW_FROM_DESCR = 94,
     API_SET_BASE = 282
 };
 
-#define ARRAY_DENSE 0x3 /* in the order of C, of Fortran: they follow from shape and strides */
+#define ARRAY_DENSE 0x3 /* in the order of C, of Fortran */
 #define ARRAY_OWNS_DATA 0x4
 #define ARRAY_ALIGNED 0x100
 #define ARRAY_WRITABLE 0x400
@@ -52,6 +53,7 @@ static struct {
     PyTypeObject *array, *descr_type, *generic, *truth;
     new_fn make;
     int (*set_base)(PyObject *array, PyObject *base);
+    void (*update_flags)(PyObject *array, int which); /* from shape and strides */
     PyObject *descr[NUMBERS];
     const Dtype *dtypes[NUMBERS];
 } numpy;
@@ -139,6 +141,7 @@ bool numpy_load(void)
         numpy.truth = api[API_BOOL_TYPE];
         memcpy(&numpy.make, &api[API_NEW_FROM_DESCR], sizeof numpy.make);
         memcpy(&numpy.set_base, &api[API_SET_BASE], sizeof numpy.set_base);
+        memcpy(&numpy.update_flags, &api[API_UPDATE_FLAGS], sizeof numpy.update_flags);
         PyObject *(*descr_of)(int);
         memcpy(&descr_of, &api[API_DESCR_FROM_TYPE], sizeof descr_of);
         numpy.usable = (version == 1 || version == 2) && is_as_expected(modules);
@@ -382,6 +385,7 @@ bool numpy_use_again(PyObject *array, const Dtype *dtype, int ndim, const int64_
             return false;
         }
     }
+    numpy.update_flags(array, ARRAY_DENSE); /* a kernel that sets a.data leaves wrong ones */
     a->data = data;
     Py_INCREF(base); /* stolen */
     return numpy.set_base(array, base) == 0 || (PyErr_Clear(), false);

@@ -57,8 +57,13 @@ static bool read_scalar(PyObject *object, const Parameter *p, pto_param *out, co
         Py_XDECREF(whole);
         return good;
     }
-    if (!argument_is_array(object) && (wants_float || !p->dtype) && PyNumber_Check(object)) {
+    if (!argument_is_array(object) && (wants_float || !p->dtype) && PyNumber_Check(object) &&
+        !PyComplex_Check(object)) {
         const double value = PyFloat_AsDouble(object);
+        if (value == -1 && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+            PyErr_Format(PyExc_OverflowError, "%s: argument %zd does not fit into %s", who, index,
+                         p->dtype ? p->dtype->name : "float64");
+        }
         return !(value == -1 && PyErr_Occurred()) && put_float(value, p, out, who, index);
     }
     PyErr_Format(PyExc_TypeError, "%s: argument %zd must be %s, not %R", who, index,

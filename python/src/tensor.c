@@ -88,11 +88,22 @@ PyObject *tensor_shape(const int64_t *sizes, int32_t n, int64_t scale)
     return tuple;
 }
 
+/* A number of a shape; -1 may be an exception. NULL: there is one. */
+static int64_t read_size(PyObject *index)
+{
+    int overflow = 0;
+    const long long size = index ? PyLong_AsLongLongAndOverflow(index, &overflow) : -1;
+    if (overflow) {
+        PyErr_Format(PyExc_OverflowError, "a shape: %R does not fit into 64 bits", index);
+    }
+    return size;
+}
+
 bool tensor_read_shape(PyObject *object, int64_t *shape, int32_t *ndim)
 {
     if (PyIndex_Check(object) && !PySequence_Check(object)) {
         PyObject *index = PyNumber_Index(object);
-        shape[0] = index ? PyLong_AsLongLong(index) : -1;
+        shape[0] = read_size(index);
         Py_XDECREF(index);
         *ndim = 1;
         return !PyErr_Occurred();
@@ -111,7 +122,7 @@ bool tensor_read_shape(PyObject *object, int64_t *shape, int32_t *ndim)
     for (Py_ssize_t i = 0; i < n && !PyErr_Occurred(); i++) {
         PyObject *item = PySequence_GetItem(object, i);
         PyObject *index = item ? PyNumber_Index(item) : NULL;
-        shape[i] = index ? PyLong_AsLongLong(index) : -1;
+        shape[i] = read_size(index);
         Py_XDECREF(item);
         Py_XDECREF(index);
     }
@@ -161,15 +172,15 @@ static bool index_one(const Tensor *tensor, pto_tensor *t, int32_t *dim, PyObjec
                      (PyObject *)Py_TYPE(key));
         return false;
     }
-    int64_t i = PyLong_AsLongLong(index);
-    Py_DECREF(index);
-    if (i == -1 && PyErr_Occurred()) {
-        return false;
-    }
+    int overflow = 0;
+    const int64_t i = PyLong_AsLongLongAndOverflow(index, &overflow);
     const int64_t n = t->shape[*dim];
-    if (i < -n || i >= n) {
-        PyErr_Format(PyExc_IndexError, "index %lld of a dim of size %lld", (long long)i,
-                     (long long)n);
+    const bool good = !overflow && i >= -n && i < n;
+    if (!good) {
+        PyErr_Format(PyExc_IndexError, "index %S of a dim of size %lld", index, (long long)n);
+    }
+    Py_DECREF(index);
+    if (!good) {
         return false;
     }
     const pto_status s = pto_tensor_select(t, *dim, i < 0 ? i + n : i, t);

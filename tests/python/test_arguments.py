@@ -731,6 +731,18 @@ def test_shapes_that_are_no_sequences(rt):
             rt.temp(bad)
 
 
+@pytest.mark.parametrize("huge", [2 ** 63, -2 ** 63 - 1, 10 ** 30])
+def test_numbers_of_more_than_64_bits(rt, huge):
+    t = pto.tensor(np.zeros(4))
+    for shape in (huge, (2, huge)):
+        with pytest.raises(OverflowError, match=f"a shape: {huge} does not fit into 64 bits"):
+            rt.temp(shape)
+    with pytest.raises(OverflowError, match=f"a shape: {huge} does not fit into 64 bits"):
+        t.reshape(huge)
+    with pytest.raises(IndexError, match=f"index {huge} of a dim of size 4"):
+        t[huge]
+
+
 def test_an_index_that_is_none():
     class Raises:
         def __index__(self):

@@ -555,9 +555,11 @@ def test_a_float_that_does_not_fit(rt):
     seen = []
     function = ctypes.CFUNCTYPE(None, ctypes.c_float)(seen.append)
     kernel = pto.cfunc(function, "void f(float)")
-    for bad in (1e39, -1e300, np.float64(1e40), 10 ** 40):
-        with pytest.raises(OverflowError):
+    for bad in (1e39, -1e300, np.float64(1e40), 10 ** 40, 10 ** 400):
+        with pytest.raises(OverflowError, match="f: argument 0 does not fit into float32"):
             rt.submit(kernel, bad)
+    with pytest.raises(TypeError, match="f: argument 0 must be a number, not <class 'complex'>"):
+        rt.submit(kernel, 1j)
     for good in (float("inf"), 3e38, 1e-300, 2):
         rt.submit(kernel, good)
         rt.wait()

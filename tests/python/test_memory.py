@@ -388,6 +388,21 @@ def test_scopes_end_in_order():
     rt.close(cancel=True)
 
 
+@pytest.mark.parametrize("make, says", [(lambda rt: rt.scope(), "scope"), (lambda rt: rt.boundary(), "boundary"),
+                                        (lambda rt: rt.range("a"), "range")], ids=["scope", "boundary", "range"])
+def test_errors_name_the_method(make, says):
+    rt = pto.Runtime(workers=0)
+    one = make(rt)
+    end = says.replace("boundary", "scope")
+    with pytest.raises(pto.Error, match=f"^end of a {end}: it was not entered"):
+        one.__exit__(None, None, None)
+    with one, pytest.raises(RuntimeError, match=rf"^{says}: this one is open: call rt\.{says}\(.*\) again"):
+        one.__enter__()
+    rt.close()
+    with pytest.raises(ValueError, match=f"^{says}: the runtime is closed"):
+        one.__enter__()
+
+
 def test_wrong_scope_use(rt):
     with pytest.raises(pto.Error):
         with rt.scope():

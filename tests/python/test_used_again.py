@@ -1,5 +1,6 @@
 """The arrays that a Python kernel gets are used again for its next call. No kernel may see that."""
 
+import functools
 import gc
 import itertools
 import random
@@ -107,6 +108,22 @@ def test_what_a_kernel_does_to_its_array_is_over(rt, change):
     assert [a[0] for a in arrays] == [1, 2, 3, 4]
 
 
+@pytest.mark.filterwarnings("ignore:Assigning the 'data'")
+def test_other_memory_of_an_array(rt):
+    """NumPy marks an array that is given other memory as one in the order of C, whatever its strides are."""
+    seen = []
+
+    def function(a, number):
+        seen.append((a.flags.c_contiguous, a.flags.f_contiguous, a.ravel().tolist()))
+        a.data = memoryview(bytearray(a.nbytes))
+
+    arrays = [np.arange(6.).reshape(2, 3, order="F") + i for i in range(4)]
+    rows = [np.arange(4.) + i for i in range(4)]
+    calls(rt, function, arrays)
+    calls(rt, function, rows)
+    assert seen == [(False, True, a.ravel().tolist()) for a in arrays] + [(True, True, a.tolist()) for a in rows]
+
+
 def test_inputs_stay_read_only(rt):
     seen = []
 
@@ -149,6 +166,16 @@ def test_each_array_is_as_a_new_one(rt):
         assert not a.flags.owndata and (a.size == 0 or a.base is not None)
 
     calls(rt, function, arrays)
+
+
+def test_arguments_that_are_keys(rt):
+    """lru_cache looks for the tuple of all arguments. From CPython 3.14 on a tuple remembers its hash."""
+    ran = []
+    kernel = pto.kernel(functools.lru_cache(lambda a, b: ran.append((a, b))))
+    for a, b in ((1, 2), (1, 2), (3, 4), (3, 4), (1, 2), (3, 4)):
+        rt.submit(kernel, a, b)
+        rt.wait()
+    assert ran == [(1, 2), (3, 4)]
 
 
 def test_nothing_is_kept_after_the_task(rt):
