@@ -53,8 +53,6 @@
     X(NO_LATER_LAP, "a task waits for a producer whose slot has its next task already")            \
     X(WRITE_EARLY, "a device shows a task as complete before its list is closed")                  \
     X(PEEK_TRUSTED, "a worker goes on with the task that it saw in a list, whatever joined since") \
-    X(AHEAD_OPEN, "a device passes on tasks that wait for a task, whatever else they wait for")    \
-    X(CELL_EMPTY, "a cell that was drawn stays empty if others have joined the list meanwhile")    \
     X(FRESH_EARLY, "a device overwrites the number of a task that a slow lane has not read")       \
     X(LANE_EARLY, "a lane reads whether the grid ends after how many tasks there are")             \
     X(LEAVE_EARLY, "a grid compares the tickets of its workers with an older count of tasks")      \

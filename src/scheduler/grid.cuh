@@ -35,9 +35,9 @@ enum { PTOI_BLOCK_RUNS, PTOI_BLOCK_SKIPS, PTOI_BLOCK_ENDS };
 typedef struct ptoi_leader {
     ptoi_grid_worker worker;
     uint32_t index;  /* slot of its task */
+    uint32_t closed; /* the list of its task, for the second warp; PTOI_LIST_EMPTY if it did not end well */
     uint32_t waiter; /* the first task that waited for its task when the block read that; PTOI_NONE */
-    uint32_t first, rest, next; /* of the second warp: ptoi_grid_ahead */
-    bool late;                  /* the same */
+    uint32_t ahead;  /* what the second warp has read meanwhile: ptoi_grid_peek */
     /* of a traced run */
     ptoi_grid_mark began; /* its task; written by the last thread of the block */
     ptoi_grid_place log;
@@ -141,34 +141,25 @@ PTOI_INLINE const ptoi_arg_desc *ptoi_block_arg(const ptoi_arg_desc *args, uint3
     return args;
 }
 
-/* Layouts are read in pieces of 16 bytes: 8 lanes read one at a time, up to 6 dims of it. */
-enum { PTOI_BLOCK_PIECES = 8, PTOI_BLOCK_READS = PTO_GPU_ARGS * PTOI_BLOCK_PIECES / PTOI_WARP };
-
-/* What a lane has read of the task that its block runs next: lane i has argument i, and a piece of the layouts of
- * arguments i / 8, 4 + i / 8 ... */
+/* What a lane has read of the task that its block runs next: lane i has argument i, and a quarter of the first
+ * 64 bytes of the layout of arguments i / 4 and 8 + i / 4. */
 typedef struct ptoi_block_task {
     ptoi_grid_slot slot;
     ulonglong2 unit;  /* of argument i */
     const uint4 *from; /* the layout of argument i; NULL: it has none */
-    uint4 piece[PTOI_BLOCK_READS];
-    uint32_t has; /* a bit for each of these that there is */
+    uint4 quarter[PTO_GPU_ARGS / 8];
     uint64_t code;
-    const ptoi_a64 *waiters;
-    uint32_t waiter; /* the first one of its list; PTOI_NONE */
-    uint32_t cancelled, poisoned;
-    bool runs;  /* its kernel is called */
-    bool brief; /* the layout of an argument follows it */
+    uint32_t waiter; /* ptoi_grid_first_waiter */
+    bool runs;       /* its kernel is called */
+    bool brief;      /* the layout of an argument follows it */
 } ptoi_block_task;
 
-/* Where this lane finds its piece number k of layouts; NULL: there is none. All lanes. A layout of more than two dims is
- * not alone in its units of 64 bytes, so what follows a shorter one is read as well, and means nothing. */
-PTOI_INLINE const uint4 *ptoi_block_piece(const ptoi_grid *g, const uint4 *from, uint32_t k)
+/* Where this lane finds its quarter of a layout; NULL: there is none. All lanes. */
+PTOI_INLINE const uint4 *ptoi_block_quarter(const uint4 *from, uint32_t first)
 {
-    const uint32_t lane = PTOI_GRID_LANE, at = lane % PTOI_BLOCK_PIECES;
-    const uint32_t i = (k * PTOI_WARP + lane) / PTOI_BLOCK_PIECES;
+    const uint32_t lane = PTOI_GRID_LANE, i = first + lane / 4;
     const uint4 *its = (const uint4 *)__shfl_sync(PTOI_ALL_LANES, (unsigned long long)from, (int)i);
-    const bool last = (const char *)its == (const char *)ptoi_desc_at(g->view.descs, UINT16_MAX);
-    return its && (at < 4 || !last) ? its + at : NULL;
+    return its ? its + lane % 4 : NULL;
 }
 
 /* Resolves the arguments of a task, if the layout of one follows it: then the others are not where their
@@ -197,40 +188,32 @@ PTOI_COLD void ptoi_block_find_args(const ptoi_grid *g, pto_gpu_box *box, const 
 }
 
 /* Reads what the kernel of a task has to know. All lanes of a warp. A load takes 150 ns, so all that do not depend on
- * each other are under way at the same time: arguments, then layouts. The caller may do other things between the two. */
-PTOI_INLINE ptoi_block_task ptoi_block_fetch_args(const ptoi_grid *g, uint32_t index, const ptoi_grid_slot &slot)
+ * each other are under way at the same time: arguments, then layouts. */
+PTOI_INLINE ptoi_block_task ptoi_block_fetch(const ptoi_grid *g, uint32_t index, const ptoi_grid_slot &slot)
 {
     const uint32_t lane = PTOI_GRID_LANE;
     const ptoi_slot_header header = ptoi_slot_header_read(slot.header);
     const ptoi_arg_desc *args = g->view.level[header.level].args + slot.args;
     const bool mine = lane < slot.n_args && lane < PTO_GPU_ARGS;
+    const uint32_t cancelled = ptoi_get32(&g->control->cancelled);
+    const uint32_t poisoned = g->view.states[index].poisoned;
     ptoi_block_task t;
     t.slot = slot;
-    t.waiters = &g->view.states[index].waiters;
-    t.cancelled = ptoi_get32(&g->control->cancelled);
-    t.poisoned = g->view.states[index].poisoned;
     t.code = g->view.codes[header.kernel].address;
     t.unit = mine ? ((const ulonglong2 *)(const void *)args)[lane] : make_ulonglong2(0, 0);
-    return t;
-}
-
-PTOI_INLINE void ptoi_block_fetch_layouts(const ptoi_grid *g, ptoi_block_task &t)
-{
-    const bool mine = PTOI_GRID_LANE < t.slot.n_args && PTOI_GRID_LANE < PTO_GPU_ARGS;
+    t.runs = __shfl_sync(PTOI_ALL_LANES, !cancelled && !poisoned && !header.poisoned, 0);
     ptoi_arg_desc arg;
     __builtin_memcpy(&arg, &t.unit, sizeof arg);
     const bool tensor = mine && !ptoi_arg_is_scalar(&arg);
     t.brief = __any_sync(PTOI_ALL_LANES, tensor && !arg.desc);
     t.from = tensor && !t.brief ? (const uint4 *)(const void *)ptoi_desc_at(g->view.descs, arg.desc) : NULL;
-    t.has = 0;
 #pragma unroll
-    for (uint32_t k = 0; k < PTOI_BLOCK_READS; k++) {
-        const uint4 *piece = ptoi_block_piece(g, t.from, k);
-        t.piece[k] = piece ? *piece : make_uint4(0, 0, 0, 0);
-        t.has |= (uint32_t)(piece != NULL) << k;
+    for (uint32_t k = 0; k < PTO_GPU_ARGS / 8; k++) {
+        const uint4 *quarter = ptoi_block_quarter(t.from, 8 * k);
+        t.quarter[k] = quarter ? *quarter : make_uint4(0, 0, 0, 0);
     }
-    t.runs = __shfl_sync(PTOI_ALL_LANES,
-                         !t.cancelled && !t.poisoned && !ptoi_slot_header_read(t.slot.header).poisoned, 0);
+    t.waiter = ptoi_grid_first_waiter(g, index, ptoi_grid_lap(&g->view, &slot)); /* last: it is an acquire */
+    return t;
 }
 
 /* Shows the task to the block. The same lanes. */
@@ -263,18 +246,15 @@ PTOI_INLINE void ptoi_block_put(const ptoi_grid *g, pto_gpu_box *box, const ptoi
         box->layout[lane].ndim = 0;
         box->layout[lane].dtype = (pto_dtype)arg.desc;
     }
-    bool more = false;
 #pragma unroll
-    for (uint32_t k = 0; k < PTOI_BLOCK_READS; k++) {
-        const uint32_t i = (k * PTOI_WARP + lane) / PTOI_BLOCK_PIECES, at = lane % PTOI_BLOCK_PIECES;
-        if (t.has >> k & 1) {
-            ((uint4 *)(void *)&box->layout[i])[at] = t.piece[k];
-            more = more || (at == 0 && t.piece[k].x + 2 > PTOI_BLOCK_PIECES); /* its ndim */
+    for (uint32_t k = 0; k < PTO_GPU_ARGS / 8; k++) {
+        if (ptoi_block_quarter(t.from, 8 * k)) {
+            ((uint4 *)(void *)&box->layout[8 * k + lane / 4])[lane % 4] = t.quarter[k];
         }
     }
-    if (PTOI_UNLIKELY(__any_sync(PTOI_ALL_LANES, more))) {
-        __syncwarp(); /* what other lanes have stored */
-        for (int32_t k = PTOI_BLOCK_PIECES; t.from && k < 2 + box->layout[lane].ndim; k++) {
+    __syncwarp();
+    if (t.from) {
+        for (int32_t k = 4; k < 2 + box->layout[lane].ndim; k++) { /* more than two dims */
             ((uint4 *)(void *)&box->layout[lane])[k] = t.from[k];
         }
     }
@@ -363,6 +343,7 @@ PTOI_INLINE ptoi_outcome ptoi_block_judge(const ptoi_grid *g, pto_gpu_box *box, 
     if (!early && g->records) {
         ptoi_grid_log_failed(g->records, &l->log, l->worker.id, box->task, (uint32_t)status, box->text);
     }
+    box->status = 0;
     return early ? PTOI_SKIPPED : PTOI_FAILED;
 }
 
@@ -385,19 +366,18 @@ PTOI_INLINE uint32_t ptoi_block_take(const ptoi_grid *g, ptoi_leader *l)
  *
  * Two warps share it. Between the two halves the block waits at a barrier.
  *
- *     first warp     closes the list of the task                   ──> passes on tasks that the second warp has not seen
- *     second warp    looks which tasks of the list can run,        ──> fills these cells, shows the next task to the block
- *                    draws cells of the ready ring for them,
- *                    reads one of them: the next task of the block
+ *     first warp     closes the list of the task ──> passes on those that waited, or knows that there is a link
+ *     second warp    reads the next link         ──> shows it to the block, if the closed list is that link
  */
 
 /* First half. All lanes of the first warp. The list that it returns is that of the first lane. */
-PTOI_INLINE uint32_t ptoi_block_close(const ptoi_grid *g, pto_gpu_box *box, ptoi_leader *l, bool odd,
-                                      ptoi_outcome *outcome)
+PTOI_INLINE uint32_t ptoi_block_close(const ptoi_grid *g, pto_gpu_box *box, ptoi_leader *l, ptoi_outcome *outcome)
 {
     const uint64_t task = box->task;
+    const bool odd = box->status || box->state != PTOI_BLOCK_RUNS;
     uint32_t judged = PTOI_DONE, closed = PTOI_LIST_EMPTY;
     if (PTOI_UNLIKELY(odd)) {
+        __syncwarp(); /* all have read the status, before the first lane clears it */
         judged = threadIdx.x == 0 ? ptoi_block_judge(g, box, l) : PTOI_DONE;
         judged = __shfl_sync(PTOI_ALL_LANES, judged, 0);
     }
@@ -405,48 +385,30 @@ PTOI_INLINE uint32_t ptoi_block_close(const ptoi_grid *g, pto_gpu_box *box, ptoi
     if (threadIdx.x == 0) {
         closed = ptoi_grid_close_list(g, &l->worker, l->index, ptoi_lap(&g->view, (uint32_t)task & 7, task >> 3),
                                       *outcome);
+        l->closed = *outcome == PTOI_DONE ? closed : PTOI_LIST_EMPTY;
     }
     return closed;
 }
 
-/* The first one who waits for a task that the block will run, of a word of its state. */
-PTOI_INLINE uint32_t ptoi_block_waiter(const ptoi_grid *g, const ptoi_block_task &t, uint64_t word)
-{
-    const uint32_t first = ptoi_list_first(word, ptoi_grid_lap(&g->view, &t.slot));
-    return first < g->view.n_slots ? first : PTOI_NONE;
-}
-
-/* First half. All lanes of the second warp: looks at the list of the task, and reads what the block runs next. Loads of
- * that are under way while it does other things. */
-PTOI_INLINE ptoi_grid_ahead ptoi_block_ahead(const ptoi_grid *g, const pto_gpu_box *box, ptoi_leader *l,
-                                             ptoi_block_task &t)
+/* First half. All lanes of the second warp: what the next link of a chain needs. */
+PTOI_INLINE ptoi_block_task ptoi_block_ahead(const ptoi_grid *g, const pto_gpu_box *box, ptoi_leader *l)
 {
     const uint64_t task = box->task;
-    ptoi_grid_ahead a = {PTOI_NONE, PTOI_LIST_EMPTY, PTOI_NONE, {PTOI_NONE, 0, {0, 0, 0, 0, 0, 0}},
-                         PTOI_NONE, 0, false};
-    const ptoi_grid_window window =
-        ptoi_grid_look(g, l->index, ptoi_lap(&g->view, (uint32_t)task & 7, task >> 3), l->waiter);
-    if (window.list == PTOI_NONE) {
-        return a;
+    ptoi_grid_slot slot = {0, 0, 0, 0, 0, 0};
+    uint32_t next = l->waiter; /* one that waited already: the word need not be asked for again */
+    if (next == PTOI_NONE) {
+        next = ptoi_grid_peek(g, l->worker.queue, l->index, ptoi_lap(&g->view, (uint32_t)task & 7, task >> 3), &slot);
+    } else if (!ptoi_grid_is_link(g, l->worker.queue, next, &slot)) {
+        next = PTOI_NONE;
     }
-    const ptoi_grid_slot slot = ptoi_grid_slot_of_lane(&window.slot, window.list - window.base);
-    const bool wanted = ptoi_grid_queue_of(g, slot.header) == l->worker.queue;
-    if (wanted) {
-        t = ptoi_block_fetch_args(g, window.list, slot);
+    ptoi_block_task t;
+    if (next != PTOI_NONE) {
+        t = ptoi_block_fetch(g, next, slot);
     }
-    if (wanted && ptoi_grid_is_link(&window, &slot)) {
-        ptoi_block_fetch_layouts(g, t);
-        t.waiter = ptoi_block_waiter(g, t, ptoi_acquire64(t.waiters)); /* pairs W3 */
-        a.first = a.next = window.list;
-        return a;
+    if (PTOI_GRID_LANE == 0) {
+        l->ahead = next;
     }
-    uint32_t rest;
-    const uint32_t members = ptoi_grid_members_of(&window, &rest);
-    if (wanted) {
-        ptoi_block_fetch_layouts(g, t);
-        t.waiter = ptoi_block_waiter(g, t, ptoi_glance64(t.waiters)); /* pairs W3; the fence follows */
-    }
-    return ptoi_grid_resolve_ahead(g, &window, members, rest, wanted ? window.list : PTOI_NONE, task);
+    return t;
 }
 
 /* Completes the task of the block, whose kernel has ended or was not called. All threads. Returns whether the block
@@ -455,60 +417,34 @@ PTOI_INLINE bool ptoi_block_complete(const ptoi_grid *g, pto_gpu_box *box, ptoi_
 {
     const uint32_t warp = threadIdx.x / PTOI_WARP;
     const bool traced = g->records && threadIdx.x == 0, ran = box->state == PTOI_BLOCK_RUNS;
-    const bool odd = box->status || !ran;
     const uint64_t number = box->task;
-    const uint32_t index = l->index; /* the second warp writes that of the next task */
     ptoi_outcome outcome = PTOI_DONE;
     uint32_t closed = PTOI_LIST_EMPTY;
     ptoi_grid_mark ended;
-    ptoi_grid_ahead a;
     ptoi_block_task t;
     if (traced) {
         ended = ptoi_grid_now();
     }
     if (warp == 0) {
-        closed = ptoi_block_close(g, box, l, odd, &outcome);
+        closed = ptoi_block_close(g, box, l, &outcome);
     } else if (warp == 1) {
-        a.first = a.next = a.queue = a.m.index = PTOI_NONE;
-        a.rest = PTOI_LIST_EMPTY;
-        a.late = false;
-        if (!odd) { /* nobody runs with what this task has written if it failed */
-            a = ptoi_block_ahead(g, box, l, t);
-        }
+        t = ptoi_block_ahead(g, box, l);
+    }
+    __syncthreads(); /* l->closed and l->ahead */
+    const uint32_t next = l->ahead;
+    const bool ahead = next != PTOI_NONE && l->closed == next;
+    if (warp == 1 && ahead) {
         if (PTOI_GRID_LANE == 0) {
-            l->first = a.first;
-            l->rest = a.rest;
-            l->next = a.next;
-            l->late = a.late;
+            l->index = next;
         }
-    }
-    __syncthreads(); /* the list is closed, and `l` says what the second warp has found */
-    const uint32_t next = l->next;
-    if (warp == 1) {
-        ptoi_grid_fill_cells(g, &a);
-        if (next != PTOI_NONE) {
-            if (PTOI_GRID_LANE == 0) {
-                l->index = next;
-            }
-            ptoi_block_put(g, box, t);
-        }
-        if (a.late) {
-            ptoi_grid_pass_late(g, &a);
-        }
-    } else if (warp == 0) {
-        if (threadIdx.x == 0) { /* nobody waits for this */
-            ptoi_grid_report(g, &l->worker, index, ptoi_lap(&g->view, (uint32_t)number & 7, number >> 3), outcome);
-            box->status = 0; /* all have read it */
-        }
-        ptoi_grid_pass_others(g, &l->worker, closed, l->first, l->rest, next == PTOI_NONE, outcome);
-    }
-    if (l->late) {
-        __syncthreads(); /* D7: the leader takes no ticket before all tasks are passed on */
+        ptoi_block_put(g, box, t);
+    } else if (warp == 0 && !ahead) {
+        ptoi_grid_pass_on(g, &l->worker, closed, outcome);
     }
     if (traced) {
         ptoi_grid_log_ran(g->records, &l->log, l->worker.id, number, ran, l->began, ended, outcome);
     }
-    return next != PTOI_NONE;
+    return ahead;
 }
 
 /* A worker: `kernels` has a function `run` that calls the kernel of a number. */
@@ -521,9 +457,7 @@ template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, u
         if (g->records) {
             l->log = g->records->place[id];
         }
-        l->first = l->next = PTOI_NONE; /* as they stay in a block of one warp */
-        l->rest = PTOI_LIST_EMPTY;
-        l->late = false;
+        l->ahead = PTOI_NONE; /* as it stays in a block of one warp */
         box->grid = g;
         box->status = 0;
     }
@@ -537,10 +471,7 @@ template <class kernels> PTOI_INLINE void ptoi_block_works(const ptoi_grid *g, u
             index = __shfl_sync(PTOI_ALL_LANES, index, 0);
             __syncwarp(); /* what the leader has acquired */
             if (index != PTOI_NONE) {
-                ptoi_block_task t = ptoi_block_fetch_args(g, index, ptoi_grid_taken_slot(g, &l->worker, index));
-                ptoi_block_fetch_layouts(g, t);
-                t.waiter = ptoi_block_waiter(g, t, ptoi_acquire64(t.waiters)); /* pairs W3; last: it is an acquire */
-                ptoi_block_put(g, box, t);
+                ptoi_block_put(g, box, ptoi_block_fetch(g, index, ptoi_grid_taken_slot(g, &l->worker, index)));
             }
         }
         __syncthreads();

@@ -36,10 +36,8 @@
  *                            before it writes over that. Lanes take turns, so one may be slow while tasks
  *                            of another level come and go.
  *   D3  cell of the ready    released by the thread that found the task ready; acquired by the worker that
- *       ring                 holds its ticket. That thread may draw the number of the cell earlier, and fills it
- *                            when the list that the task waits in is closed, in any case. The worker marks it
- *                            as free, and the thread that pushes one lap later waits for that; relaxed, since
- *                            the cell is all that they share.
+ *       ring                 holds its ticket. The worker marks it as free, and the thread that pushes
+ *                            one lap later waits for that; relaxed, since the cell is all that they share.
  *   D4  done cell            stored by a worker after it has closed the task in the mirror. What it
  *                            publishes was written before that (ptoi_follow): what the kernel wrote. The
  *                            cell itself says the rest. Acquired by the writer, which then releases
@@ -156,7 +154,7 @@ static inline void ptoi_grid_pause(void)
 /* For mutants: gives others time to notice. */
 PTOI_INLINE void ptoi_grid_pause_long(void)
 {
-    for (uint32_t i = 0; i < 300; i++) {
+    for (uint32_t i = 0; i < 100; i++) {
         ptoi_grid_pause();
     }
 }

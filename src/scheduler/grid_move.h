@@ -214,10 +214,8 @@ PTOI_INLINE uint32_t ptoi_grid_unreleased(const ptoi_mover *m, uint32_t work)
  * Tickets are read before tails: ticket - tail is at most the number of workers at any time, so if the
  * older ticket and the newer tail differ by that, they did so all the time between the two. All tickets are
  * read before the first tail, so there was a moment at which the workers of all rings waited: a worker of
- * one may push tasks into another. A worker takes its ticket, and the others leave, after they have drawn the
- * cells of what they push: who sees that sees the tail, too. The two warps of a block meet at a barrier between
- * what the second one draws and the ticket. A cell that is drawn and not filled yet has no ticket, or one whose
- * worker takes the task and then another ticket: so not all wait. */
+ * one may push tasks into another. A worker takes its ticket, and the others leave, after what they have
+ * pushed: who sees that sees the tail, too. */
 
 PTOI_INLINE bool ptoi_grid_all_wait(const ptoi_grid *g)
 {

@@ -331,6 +331,8 @@ PTOI_INLINE bool ptoi_grid_can_run_now(const ptoi_view *view, uint32_t index, co
                                                       PTOI_GRID_OF(cursor, lane));
         can = PTOI_GRID_LANE == lane ? its_can : can;
     }
+    ptoi_fence(); /* D3: also for tasks of other lanes, of which the caller knows that they can run */
+    PTOI_GRID_SYNC();
     return can;
 }
 

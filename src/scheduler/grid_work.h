@@ -98,32 +98,37 @@ PTOI_INLINE uint64_t ptoi_grid_done_word(uint32_t number, uint32_t lap, uint32_t
     return (uint64_t)lap << 32 | (uint64_t)(number & 255) << 24 | (uint64_t)outcome << 22 | index;
 }
 
-/* Passes a task whose list is closed on to the writer. */
-PTOI_INLINE void ptoi_grid_report(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t index,
-                                  uint32_t lap, ptoi_outcome outcome)
+/* Closes the list of a task and passes the task on to the writer. Returns the list. */
+PTOI_INLINE uint32_t ptoi_grid_close_list(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t index,
+                                          uint32_t lap, ptoi_outcome outcome)
 {
-    while (!ptoi_grid_has_room(g, w)) {
-        ptoi_grid_pause();
-    }
-    ptoi_follow64(
-        &g->done[w->id].cell[w->done % PTOI_GRID_DONE],
-        ptoi_grid_done_word(w->done + 1, lap, index, outcome)); /* D4: after the exchange */
-    w->done++;
-}
-
-/* Closes the list of a task, and returns it. ptoi_grid_report must follow on the same thread. */
-PTOI_INLINE uint32_t ptoi_grid_close_list(const ptoi_grid *g, const ptoi_grid_worker *w,
-                                          uint32_t index, uint32_t lap, ptoi_outcome outcome)
-{
+    ptoi_a64 *cell = &g->done[w->id].cell[w->done % PTOI_GRID_DONE];
+    const uint64_t word = ptoi_grid_done_word(w->done + 1, lap, index, outcome);
     if (PTOI_UNLIKELY(outcome == PTOI_SKIPPED)) {
         g->view.states[index].poisoned = 0;
     }
     if (PTOI_MUTANT(WRITE_EARLY)) {
-        ptoi_release64(&g->done[w->id].cell[w->done % PTOI_GRID_DONE],
-                       ptoi_grid_done_word(w->done + 1, lap, index, outcome));
+        ptoi_release64(cell, word);
         ptoi_grid_pause_long();
     }
-    return ptoi_step_close_list(&g->view, index, lap, outcome);
+    const uint32_t list = ptoi_step_close_list(&g->view, index, lap, outcome);
+    while (!ptoi_grid_has_room(g, w)) {
+        ptoi_grid_pause();
+    }
+    ptoi_follow64(cell, word); /* D4 */
+    w->done++;
+    return list;
+}
+
+/* Whether a task that waits is the only one in its list, waits for nothing else, and can be the next one of a
+ * worker of this ring: a link of a chain. It cannot complete meanwhile, so its slot does not change. */
+PTOI_INLINE bool ptoi_grid_is_link(const ptoi_grid *g, uint32_t queue, uint32_t waiter,
+                                   ptoi_grid_slot *slot)
+{
+    const ptoi_wait wait = g->view.waits[waiter];
+    *slot = ptoi_grid_own_slot(&g->view.slots[waiter]);
+    return wait.next == PTOI_LIST_EMPTY && wait.cursor + 1 == slot->fanin && queue != PTOI_NONE &&
+           ptoi_grid_queue_of(g, slot->header) == queue;
 }
 
 /* The first task in the list of one that is not complete yet; PTOI_NONE: there is none so far. */
@@ -134,19 +139,28 @@ PTOI_INLINE uint32_t ptoi_grid_first_waiter(const ptoi_grid *g, uint32_t index, 
     return first < g->view.n_slots ? first : PTOI_NONE;
 }
 
-/* Resolves the only task of a closed list. If it can run it is the worker's next one, if it may `keep` one, or goes into a
- * ring. Returns whether it is kept. All lanes. */
-PTOI_INLINE bool ptoi_grid_pass_on_one(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t waiter,
-                                       uint32_t cursor, const ptoi_grid_slot *slot, bool keep,
+/* The next link after a task that is not complete yet; PTOI_NONE: there is none so far. It can be made ready to
+ * run while the task completes. It is the next task if the closed list begins with it: tasks join at the
+ * beginning, so the list did not change. */
+PTOI_INLINE uint32_t ptoi_grid_peek(const ptoi_grid *g, uint32_t queue, uint32_t index,
+                                    uint32_t lap, ptoi_grid_slot *slot)
+{
+    const uint32_t first = PTOI_GRID_FIRST(ptoi_grid_first_waiter(g, index, lap));
+    return first != PTOI_NONE && ptoi_grid_is_link(g, queue, first, slot) ? first : PTOI_NONE;
+}
+
+/* Resolves the only task of a closed list. If it can run it is the worker's next one, or goes into a ring. All lanes. */
+PTOI_INLINE void ptoi_grid_pass_on_one(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t waiter,
+                                       uint32_t cursor, const ptoi_grid_slot *slot,
                                        ptoi_outcome outcome)
 {
-    const bool keeps = keep && ptoi_grid_queue_of(g, slot->header) == w->queue;
+    const bool keeps = w->queue != PTOI_NONE && ptoi_grid_queue_of(g, slot->header) == w->queue;
     const bool pass = !(cursor & PTOI_GRID_BEYOND) && outcome == PTOI_DONE; /* as below */
     const uint32_t at = (cursor & ~PTOI_GRID_BEYOND) + pass;
     if ((!keeps || at != slot->fanin) &&
         !ptoi_grid_can_run_by_all(&g->view, waiter, ptoi_grid_refs(&g->view, slot), slot->fanin,
                                   at)) {
-        return false;
+        return;
     }
     if (!keeps) {
         ptoi_grid_push(g, waiter, slot->header, PTOI_GRID_LANE == 0);
@@ -154,7 +168,6 @@ PTOI_INLINE bool ptoi_grid_pass_on_one(const ptoi_grid *g, ptoi_grid_worker *w, 
         w->slot = *slot;
         w->next = waiter;
     }
-    return keeps;
 }
 
 /* A window of slots, one for each lane, which ends with the first task of a list. Tasks of a stage were submitted together,
@@ -165,16 +178,14 @@ typedef struct ptoi_grid_window {
     ptoi_grid_slot slot; /* the same */
 } ptoi_grid_window;
 
-/* Reads the window of a list that is not empty, up to the task `stop`; PTOI_NONE: to its end. All lanes. Tasks that are
- * not in the list may change while they are read; nobody looks at these. */
-PTOI_INLINE ptoi_grid_window ptoi_grid_read_window(const ptoi_view *view, uint32_t list,
-                                                   uint32_t stop)
+/* Reads the window of a list that is not empty. All lanes. Tasks that are not in the list may change while they are read;
+ * nobody looks at these. */
+PTOI_INLINE ptoi_grid_window ptoi_grid_read_window(const ptoi_view *view, uint32_t list)
 {
     const uint32_t base = list < PTOI_GRID_LANES ? 0 : list - (PTOI_GRID_LANES - 1);
     const uint32_t at = base + PTOI_GRID_LANE, mine = at < view->n_slots ? at : list;
-    ptoi_grid_window window = {list, base, view->waits[mine],
-                               ptoi_grid_own_slot(&view->slots[mine])};
-    window.wait.next = window.wait.next == stop ? PTOI_LIST_EMPTY : window.wait.next;
+    const ptoi_grid_window window = {list, base, view->waits[mine],
+                                     ptoi_grid_own_slot(&view->slots[mine])};
     return window;
 }
 
@@ -229,7 +240,7 @@ PTOI_INLINE ptoi_grid_member ptoi_grid_member_of(const ptoi_grid_window *w, uint
 /* Takes at most as many tasks from a closed list as there are lanes, and gives each lane one of them. All lanes.
  * window: that of the list. */
 PTOI_INLINE ptoi_grid_member ptoi_grid_take_members(const ptoi_view *view, ptoi_grid_window window,
-                                                    uint32_t *list, uint32_t stop)
+                                                    uint32_t *list)
 {
     uint32_t members = ptoi_grid_members_of(&window, list), n = PTOI_GRID_COUNT(members);
     ptoi_grid_member m = ptoi_grid_member_of(&window, members);
@@ -240,7 +251,7 @@ PTOI_INLINE ptoi_grid_member ptoi_grid_take_members(const ptoi_view *view, ptoi_
     PTOI_GRID_ROLLED
     while (*list < view->n_slots && n < PTOI_GRID_LANES) {
         uint32_t rest;
-        window = ptoi_grid_read_window(view, *list, stop);
+        window = ptoi_grid_read_window(view, *list);
         members = ptoi_grid_members_of(&window, &rest);
         const uint32_t more = PTOI_GRID_COUNT(members);
         if (n + more > PTOI_GRID_LANES) {
@@ -259,30 +270,30 @@ PTOI_INLINE ptoi_grid_member ptoi_grid_take_members(const ptoi_view *view, ptoi_
     return m;
 }
 
-/* Resolves the tasks of a closed list, up to the task `stop`; PTOI_NONE: to its end. One that can run is the worker's next
- * one, if it can run it and may `keep` one. Returns whether one is kept. All lanes: the first one has the list, and then
- * each resolves one task of it. */
-PTOI_INLINE bool ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t closed,
-                                   uint32_t stop, bool keep, ptoi_outcome outcome)
+/* Resolves the tasks of a closed list. One that can run is the worker's next one, if it can run it. All lanes: the
+ * first one has the list, and then each resolves one task of it. */
+PTOI_INLINE void ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t closed,
+                                   ptoi_outcome outcome)
 {
     const ptoi_view *view = &g->view;
     uint32_t next = PTOI_NONE;
-    if (PTOI_GRID_LANES == 1 && stop == PTOI_NONE) { /* several lanes look at many at once */
+    if (PTOI_GRID_LANES == 1) { /* several lanes look at many at once */
         closed = ptoi_step_oldest_first(view, closed);
     }
     uint32_t list = PTOI_GRID_FIRST(closed);
     PTOI_GRID_SYNC(); /* what the first lane has acquired */
     if (list >= view->n_slots) {
-        return false;
+        return;
     }
-    ptoi_grid_window window = ptoi_grid_read_window(view, list, stop);
+    ptoi_grid_window window = ptoi_grid_read_window(view, list);
     if (ptoi_grid_is_single(&window)) {
         const uint32_t cursor = PTOI_GRID_OF(window.wait.cursor, list - window.base);
         const ptoi_grid_slot its = ptoi_grid_slot_of_lane(&window.slot, list - window.base);
-        return ptoi_grid_pass_on_one(g, w, list, cursor, &its, keep, outcome);
+        ptoi_grid_pass_on_one(g, w, list, cursor, &its, outcome);
+        return;
     }
     for (;;) {
-        ptoi_grid_member m = ptoi_grid_take_members(view, window, &list, stop);
+        ptoi_grid_member m = ptoi_grid_take_members(view, window, &list);
         /* If it waited for the producer at its cursor, that is this task. It is looked at again only if it may
          * poison. */
         const bool pass = !(m.cursor & PTOI_GRID_BEYOND) && outcome == PTOI_DONE;
@@ -298,7 +309,7 @@ PTOI_INLINE bool ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint
             ptoi_fence(); /* before tasks are passed on: D3 */
             PTOI_GRID_SYNC();
         }
-        if (keep && next == PTOI_NONE) {
+        if (next == PTOI_NONE && w->queue != PTOI_NONE) {
             const uint32_t votes = PTOI_GRID_VOTES(ready && ptoi_grid_queue_of(g, m.slot.header) ==
                                                                 w->queue);
             const uint32_t one = votes ? PTOI_GRID_LOWEST(votes) : PTOI_GRID_LANES;
@@ -312,128 +323,10 @@ PTOI_INLINE bool ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint
         if (list >= view->n_slots) {
             break;
         }
-        window = ptoi_grid_read_window(view, list, stop);
+        window = ptoi_grid_read_window(view, list);
     }
-    if (keep && PTOI_GRID_LANE == 0) {
+    if (PTOI_GRID_LANE == 0) {
         w->next = next;
-    }
-    return next != PTOI_NONE;
-}
-
-/* ---- Tasks that wait for one that is not complete yet ----
- *
- * While a task completes, its list is looked at already. Tasks join a list at its beginning, and none leaves it before
- * it is closed. So what follows the first task that was seen is what follows it in the closed list:
- *
- *     closed ──> joined since ──> first ──> ... members ... ──> rest
- *
- * A producer that is complete stays so. So which of the members can run is known when the list is closed, and each has
- * its cell of a ready ring: it has to be filled then, whatever has joined since.
- */
-typedef struct ptoi_grid_ahead {
-    uint32_t first; /* of the list, when it was looked at; PTOI_NONE: it was not, or was empty */
-    uint32_t rest;  /* the list behind its members */
-    uint32_t next;  /* a member that is the worker's next task; PTOI_NONE */
-    ptoi_grid_member m; /* of this lane, without `next` */
-    uint32_t queue;     /* of this member, if it can run: ... */
-    uint32_t cell;      /* ... number of the cell that it has; else PTOI_NONE */
-    bool late;          /* a member of some lane has no cell */
-} ptoi_grid_ahead;
-
-/* The window of the list of a task; PTOI_NONE in its list: there is nobody so far. All lanes. `known`: the first task of
- * the list as it was acquired before; PTOI_NONE: there was none. */
-PTOI_INLINE ptoi_grid_window ptoi_grid_look(const ptoi_grid *g, uint32_t index, uint32_t lap,
-                                            uint32_t known)
-{
-    const ptoi_a64 *waiters = &g->view.states[index].waiters;
-    ptoi_grid_window window;
-    window.list = known;
-    if (known != PTOI_NONE) {
-        window = ptoi_grid_read_window(&g->view, known, PTOI_NONE);
-        const uint32_t now = ptoi_list_first(ptoi_get64(waiters), lap);
-        if (PTOI_GRID_FIRST(now) == known) { /* what was acquired then suffices */
-            return window;
-        }
-    }
-    window.list = PTOI_GRID_FIRST(ptoi_grid_first_waiter(g, index, lap));
-    PTOI_GRID_SYNC(); /* what the first lane has acquired */
-    if (window.list != PTOI_NONE) {
-        window = ptoi_grid_read_window(&g->view, window.list, PTOI_NONE);
-    }
-    return window;
-}
-
-/* Whether the only task that waits can be the next one of a worker of this ring, and waits for nothing else: a link of a
- * chain. All lanes. slot: that of the first task in the list. */
-PTOI_INLINE bool ptoi_grid_is_link(const ptoi_grid_window *window, const ptoi_grid_slot *slot)
-{
-    const uint32_t cursor = PTOI_GRID_OF(window->wait.cursor, window->list - window->base);
-    return ptoi_grid_is_single(window) && cursor + 1 == slot->fanin;
-}
-
-/* Looks which members of a list can run as soon as `task`, whose list it is, is complete. All lanes. wanted: the worker's
- * next task, if it can run; PTOI_NONE. */
-PTOI_INLINE ptoi_grid_ahead ptoi_grid_resolve_ahead(const ptoi_grid *g,
-                                                    const ptoi_grid_window *window,
-                                                    uint32_t members, uint32_t rest,
-                                                    uint32_t wanted, uint64_t task)
-{
-    ptoi_grid_ahead a = {window->list, rest, PTOI_NONE, ptoi_grid_member_of(window, members),
-                         PTOI_NONE,    0,    false};
-    const uint32_t pass = !(a.m.cursor & PTOI_GRID_BEYOND);
-    a.m.cursor = (a.m.cursor & ~PTOI_GRID_BEYOND) + pass;
-    const bool complete = ptoi_grid_all_complete(
-        &g->view, a.m.index, ptoi_grid_refs(&g->view, &a.m.slot), a.m.slot.fanin, a.m.cursor, task);
-    const bool ready = complete || (PTOI_MUTANT(AHEAD_OPEN) && a.m.index != PTOI_NONE);
-    const bool kept = ready && a.m.index == wanted;
-    if (PTOI_GRID_VOTES(kept)) {
-        a.next = wanted;
-        a.m.index = kept ? PTOI_NONE : a.m.index;
-    }
-    a.queue = ready && !kept ? ptoi_grid_queue_of(g, a.m.slot.header) : PTOI_NONE;
-    a.late = PTOI_GRID_VOTES(a.m.index != PTOI_NONE && a.queue == PTOI_NONE);
-    a.cell = ptoi_grid_draw_cells(g, a.queue);
-    ptoi_fence(); /* after ptoi_glance64, and before tasks are passed on: D3 */
-    if (a.queue != PTOI_NONE) {
-        ptoi_grid_await_cell(g, a.queue, a.cell);
-    }
-    return a;
-}
-
-/* Fills the cells of members, when the list is closed. The lanes that have looked. */
-PTOI_INLINE void ptoi_grid_fill_cells(const ptoi_grid *g, const ptoi_grid_ahead *a)
-{
-    if (a->queue != PTOI_NONE) {
-        ptoi_follow64(&g->cells[a->queue][a->cell & g->inbox_mask],
-                      ptoi_cell_word(a->cell + 1, a->m.index)); /* D3: after that fence */
-    }
-}
-
-/* Passes on the members that have no cell: the host runs them, or a producer was open. All lanes. */
-PTOI_INLINE void ptoi_grid_pass_late(const ptoi_grid *g, const ptoi_grid_ahead *a)
-{
-    const uint32_t index = a->queue == PTOI_NONE ? a->m.index : PTOI_NONE;
-    const bool ready = ptoi_grid_can_run_now(&g->view, index, ptoi_grid_refs(&g->view, &a->m.slot),
-                                             a->m.slot.fanin, a->m.cursor);
-    ptoi_grid_push(g, index, a->m.slot.header, ready);
-}
-
-/* Passes on all that are not members: what has joined since, and the rest. All lanes. first: of the list that was looked
- * at; PTOI_NONE: it was not. */
-PTOI_INLINE void ptoi_grid_pass_others(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t closed,
-                                       uint32_t first, uint32_t rest, bool keep,
-                                       ptoi_outcome outcome)
-{
-    uint32_t list = PTOI_GRID_FIRST(closed);
-    PTOI_GRID_ROLLED
-    for (uint32_t stop = first;; stop = PTOI_NONE) {
-        if (list != first && !(stop != PTOI_NONE && PTOI_MUTANT(PEEK_TRUSTED))) {
-            keep = !ptoi_grid_pass_on(g, w, list, stop, keep, outcome) && keep;
-        }
-        if (stop == PTOI_NONE) {
-            return;
-        }
-        list = rest;
     }
 }
 
@@ -442,40 +335,20 @@ PTOI_INLINE void ptoi_grid_pass_others(const ptoi_grid *g, ptoi_grid_worker *w, 
 PTOI_INLINE void ptoi_grid_complete(const ptoi_grid *g, ptoi_grid_worker *w, uint32_t index,
                                     uint32_t lap, ptoi_outcome outcome)
 {
-    const bool keeps = w->queue != PTOI_NONE;
-    ptoi_grid_ahead a = {
-        PTOI_NONE, PTOI_LIST_EMPTY, PTOI_NONE, {PTOI_NONE, 0, {0, 0, 0, 0, 0, 0}}, PTOI_NONE, 0,
-        false};
     ptoi_grid_slot slot = {0, 0, 0, 0, 0, 0};
-    uint32_t closed = PTOI_LIST_EMPTY; /* of the first lane */
-    if (keeps && outcome == PTOI_DONE) {
-        const uint32_t known = PTOI_GRID_FIRST(ptoi_grid_first_waiter(g, index, lap));
-        const ptoi_grid_window window = ptoi_grid_look(g, index, lap, known);
-        if (window.list != PTOI_NONE) {
-            const ptoi_grid_slot mine = ptoi_grid_own_slot(&g->view.slots[index]);
-            const uint32_t level = ptoi_slot_header_read(mine.header).level;
-            uint32_t rest;
-            const uint32_t members = ptoi_grid_members_of(&window, &rest);
-            slot = ptoi_grid_slot_of_lane(&window.slot, window.list - window.base);
-            const bool wanted = ptoi_grid_queue_of(g, slot.header) == w->queue &&
-                                !PTOI_MUTANT(CELL_EMPTY); /* it gets a cell, too */
-            a = ptoi_grid_resolve_ahead(g, &window, members, rest, wanted ? window.list : PTOI_NONE,
-                                        ptoi_task_make(mine.seq, level));
-        }
+    uint32_t ahead = PTOI_NONE, closed = PTOI_LIST_EMPTY; /* the list of the first lane */
+    if (w->queue != PTOI_NONE && outcome == PTOI_DONE) {
+        ahead = ptoi_grid_peek(g, w->queue, index, lap, &slot);
     }
     if (PTOI_GRID_LANE == 0) {
         closed = ptoi_grid_close_list(g, w, index, lap, outcome);
-        ptoi_grid_report(g, w, index, lap, outcome);
+    }
+    if (PTOI_GRID_FIRST(closed) == ahead || (PTOI_MUTANT(PEEK_TRUSTED) && ahead != PTOI_NONE)) {
         w->slot = slot;
-        w->next = a.next;
+        w->next = ahead;
+    } else {
+        ptoi_grid_pass_on(g, w, closed, outcome);
     }
-    if (closed == a.first || !PTOI_MUTANT(CELL_EMPTY)) {
-        ptoi_grid_fill_cells(g, &a);
-    }
-    if (a.late) {
-        ptoi_grid_pass_late(g, &a);
-    }
-    ptoi_grid_pass_others(g, w, closed, a.first, a.rest, keeps && a.next == PTOI_NONE, outcome);
 }
 
 #endif /* PTOI_GRID_WORK_H */

@@ -190,8 +190,6 @@ const mutation mutations[] = {
     CODE(NO_LATER_LAP, "grid-late", "W2: the word of the next task of a slot counts as open"),
     CODE(WRITE_EARLY, "grid-reuse", "D4: a task is shown as complete before its list is closed"),
     CODE(PEEK_TRUSTED, "grid", "W3: a task that joined after the look at a list is lost"),
-    CODE(AHEAD_OPEN, "grid", "W2: a task runs that was seen in a list and has an open producer"),
-    CODE(CELL_EMPTY, "grid", "D3: a cell that was drawn stays empty if a task joined since"),
     CODE(LANE_EARLY, "grid", "D7: a lane leaves although a task was released"),
     CODE(NO_FENCES, "grid", "a device has no fences: D2, D3"),
     CODE(NO_FAR_FENCES, "grid", "a device has no fences to memory of the host: D1, D4"),
