@@ -11,7 +11,8 @@
  * The kernels of an NVIDIA GPU are those of tests/device/cuda/grid_kernels.cu; a simulated device has the
  * same in C. So the test itself is tested without a GPU (soak.grid).
  *
- * Between programs the process must hold what it held when it had settled (holdings.h), and the device, too.
+ * A program that does not end within two minutes hangs; PTO_TEST_PTO names the command `pto`, which then says what it
+ * waits for. Between programs the process must hold what it held when it had settled (holdings.h), and the device, too.
  * Program N has seed + N. A failure names the seed of its program, and --seed with --only runs that program
  * again and again. --break N lets program N fail, to see that it is noticed.
  */
@@ -20,6 +21,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include <pto/gpu.h>
@@ -101,6 +103,9 @@ static void wrong(const program *p, const char *format, ...)
     exit(1);
 }
 
+static const char *doctor; /* the command pto; NULL: it is not known */
+
+/* The program hangs: says what it waits for, if `pto doctor` can be asked. */
 static void too_long(int number)
 {
     char text[96];
@@ -108,6 +113,16 @@ static void too_long(int number)
     const int n = snprintf(text, sizeof text, "soak_grid: program %llu does not end\n",
                            atomic_load(&running));
     (void)!write(STDERR_FILENO, text, (size_t)n);
+    snprintf(text, sizeof text, "%ld", (long)getpid());
+    const pid_t child = doctor ? fork() : -1;
+    if (child == 0) {
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+        execl(doctor, doctor, "doctor", text, (char *)NULL);
+        _exit(127);
+    }
+    if (child > 0) {
+        (void)waitpid(child, NULL, 0);
+    }
     abort();
 }
 
@@ -684,6 +699,7 @@ int main(int argc, char **argv)
     mallopt(M_ARENA_MAX, 2); /* otherwise memory depends on the order of threads */
     signal(SIGINT, interrupt);
     signal(SIGTERM, interrupt);
+    doctor = getenv("PTO_TEST_PTO");
     signal(SIGALRM, too_long);
     b.threads = holdings_look(UINT64_MAX).count[HOLD_THREADS];
     b.device_before = device_kib(o.device, &ops);

@@ -78,6 +78,9 @@ part_racecheck() {
 part_soak() {
     soak=$build/tests/soak/soak_grid
     [ -x "$soak" ] || soak=$build/soak_grid
+    PTO_TEST_PTO=$build/tools/pto
+    [ -x "$PTO_TEST_PTO" ] || PTO_TEST_PTO=$build/pto
+    export PTO_TEST_PTO
     limit=$(($1 * 60 + 180))
     try $limit "soak: $1 min" "$soak" --device "$device" --minutes "$1"
     [ "$status" -ne 0 ] || cat "$work/log"
