@@ -8,7 +8,7 @@
  *     project     heads of q, k, v               normalise, product, RoPE; keys and values into their pages
  *     attend      heads x groups of rows         softmax(q k') v over the pages, and its product with the rows
  *                                                of the output matrix for this head: a part of x
- *     mix         1                              x + all parts; normalise; the experts of each row
+ *     mix         1                              x + all parts
  *     feed        hidden columns, or             gate, up and down for these columns: a part of x
  *                 experts x hidden columns
  *     sum         columns                        x + all parts

@@ -20,6 +20,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <pto/kernel.h>
@@ -105,23 +106,32 @@ typedef struct block_matrix {
     int64_t k, ld, columns;
 } block_matrix;
 
-/* Four floats at a multiple of 16 bytes, by one load; or one. */
-BLOCK_FUNCTION void block_load(const int q, const float *from, float *to)
+/* Four floats at a multiple of 16 bytes, by one load; or one. once: they are read once, so they are the first that the
+ * second-level cache gives up. */
+BLOCK_FUNCTION void block_load_of(const int q, const bool once, const float *from, float *to)
 {
 #ifdef __CUDA_ARCH__
     if (q == 4) {
-        const float4 four = *reinterpret_cast<const float4 *>(from);
+        const float4 *at = reinterpret_cast<const float4 *>(from);
+        const float4 four = once ? __ldcs(at) : *at;
         to[0] = four.x;
         to[1] = four.y;
         to[2] = four.z;
         to[3] = four.w;
         return;
     }
+#else
+    (void)once;
 #endif
     BLOCK_UNROLL
     for (int i = 0; i < q; i++) {
         to[i] = from[i];
     }
+}
+
+BLOCK_FUNCTION void block_load(const int q, const float *from, float *to)
+{
+    block_load_of(q, false, from, to);
 }
 
 BLOCK_FUNCTION void block_store(const int q, const float *from, float *to)
@@ -138,25 +148,8 @@ BLOCK_FUNCTION void block_store(const int q, const float *from, float *to)
     }
 }
 
-/* The same for numbers that are read once: they do not displace others from the second-level cache. */
-BLOCK_FUNCTION void block_stream(const int q, const float *from, float *to)
-{
-#ifdef __CUDA_ARCH__
-    if (q == 4) {
-        const float4 four = __ldcs(reinterpret_cast<const float4 *>(from));
-        to[0] = four.x;
-        to[1] = four.y;
-        to[2] = four.z;
-        to[3] = four.w;
-        return;
-    }
-#endif
-    block_load(q, from, to);
-}
-
-enum {
-    BLOCK_AHEAD = 8
-}; /* loads of a matrix that are under way; while these are used, as many more */
+/* Loads of a matrix that are under way; while these are used, as many more. */
+#define BLOCK_AHEAD 8
 
 /* Adds number j of row k of a matrix, times number i of column k of x, to sum[i][j]. */
 BLOCK_FUNCTION void block_add_row(const int r, const int q, const float *x, int k,
@@ -188,14 +181,14 @@ BLOCK_FUNCTION void block_add_rows(const int r, const int q, const float *x, con
     if (k + batch - split < k_end) {
         BLOCK_UNROLL
         for (int a = 0; a < BLOCK_AHEAD; a++) {
-            block_stream(q, from + a * step, now[a]);
+            block_load_of(q, true, from + a * step, now[a]);
         }
         BLOCK_ROLLED
         for (; k + 2 * batch - split < k_end; k += batch) {
             from += BLOCK_AHEAD * step;
             BLOCK_UNROLL
             for (int a = 0; a < BLOCK_AHEAD; a++) {
-                block_stream(q, from + a * step, next[a]);
+                block_load_of(q, true, from + a * step, next[a]);
             }
             BLOCK_UNROLL
             for (int a = 0; a < BLOCK_AHEAD; a++) {
@@ -216,7 +209,7 @@ BLOCK_FUNCTION void block_add_rows(const int r, const int q, const float *x, con
     if (k < k_end) { /* fewer are left */
         BLOCK_UNROLL
         for (int a = 0; a < BLOCK_AHEAD; a++) {
-            block_stream(q, k + a * split < k_end ? from + a * step : from, now[a]);
+            block_load_of(q, true, k + a * split < k_end ? from + a * step : from, now[a]);
         }
         BLOCK_UNROLL
         for (int a = 0; a < BLOCK_AHEAD; a++) {

@@ -88,7 +88,6 @@ PTOI_INLINE void ptoi_grid_push(const ptoi_grid *g, uint32_t index, uint64_t hea
 
 /* ---- Resolving ---- */
 
-#define PTOI_GRID_NO_TASK UINT64_MAX
 #define PTOI_GRID_BEYOND (UINT32_C(1) << 31) /* in wait.cursor: it waits for a later producer */
 
 /* The producers of a task. */
@@ -216,9 +215,8 @@ PTOI_OUTLINE bool ptoi_grid_can_run(const ptoi_view *view, uint32_t index, const
 /* Whether none of the producers that are left is open or poisons the task. All lanes, at least one with producers; n: 0,
  * this one has none. Lanes share the work: with up to 2^k tasks, each task has 32 / 2^k lanes, and each of these looks at
  * EACH producers at a time. So producers of a stage are looked at in two loads that wait for each other, and in C by one lane.
- * `done`: a task that counts as complete. ptoi_fence must follow: D3. */
-PTOI_OUTLINE bool ptoi_grid_none_open(const ptoi_view *view, const ptoi_ref *refs, uint32_t n,
-                                      uint64_t done)
+ * ptoi_fence must follow: D3. */
+PTOI_OUTLINE bool ptoi_grid_none_open(const ptoi_view *view, const ptoi_ref *refs, uint32_t n)
 {
     enum { EACH = 8 };
     const uint32_t some = PTOI_GRID_VOTES(n != 0), tasks = PTOI_GRID_COUNT(some);
@@ -250,8 +248,7 @@ PTOI_OUTLINE bool ptoi_grid_none_open(const ptoi_view *view, const ptoi_ref *ref
         for (uint32_t k = 0; k < EACH; k++) {
             const uint32_t lap = ptoi_lap_of_ref(view, ref[k]);
             const bool bad = ptoi_ref_poisons(ref[k]) && ptoi_list_bad(word[k], lap);
-            open = open || (at + k * lanes < end && ptoi_ref_task(ref[k]) != done &&
-                            (bad || !ptoi_grid_is_complete(word[k], lap)));
+            open = open || (at + k * lanes < end && (bad || !ptoi_grid_is_complete(word[k], lap)));
         }
     }
     const uint32_t votes = PTOI_GRID_VOTES(open), mine = (2u << (lanes - 1)) - 1u;
@@ -261,10 +258,10 @@ PTOI_OUTLINE bool ptoi_grid_none_open(const ptoi_view *view, const ptoi_ref *ref
 /* Whether all producers of a task are complete, from `cursor` on, and none of them poisons it. All lanes, each with a task
  * of its own; index: PTOI_NONE, this one has none. Often there is none left to look at. ptoi_fence must follow. */
 PTOI_INLINE bool ptoi_grid_all_complete(const ptoi_view *view, uint32_t index, const ptoi_ref *refs,
-                                        uint32_t fanin, uint32_t cursor, uint64_t done)
+                                        uint32_t fanin, uint32_t cursor)
 {
     const uint32_t n = index != PTOI_NONE ? fanin - cursor : 0;
-    if (PTOI_GRID_VOTES(n != 0) && !ptoi_grid_none_open(view, refs + cursor, n, done)) {
+    if (PTOI_GRID_VOTES(n != 0) && !ptoi_grid_none_open(view, refs + cursor, n)) {
         return false;
     }
     return index != PTOI_NONE;

@@ -299,8 +299,7 @@ PTOI_INLINE void ptoi_grid_pass_on(const ptoi_grid *g, ptoi_grid_worker *w, uint
         const bool pass = !(m.cursor & PTOI_GRID_BEYOND) && outcome == PTOI_DONE;
         const uint32_t cursor = (m.cursor & ~PTOI_GRID_BEYOND) + pass;
         const ptoi_ref *refs = ptoi_grid_refs(view, &m.slot);
-        bool ready = ptoi_grid_all_complete(view, m.index, refs, m.slot.fanin, cursor,
-                                            PTOI_GRID_NO_TASK);
+        bool ready = ptoi_grid_all_complete(view, m.index, refs, m.slot.fanin, cursor);
         if (PTOI_GRID_VOTES(m.index != PTOI_NONE && !ready)) {
             const bool can = ptoi_grid_can_run_now(view, ready ? PTOI_NONE : m.index, refs,
                                                    m.slot.fanin, cursor);
